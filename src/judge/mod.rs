@@ -1,0 +1,3 @@
+//! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
+
+pub mod violation;

@@ -1,0 +1,230 @@
+//! What a model, a client or a tool did wrong, as data: codes, severities, violations, verdicts.
+//!
+//! Every check reports here and nowhere else. Pure; nothing in this file decides what to do about a
+//! violation beyond naming how severe the policy holds it.
+
+use std::fmt;
+
+/// How severe the policy holds a violation. Ordered: `Off < Info < Warn < Block`.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Not looked for, or not recorded.
+    Off,
+    /// Recorded; leaves the verdict `pass`.
+    Info,
+    /// Recorded; the verdict is `warn`.
+    #[default]
+    Warn,
+    /// A call is repaired and never passed on, a text repaired and then replaced, a request refused.
+    Block,
+}
+
+/// Where a violation was found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// In a tool call that the model returned.
+    Call,
+    /// In what the application sent.
+    Request,
+    /// In the text of an answer.
+    Text,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $place:ident $default:ident $strict:ident;)*) => {
+        /// The code of a violation. CONTRACT: the names are part of the public surface.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Code { $($(#[$doc])* $variant,)* }
+
+        impl Code {
+            /// Every code, in the order in which verdicts list them.
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
+
+            /// The code as it stands in settings, headers, errors and records.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $name,)* }
+            }
+
+            /// Where this code is found.
+            pub fn place(self) -> Place {
+                match self { $(Code::$variant => Place::$place,)* }
+            }
+
+            /// Severity in `policies/default.toml`.
+            pub fn default_severity(self) -> Severity {
+                match self { $(Code::$variant => Severity::$default,)* }
+            }
+
+            /// Severity in `policies/strict.toml`.
+            pub fn strict_severity(self) -> Severity {
+                match self { $(Code::$variant => Severity::$strict,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    UnknownTool "unknown_tool" Call Block Block;
+    MalformedArguments "malformed_arguments" Call Block Block;
+    MissingRequired "missing_required" Call Block Block;
+    WrongType "wrong_type" Call Block Block;
+    SchemaViolation "schema_violation" Call Block Block;
+    /// The schema doesn't forbid it; where it does, `schema_violation`'s severity counts.
+    UnknownParameter "unknown_parameter" Call Warn Block;
+    NullOptional "null_optional" Call Block Block;
+    PlaceholderValue "placeholder_value" Call Warn Warn;
+    SuspiciousLength "suspicious_length" Call Warn Warn;
+    TooManyCalls "too_many_calls" Call Block Block;
+    ToolChoiceIgnored "tool_choice_ignored" Call Block Block;
+    LoopDetected "loop_detected" Call Block Block;
+    UndeclaredTool "undeclared_tool" Call Block Block;
+    TruncatedCall "truncated_call" Call Block Block;
+    EmptyAnswer "empty_answer" Call Warn Block;
+    DuplicateCallId "duplicate_call_id" Call Info Info;
+    CorrectedNullOptional "corrected_null_optional" Call Info Info;
+    TextualToolCall "textual_tool_call" Text Warn Block;
+    UnansweredCall "unanswered_call" Request Warn Block;
+    OrphanResult "orphan_result" Request Warn Block;
+    DuplicateResult "duplicate_result" Request Warn Block;
+    MisorderedResult "misordered_result" Request Warn Block;
+    UnverifiedCall "unverified_call" Request Info Block;
+    AlteredCall "altered_call" Request Warn Block;
+    RewrittenResult "rewritten_result" Request Warn Block;
+    ForgedStamp "forged_stamp" Request Warn Block;
+    InvalidToolSchema "invalid_tool_schema" Request Warn Warn;
+    SchemaDrift "schema_drift" Request Warn Warn;
+    MissingTool "missing_tool" Request Block Block;
+    LargeResult "large_result" Request Info Warn;
+    DuplicatePathSegment "duplicate_path_segment" Request Info Warn;
+    FailedResult "failed_result" Request Info Warn;
+    MessageOrder "message_order" Request Info Warn;
+    UnknownExecution "unknown_execution" Text Block Block;
+    ExpiredExecution "expired_execution" Text Block Block;
+    ToolMismatch "tool_mismatch" Text Block Block;
+    MissingExecutionId "missing_execution_id" Text Block Block;
+    UnsupportedClaim "unsupported_claim" Text Block Block;
+    ExecutionElsewhere "execution_elsewhere" Text Warn Block;
+    ClaimMismatch "claim_mismatch" Text Warn Block;
+    UnsupportedAction "unsupported_action" Text Warn Block;
+    FailedExecution "failed_execution" Text Warn Block;
+    UngroundedValue "ungrounded_value" Text Warn Block;
+    FabricatedUrl "fabricated_url" Text Warn Block;
+    CountMismatch "count_mismatch" Text Warn Block;
+    FalseAbsence "false_absence" Text Warn Block;
+    MissingCitation "missing_citation" Text Off Block;
+    /// What could not be judged in this mode. Never a pass.
+    NotJudged "not_judged" Call Info Info;
+}
+
+impl Code {
+    /// The code with this name, if there is one.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == name)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One thing that was wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Violation {
+    /// What kind of wrong.
+    pub code: Code,
+    /// What the policy makes of it.
+    pub severity: Severity,
+    /// The tool concerned, where there is one: as the model or client named it.
+    pub tool: Option<Box<str>>,
+    /// What is wrong, in one line, for the model and for people. It may quote input: never logged.
+    pub message: String,
+    /// What would make it right, in one line; may be empty.
+    pub advice: String,
+}
+
+impl Violation {
+    /// True where the policy blocks on it.
+    pub fn blocks(&self) -> bool {
+        self.severity == Severity::Block
+    }
+}
+
+/// The severity of every code, as the policy sets it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Checks([Severity; Code::ALL.len()]);
+
+impl Default for Checks {
+    fn default() -> Self {
+        let mut severities = [Severity::Off; Code::ALL.len()];
+        for code in Code::ALL {
+            severities[*code as usize] = code.default_severity();
+        }
+        Self(severities)
+    }
+}
+
+impl Checks {
+    /// How severe the policy holds `code`.
+    pub fn severity(&self, code: Code) -> Severity {
+        self.0[code as usize]
+    }
+
+    /// The same table with `code` at `severity`.
+    pub fn with(mut self, code: Code, severity: Severity) -> Self {
+        self.0[code as usize] = severity;
+        self
+    }
+
+    /// A violation of `code`, unless the policy has it off.
+    pub fn violation(
+        &self,
+        code: Code,
+        tool: Option<&str>,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Option<Violation> {
+        let severity = self.severity(code);
+        (severity != Severity::Off).then(|| Violation {
+            code,
+            severity,
+            tool: tool.map(Into::into),
+            message: message.into(),
+            advice: advice.into(),
+        })
+    }
+}
+
+/// What became of an exchange. Ordered from best to worst.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Verdict {
+    /// Nothing to object to, but perhaps at `info`.
+    #[default]
+    Pass,
+    /// Something at `warn`.
+    Warn,
+    /// Something was wrong and the model mended it, unseen.
+    Repaired,
+    /// Refused, or replaced by a safe reply.
+    Blocked,
+}
+
+impl Verdict {
+    /// The word in headers and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Warn => "warn",
+            Verdict::Repaired => "repaired",
+            Verdict::Blocked => "blocked",
+        }
+    }
+}

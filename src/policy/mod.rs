@@ -1,0 +1,359 @@
+//! The policy: what is checked and how severely, as its TOML says it. CONTRACT.md, "Policy".
+//!
+//! Values only; reading files and explaining their faults is [`load`]'s.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Deserialize;
+
+use crate::judge::violation::Severity;
+
+/// `mode`: is anything changed at all?
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Judge, repair, block.
+    #[default]
+    Enforce,
+    /// Judge and record; change nothing.
+    Observe,
+}
+
+/// `[tools] inject`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Inject {
+    /// The policy's tools are added to the request's; of two with one name the policy's wins.
+    #[default]
+    Merge,
+    /// The policy's tools stand instead of the request's.
+    Replace,
+    /// The request's tools stay as they are.
+    Off,
+}
+
+/// `[tools] undeclared`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Undeclared {
+    /// A tool that only the request brings is as good as one of the files'.
+    #[default]
+    Allow,
+    /// It is left out of the request; calling it is `undeclared_tool`.
+    Reject,
+}
+
+/// `[calls] on_exhausted`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnExhausted {
+    /// A final assistant message in plain words.
+    #[default]
+    Explain,
+    /// HTTP 422.
+    Error,
+}
+
+/// One of `[calls] corrections`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Correction {
+    /// Trailing commas, code fences, Python literals.
+    Syntax,
+    /// Case, separators, a known prefix.
+    Name,
+    /// `"3"` → 3 where the schema is unambiguous.
+    Types,
+    /// A `null` for an optional parameter is left out.
+    NullOptional,
+    /// One unknown parameter close to one missing required one.
+    Parameters,
+}
+
+/// `[results] stamp`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum StampForm {
+    /// Members in an object, one line before anything else.
+    #[default]
+    Auto,
+    /// Wrap what is no object.
+    Json,
+    /// No stamps, so nothing can be cited.
+    Off,
+}
+
+/// `[stream] hold`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Hold {
+    /// Text flows; what a check needs is held.
+    #[default]
+    Claims,
+    /// The whole answer is held until it is judged.
+    All,
+}
+
+/// `[loops] on_limit`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLimit {
+    /// A synthetic error first, then the end.
+    #[default]
+    Error,
+    /// The end at once.
+    End,
+}
+
+/// A whole policy, defaults filled in.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Enforce or observe.
+    pub mode: Mode,
+    /// Which tools there are.
+    pub tools: Tools,
+    /// The text for the model.
+    pub protocol: Protocol,
+    /// Calls and their repair.
+    pub calls: Calls,
+    /// Results and their stamps.
+    pub results: Results,
+    /// What a stream holds back.
+    pub stream: Stream,
+    /// Citations in answers.
+    pub citations: Citations,
+    /// Loop control.
+    pub loops: Loops,
+    /// Phrase rules.
+    pub claims: Vec<ClaimRule>,
+    /// Severities by code, as written; [`crate::judge::violation::Checks`] is the full table.
+    pub checks: BTreeMap<String, Severity>,
+}
+
+/// `[tools]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tools {
+    /// How the files' tools join the request's.
+    pub inject: Inject,
+    /// Globs of tool files, relative to the policy file.
+    pub files: Vec<String>,
+    /// What becomes of tools that only the request brings.
+    pub undeclared: Undeclared,
+    /// Names that must be in every exchange's registry.
+    pub expect: Vec<String>,
+}
+
+/// `[protocol]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Protocol {
+    /// Is the model told about announcing, calling, waiting and citing?
+    pub inject: bool,
+    /// Other words for it.
+    pub text: Option<String>,
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self { inject: true, text: None }
+    }
+}
+
+/// `[calls]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Calls {
+    /// Repairs of one exchange, calls and text together; 0 to 10.
+    pub max_repairs: u32,
+    /// Upstream requests of one exchange, everything included; 1 to 50.
+    pub max_attempts: u32,
+    /// After it no further attempt is started.
+    #[serde(with = "duration")]
+    pub repair_deadline: Duration,
+    /// What the application gets when repair fails.
+    pub on_exhausted: OnExhausted,
+    /// Calls in one turn of one choice.
+    pub max_per_turn: u32,
+    /// Is a schema's `format` asserted?
+    pub formats: bool,
+    /// What may be changed without asking the model.
+    pub corrections: Vec<Correction>,
+    /// Regular expressions of values that stand for a value.
+    pub placeholders: Vec<String>,
+    /// Characters of one string argument above which it is suspicious.
+    pub long_argument: u32,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            max_repairs: 2,
+            max_attempts: 6,
+            repair_deadline: Duration::from_secs(30),
+            on_exhausted: OnExhausted::Explain,
+            max_per_turn: 128,
+            formats: true,
+            corrections: vec![Correction::NullOptional],
+            placeholders: ["^<.*>$", r"^\[.*\]$", "^(TODO|FIXME)$", r"^example\.com$", r"^127\.0\.0\.1$"].map(String::from).into(),
+            long_argument: 10_000,
+        }
+    }
+}
+
+/// `[results]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Results {
+    /// The form of stamps.
+    pub stamp: StampForm,
+    /// How long after its call an execution may be cited; `None` for ever.
+    #[serde(with = "duration_or_off")]
+    pub window: Option<Duration>,
+    /// Bytes above which a result is `large_result`.
+    #[serde(with = "bytes")]
+    pub large: u64,
+    /// Regular expressions of texts that are errors.
+    pub error_patterns: Vec<String>,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        Self {
+            stamp: StampForm::Auto,
+            window: None,
+            large: 100 << 10,
+            error_patterns: [r"^(?i)error\b", "^Traceback "].map(String::from).into(),
+        }
+    }
+}
+
+/// `[stream]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stream {
+    /// What is held back.
+    pub hold: Hold,
+}
+
+/// `[citations]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Citations {
+    /// Does the application get to see verified citations in prose?
+    pub show: bool,
+    /// Must an answer after results cite one of them?
+    pub require: bool,
+    /// Further regular expressions with a group `id`.
+    pub extra_patterns: Vec<String>,
+}
+
+/// A number of calls in a window; 0 calls switches the check off.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// Calls.
+    pub calls: u32,
+    /// In how long.
+    #[serde(with = "duration")]
+    pub window: Duration,
+}
+
+/// `[loops]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Loops {
+    /// Failures of one tool in a row within one user turn.
+    pub consecutive_failures: u32,
+    /// Calls of one tool.
+    pub same_tool: Rate,
+    /// Calls of all tools.
+    pub all_tools: Rate,
+    /// The same call with the same result in a row.
+    pub identical_calls: u32,
+    /// How long a tool stays stopped.
+    #[serde(with = "duration")]
+    pub cooldown: Duration,
+    /// What happens at a limit.
+    pub on_limit: OnLimit,
+}
+
+impl Default for Loops {
+    fn default() -> Self {
+        Self {
+            consecutive_failures: 8,
+            same_tool: Rate { calls: 20, window: Duration::from_secs(10) },
+            all_tools: Rate { calls: 60, window: Duration::from_secs(5) },
+            identical_calls: 5,
+            cooldown: Duration::from_secs(60),
+            on_limit: OnLimit::Error,
+        }
+    }
+}
+
+/// `[[claims]]`: what may be said only if one of some tools succeeded in the conversation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRule {
+    /// The rule's name in reports.
+    pub name: String,
+    /// A regular expression, matched within one line.
+    pub pattern: String,
+    /// One of these must have succeeded.
+    pub requires: Vec<String>,
+    /// What the model is told.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// Durations as `"30s"`, `"10m"`, `"1h"`.
+pub mod duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// For what is no duration, saying how one is written.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_duration(&text).map_err(|_| D::Error::custom(format!("`{text}` is no duration: write it like \"30s\", \"10m\" or \"1h\"")))
+    }
+}
+
+/// Durations, or `"off"`.
+pub mod duration_or_off {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// For what is neither, saying how one is written.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "off" {
+            return Ok(None);
+        }
+        let wrong = |_| D::Error::custom(format!("`{text}` is no duration: write it like \"5m\" or \"1h\", or \"off\""));
+        humantime::parse_duration(&text).map(Some).map_err(wrong)
+    }
+}
+
+/// Sizes as `"100KiB"`, `"32MiB"`.
+pub mod bytes {
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    /// Reads one, in bytes.
+    ///
+    /// # Errors
+    /// For what is no size, saying how one is written.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = |_| D::Error::custom(format!("`{text}` is no size: write it like \"100KiB\" or \"32MiB\""));
+        text.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(wrong)
+    }
+}

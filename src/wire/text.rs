@@ -1,0 +1,111 @@
+//! The text inside JSON strings: escapes resolved, escapes written. Pure.
+
+use std::fmt::Write as _;
+
+/// The text of a JSON string's inside, escapes resolved.
+///
+/// Takes what [`super::json`] has checked; a lone surrogate, which is grammatical JSON but no character,
+/// becomes U+FFFD. RFC 8259, section 7.
+pub fn unescape(inside: &str) -> String {
+    let mut text = String::with_capacity(inside.len());
+    let mut rest = inside;
+    while let Some(slash) = memchr::memchr(b'\\', rest.as_bytes()) {
+        text.push_str(&rest[..slash]);
+        let escape = rest.as_bytes().get(slash + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(slash + 2..).unwrap_or_default();
+        match escape {
+            b'b' => text.push('\u{8}'),
+            b'f' => text.push('\u{c}'),
+            b'n' => text.push('\n'),
+            b'r' => text.push('\r'),
+            b't' => text.push('\t'),
+            b'u' => rest = unescape_unit(rest, &mut text),
+            other => text.push(char::from(other)),
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+fn unescape_unit<'r>(rest: &'r str, text: &mut String) -> &'r str {
+    let unit = |at: &str| at.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let Some(first) = unit(rest) else {
+        text.push('\u{fffd}');
+        return rest;
+    };
+    let rest = &rest[4..];
+    if (0xd800..0xdc00).contains(&first)
+        && let Some(second) = rest.strip_prefix("\\u").and_then(unit)
+        && (0xdc00..0xe000).contains(&second)
+    {
+        let point = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        text.push(char::from_u32(point).unwrap_or('\u{fffd}'));
+        return &rest[6..];
+    }
+    text.push(char::from_u32(first).unwrap_or('\u{fffd}'));
+    rest
+}
+
+/// Appends `text` as a JSON string, quotes included: RFC 8785's escapes, so the shortest there are.
+pub fn quote_into(out: &mut String, text: &str) {
+    out.push('"');
+    escape_into(out, text);
+    out.push('"');
+}
+
+/// Appends `text` escaped for the inside of a JSON string.
+pub fn escape_into(out: &mut String, text: &str) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if !matches!(byte, b'"' | b'\\' | 0..=0x1f) {
+            continue;
+        }
+        out.push_str(&text[from..at]);
+        from = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            8 => out.push_str("\\b"),
+            12 => out.push_str("\\f"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => {
+                // Writing to a String can't fail.
+                let _ = write!(out, "\\u{control:04x}");
+            }
+        }
+    }
+    out.push_str(&text[from..]);
+}
+
+/// `text` as a JSON string, quotes included.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote_into(&mut out, text);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn surrogates() {
+        assert_eq!(unescape(r"\ud83d\ude00"), "😀");
+        assert_eq!(unescape(r"\ud83dx"), "\u{fffd}x");
+        assert_eq!(unescape(r"\ud83d\u0041"), "\u{fffd}A");
+        assert_eq!(unescape(r"\/\u00e9"), "/é");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(text in ".{0,64}") {
+            let quoted = quote(&text);
+            prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text.clone());
+            prop_assert_eq!(unescape(&quoted[1..quoted.len() - 1]), text);
+        }
+    }
+}
