@@ -1,3 +1,5 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
+pub mod marks;
+pub mod stamp;
 pub mod violation;

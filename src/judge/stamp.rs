@@ -1,0 +1,236 @@
+//! Stamps: how a result shows which execution it is, and what else is read off a result.
+//!
+//! DESIGN.md, "Stamps". Works on the result as it lies in the request: a stamp is a splice, the result's
+//! own bytes stay. Pure and deterministic: the same conversation gets the same stamps.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use regex::RegexSet;
+
+use super::marks::Moment;
+use crate::{
+    policy::StampForm,
+    wire::{
+        edit::Edits,
+        json::{Document, Value},
+        text::{escape_into, quote, quote_into},
+    },
+};
+
+/// What a result is stamped with.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp<'s> {
+    /// The execution ID.
+    pub execution_id: &'s str,
+    /// The tool's name.
+    pub tool: &'s str,
+    /// The call mark's moment.
+    pub moment: Moment,
+}
+
+impl Stamp<'_> {
+    /// The call mark's time as RFC 3339 with milliseconds.
+    fn executed_at(&self) -> String {
+        let time = UNIX_EPOCH + Duration::from_millis(self.moment.time_ms);
+        humantime::format_rfc3339_millis(time).to_string()
+    }
+
+    fn members(&self) -> String {
+        format!(r#""execution_id":"{}","executed_at":"{}""#, self.execution_id, self.executed_at())
+    }
+
+    fn line(&self) -> String {
+        // A tool's name is the model's and the client's data: a line break in it must not end the line.
+        let tool: String = self.tool.chars().filter(|c| !c.is_control()).collect();
+        format!("[execution_id: {} tool: {tool} executed_at: {}]\n", self.execution_id, self.executed_at())
+    }
+
+    /// `result`: JSON text.
+    fn wrapped(&self, result: &str) -> String {
+        format!(
+            r#"{{"execution_id":"{}","tool_name":{},"executed_at":"{}","result":{result}}}"#,
+            self.execution_id,
+            quote(self.tool),
+            self.executed_at()
+        )
+    }
+}
+
+/// What a result says about itself.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Nature {
+    /// It reports a failure.
+    pub failed: bool,
+    /// It carries an execution ID of its own.
+    pub stamped: bool,
+    /// A JSON object.
+    pub object: bool,
+    /// An object with members.
+    pub members: bool,
+}
+
+/// Reads a result's text. `error_patterns`: texts that are errors.
+pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with('{') {
+        let failed = error_patterns.is_match(text);
+        return Nature { failed, stamped: trimmed.starts_with("[execution_id:"), ..Nature::default() };
+    }
+    let Ok(document) = Document::parse(Bytes::copy_from_slice(text.as_bytes())) else {
+        return Nature { failed: error_patterns.is_match(text), ..Nature::default() };
+    };
+    let root = document.root();
+    let flag = |name: &str, word: &[u8]| root.get(name).is_some_and(|value| value.raw() == word);
+    let error = root.get_some("error").is_some_and(|value| value.raw() != b"false" && !value.is_text(""));
+    Nature {
+        failed: error || flag("success", b"false") || flag("isError", b"true"),
+        stamped: root.get("execution_id").is_some(),
+        object: true,
+        members: root.members().next().is_some(),
+    }
+}
+
+/// Stamps a result whose content is a string. `content`: that string in the request; `text`: what it
+/// says; `nature`: of that text. A result that already carries this very stamp stays as it is.
+pub fn stamp_string(edits: &mut Edits, content: Value<'_>, text: &str, nature: Nature, stamp: &Stamp<'_>, form: StampForm) {
+    let inside = content.span().start + 1;
+    if form == StampForm::Off || is_stamped_so(text, stamp) {
+        return;
+    }
+    let wrap = |result: &str, edits: &mut Edits| edits.replace(content.span(), quote(&stamp.wrapped(result)));
+    if nature.object && nature.stamped {
+        return wrap(text, edits);
+    }
+    if nature.object {
+        let mut members = stamp.members();
+        if nature.members {
+            members.push(',');
+        }
+        return match brace(content) {
+            Some(brace) => {
+                let mut escaped = String::with_capacity(members.len() + 16);
+                escape_into(&mut escaped, &members);
+                edits.insert(brace + 1, escaped);
+            }
+            // The brace itself is spelled as an escape: the same text, spelled plainly.
+            None => edits.replace(content.span(), quote(&text.replacen('{', &format!("{{{members}"), 1))),
+        };
+    }
+    if form == StampForm::Json {
+        let json = Document::parse(Bytes::copy_from_slice(text.as_bytes())).is_ok();
+        return if json { wrap(text, edits) } else { wrap(&quote(text), edits) };
+    }
+    let mut line = String::new();
+    escape_into(&mut line, &stamp.line());
+    edits.insert(inside, line);
+}
+
+/// Stamps a result whose content is a list of parts: a text part in front. `kind`: the type of text parts.
+pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
+    let first = parts.items().next();
+    let stamped = first.and_then(|part| part.get("text")).and_then(Value::text).is_some_and(|text| text == stamp.line().trim_end());
+    if form == StampForm::Off || stamped {
+        return;
+    }
+    let mut part = format!(r#"{{"type":"{kind}","text":"#);
+    quote_into(&mut part, stamp.line().trim_end());
+    part.push('}');
+    if first.is_some() {
+        part.push(',');
+    }
+    edits.insert(parts.span().start + 1, part);
+}
+
+/// Is this text the result of stamping with `stamp`?
+fn is_stamped_so(text: &str, stamp: &Stamp<'_>) -> bool {
+    let object = || text.trim_start().strip_prefix('{').is_some_and(|rest| rest.starts_with(&stamp.members()));
+    let wrapped = || text.starts_with(stamp.wrapped("").trim_end_matches('}'));
+    text.starts_with(&stamp.line()) || object() || wrapped()
+}
+
+/// Where the text's opening brace lies in the request, if it is spelled as itself.
+fn brace(content: Value<'_>) -> Option<usize> {
+    let raw = content.raw();
+    let at = memchr::memchr(b'{', raw)?;
+    // Only blanks may stand before it, plain or as escapes without hex.
+    let blank = raw[1..at].iter().all(|byte| matches!(byte, b' ' | b'\\' | b'n' | b'r' | b't'));
+    blank.then_some(content.span().start + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stamp() -> Stamp<'static> {
+        Stamp { execution_id: "t_1763760000123_abc0000000000001", tool: "t", moment: Moment { time_ms: 1_763_760_000_123, counter: 1 } }
+    }
+
+    fn patterns() -> RegexSet {
+        RegexSet::new(crate::policy::Results::default().error_patterns).unwrap()
+    }
+
+    fn stamped_json(json: &str, form: StampForm) -> String {
+        let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap();
+        let text = document.root().text().unwrap();
+        let mut edits = Edits::default();
+        stamp_string(&mut edits, document.root(), &text, nature(&text, &patterns()), &stamp(), form);
+        let out = edits.apply(document.bytes());
+        serde_json::from_slice::<String>(&out).unwrap()
+    }
+
+    fn stamped(text: &str, form: StampForm) -> String {
+        stamped_json(&quote(text), form)
+    }
+
+    const MEMBERS: &str = r#""execution_id":"t_1763760000123_abc0000000000001","executed_at":"2025-11-21T21:20:00.123Z""#;
+    const LINE: &str = "[execution_id: t_1763760000123_abc0000000000001 tool: t executed_at: 2025-11-21T21:20:00.123Z]\n";
+
+    #[test]
+    fn forms() {
+        for (text, form, expected) in [
+            (r#"{"a": 1.10}"#, StampForm::Auto, format!(r#"{{{MEMBERS},"a": 1.10}}"#)),
+            ("\n {}", StampForm::Auto, format!("\n {{{MEMBERS}}}")),
+            ("18 °C\n\"x\"", StampForm::Auto, format!("{LINE}18 °C\n\"x\"")),
+            ("[1]", StampForm::Auto, format!("{LINE}[1]")),
+            ("{broken", StampForm::Auto, format!("{LINE}{{broken")),
+            ("", StampForm::Auto, LINE.to_owned()),
+            ("[1]", StampForm::Json, format!(r#"{{{},"result":[1]}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
+            ("x\"", StampForm::Json, format!(r#"{{{},"result":"x\""}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
+            (r#"{"execution_id":1}"#, StampForm::Auto, format!(r#"{{{},"result":{{"execution_id":1}}}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
+            ("x", StampForm::Off, "x".to_owned()),
+        ] {
+            assert_eq!(stamped(text, form), expected, "{text:?} {form:?}");
+        }
+        assert_eq!(stamped_json(r#""\u007b\"a\":1}""#, StampForm::Auto), format!(r#"{{{MEMBERS},"a":1}}"#));
+    }
+
+    #[test]
+    fn natures() {
+        for (text, failed) in [
+            (r#"{"error":"no"}"#, true),
+            (r#"{"error":null}"#, false),
+            (r#"{"success":false}"#, true),
+            (r#"{"isError":true}"#, true),
+            ("Error: x", true),
+            ("Traceback (most", true),
+            ("no errors", false),
+            (r#"{"ok":true}"#, false),
+        ] {
+            assert_eq!(nature(text, &patterns()).failed, failed, "{text}");
+        }
+        assert!(nature("[execution_id: x]", &patterns()).stamped);
+    }
+
+    proptest! {
+        #[test]
+        fn stamping_twice_gives_the_same_bytes(text in prop_oneof![".{0,40}", Just("{}".to_owned()), Just(r#" {"a":{"b":[1]}}"#.to_owned())], json in any::<bool>()) {
+            let form = if json { StampForm::Json } else { StampForm::Auto };
+            let once = stamped(&text, form);
+            prop_assert_eq!(stamped(&once, form), once.clone());
+            prop_assert!(once.contains(stamp().execution_id));
+        }
+    }
+}

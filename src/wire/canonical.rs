@@ -1,0 +1,212 @@
+//! Canonical JSON, so that a client that re-serialises a call's arguments still holds the same call.
+//!
+//! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes), with one deviation
+//! on purpose: integers beyond 2^53 keep their digits, as many clients do. Pure.
+
+use std::fmt::Write as _;
+
+use super::text::{quote_into, unescape};
+
+/// Integers up to here are exact in a double.
+const SAFE_INTEGER_MAX: u64 = 1 << 53;
+const DEPTH_MAX: usize = 128;
+
+/// The canonical form of `json`; `None` where it is no JSON document or nested deeper than 128.
+pub fn canonical(json: &str) -> Option<String> {
+    let mut cursor = Cursor { text: json, at: 0 };
+    let mut out = String::with_capacity(json.len());
+    cursor.blank();
+    cursor.value(&mut out, 0)?;
+    cursor.blank();
+    (cursor.at == json.len()).then_some(out)
+}
+
+struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Cursor<'t> {
+    fn peek(&self) -> u8 {
+        self.text.as_bytes().get(self.at).copied().unwrap_or(0)
+    }
+
+    fn blank(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    fn eat(&mut self, byte: u8) -> Option<()> {
+        self.blank();
+        (self.peek() == byte).then(|| self.at += 1)
+    }
+
+    // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
+    fn value(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        match self.peek() {
+            b'{' => self.object(out, depth),
+            b'[' => self.array(out, depth),
+            b'"' => {
+                self.string(out)?;
+                Some(())
+            }
+            b't' => self.word("true", out),
+            b'f' => self.word("false", out),
+            b'n' => self.word("null", out),
+            b'-' | b'0'..=b'9' => self.number(out),
+            _ => None,
+        }
+    }
+
+    fn word(&mut self, word: &str, out: &mut String) -> Option<()> {
+        self.text[self.at..].starts_with(word).then(|| {
+            self.at += word.len();
+            out.push_str(word);
+        })
+    }
+
+    fn array(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        self.at += 1;
+        out.push('[');
+        let mut first = true;
+        while self.eat(b']').is_none() {
+            if !first {
+                self.eat(b',')?;
+                out.push(',');
+            }
+            first = false;
+            self.blank();
+            self.value(out, depth + 1)?;
+        }
+        out.push(']');
+        Some(())
+    }
+
+    fn object(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        self.at += 1;
+        let mut members: Vec<(String, String)> = Vec::new();
+        while self.eat(b'}').is_none() {
+            if !members.is_empty() {
+                self.eat(b',')?;
+            }
+            self.blank();
+            let mut quoted = String::new();
+            let name = self.string(&mut quoted)?;
+            self.eat(b':')?;
+            self.blank();
+            quoted.push(':');
+            self.value(&mut quoted, depth + 1)?;
+            members.push((name, quoted));
+        }
+        // Stable, so that of two members of one name the order still counts.
+        members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+        out.push('{');
+        for (at, (_, member)) in members.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            out.push_str(member);
+        }
+        out.push('}');
+        Some(())
+    }
+
+    fn string(&mut self, out: &mut String) -> Option<String> {
+        if self.peek() != b'"' {
+            return None;
+        }
+        let rest = &self.text[self.at + 1..];
+        let mut end = 0;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', rest.as_bytes().get(end..)?)?;
+            if rest.as_bytes()[end] == b'"' {
+                break;
+            }
+            end += 2;
+        }
+        let text = unescape(rest.get(..end)?);
+        quote_into(out, &text);
+        self.at += end + 2;
+        Some(text)
+    }
+
+    fn number(&mut self, out: &mut String) -> Option<()> {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(rest.len());
+        let digits = &rest[..end];
+        self.at += end;
+        let float: f64 = digits.parse().ok()?;
+        let integer = !digits.contains(['.', 'e', 'E']);
+        let safe = digits.parse::<i64>().ok().filter(|number| number.unsigned_abs() <= SAFE_INTEGER_MAX);
+        if (integer && safe.is_none()) || !float.is_finite() {
+            out.push_str(digits);
+        } else if let Some(number) = safe {
+            // Writing to a String can't fail. `-0` is 0 here, as in RFC 8785.
+            let _ = write!(out, "{number}");
+        } else {
+            out.push_str(ryu_js::Buffer::new().format_finite(float));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn forms() {
+        for (json, expected) in [
+            (r#" { "b" : 1.0, "a" : [ 1e2 , "\u00e9\/" ] } "#, r#"{"a":[100,"é/"],"b":1}"#),
+            ("12345678901234567890123", "12345678901234567890123"),
+            ("9007199254740993", "9007199254740993"),
+            ("-0", "0"),
+            ("1.10", "1.1"),
+            ("1e21", "1e+21"),
+            (r#"{"€":1,"\r":2,"1":3,"😀":4,"ö":5}"#, r#"{"\r":2,"1":3,"ö":5,"€":1,"😀":4}"#),
+            ("[]", "[]"),
+        ] {
+            assert_eq!(canonical(json).as_deref(), Some(expected), "{json}");
+        }
+        for json in ["", "{", "[1,]", "{\"a\":1,}", "tru", "1 2", "\"a", "{\"a\"}", "\"\\"] {
+            assert_eq!(canonical(json), None, "{json}");
+        }
+        assert_eq!(canonical(&"[".repeat(100_000)), None);
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(Into::into),
+            ".{0,8}".prop_map(serde_json::Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::vec((".{0,4}", inner), 0..4).prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn layout_does_not_count(value in json()) {
+            let plain = canonical(&value.to_string()).unwrap();
+            prop_assert_eq!(&canonical(&serde_json::to_string_pretty(&value).unwrap()).unwrap(), &plain);
+            prop_assert_eq!(&canonical(&plain).unwrap(), &plain);
+        }
+
+        #[test]
+        fn never_panics(text in r#"[\[\]{}",:0-9eE+.\\/ untrfalsé-]{0,32}"#) {
+            let _ = canonical(&text);
+        }
+    }
+}

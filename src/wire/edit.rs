@@ -1,0 +1,143 @@
+//! Splices: the only way in which bytes that pass are changed.
+//!
+//! An edit names a range of the original and what stands there instead. What no edit names leaves as it
+//! came. Pure.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use super::json::Value;
+
+/// Changes to one document, in any order, not overlapping.
+#[derive(Debug, Default)]
+pub struct Edits {
+    splices: Vec<(Range<usize>, Vec<u8>)>,
+}
+
+impl Edits {
+    /// True where nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.splices.is_empty()
+    }
+
+    /// Puts `with` where `range` is.
+    pub fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
+        self.splices.push((range, with.into()));
+    }
+
+    /// Puts `with` before the byte at `at`. Several at one place stand in the order of the calls.
+    pub fn insert(&mut self, at: usize, with: impl Into<Vec<u8>>) {
+        self.replace(at..at, with);
+    }
+
+    /// Takes out every member of `object` that `gone` names, with the commas that go with them.
+    pub fn remove_members(&mut self, object: Value<'_>, gone: impl Fn(&str) -> bool) {
+        let mut kept_before = false;
+        let mut members = object.members().peekable();
+        while let Some(member) = members.next() {
+            if !gone(&member.name()) {
+                kept_before = true;
+                continue;
+            }
+            // Up to the next member where nothing is kept before; else from the end of the one before.
+            let next = members.peek().map(|next| next.span().start);
+            let range = match (kept_before, next) {
+                (false, Some(next)) => member.span().start..next,
+                (false, None) => member.span(),
+                (true, _) => comma_before(object, member.span().start)..member.span().end,
+            };
+            self.replace(range, Vec::new());
+        }
+    }
+
+    /// Adds `member` (`"name":value`) at the end of `object`.
+    pub fn append_member(&mut self, object: Value<'_>, member: &str) {
+        let at = object.span().end - 1;
+        let comma = if object.members().next().is_some() { "," } else { "" };
+        self.insert(at, format!("{comma}{member}"));
+    }
+
+    /// Sets the member `name` of `object` to `value`, JSON text; adds it where it is missing.
+    pub fn set_member(&mut self, object: Value<'_>, name: &str, value: &str) {
+        match object.get(name) {
+            Some(old) => self.replace(old.span(), value),
+            None => self.append_member(object, &format!("\"{name}\":{value}")),
+        }
+    }
+
+    /// Adds elements (JSON text, comma-separated) at the end of `array`.
+    pub fn append_items(&mut self, array: Value<'_>, items: &str) {
+        let at = array.span().end - 1;
+        let comma = if array.items().next().is_some() { "," } else { "" };
+        self.insert(at, format!("{comma}{items}"));
+    }
+
+    /// The changed bytes; the same ones where nothing changes.
+    pub fn apply(mut self, original: &Bytes) -> Bytes {
+        if self.splices.is_empty() {
+            return original.clone();
+        }
+        self.splices.sort_by_key(|(range, _)| (range.start, range.end));
+        let grown: usize = self.splices.iter().map(|(_, with)| with.len()).sum();
+        let mut out = BytesMut::with_capacity(original.len() + grown);
+        let mut from = 0;
+        for (range, with) in &self.splices {
+            debug_assert!(range.start >= from && range.end <= original.len(), "edits overlap: {range:?} after {from}");
+            // An edit inside one that came before would be lost, never misplaced.
+            if range.start < from {
+                continue;
+            }
+            out.extend_from_slice(&original[from..range.start]);
+            out.extend_from_slice(with);
+            from = range.end;
+        }
+        out.extend_from_slice(&original[from..]);
+        out.freeze()
+    }
+}
+
+/// Where the comma before a member stands. INVARIANT: the member is not the object's first.
+fn comma_before(object: Value<'_>, member_start: usize) -> usize {
+    let start = object.span().start;
+    let before = &object.raw()[..member_start - start];
+    start + memchr::memrchr(b',', before).unwrap_or(before.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::json::Document, *};
+
+    fn edited(text: &'static str, edit: impl Fn(&mut Edits, Value<'_>)) -> String {
+        let document = Document::parse(Bytes::from_static(text.as_bytes())).unwrap();
+        let mut edits = Edits::default();
+        edit(&mut edits, document.root());
+        String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn members_go_with_their_commas() {
+        for (gone, left) in [
+            ("a", r#"{ "b":2 , "c" : 3}"#),
+            ("b", r#"{ "a":1 , "c" : 3}"#),
+            ("c", r#"{ "a":1, "b":2 }"#),
+            ("ab", r#"{ "c" : 3}"#),
+            ("ac", r#"{ "b":2 }"#),
+            ("bc", r#"{ "a":1  }"#),
+            ("abc", r#"{ }"#),
+            ("", r#"{ "a":1, "b":2 , "c" : 3}"#),
+        ] {
+            let out = edited(r#"{ "a":1, "b":2 , "c" : 3}"#, |edits, root| edits.remove_members(root, |name| gone.contains(name)));
+            assert_eq!(out, left, "{gone}");
+        }
+    }
+
+    #[test]
+    fn additions() {
+        assert_eq!(edited("{}", |edits, root| edits.append_member(root, "\"a\":1")), r#"{"a":1}"#);
+        assert_eq!(edited(r#"{"a":1 }"#, |edits, root| edits.set_member(root, "b", "2")), r#"{"a":1 ,"b":2}"#);
+        assert_eq!(edited(r#"{"a":1}"#, |edits, root| edits.set_member(root, "a", "2")), r#"{"a":2}"#);
+        assert_eq!(edited("[]", |edits, root| edits.append_items(root, "1,2")), "[1,2]");
+        assert_eq!(edited("[0]", |edits, root| edits.append_items(root, "1")), "[0,1]");
+    }
+}
