@@ -1,0 +1,261 @@
+//! A whole chat answer: read once, judged choice by choice, passed on by splices.
+//!
+//! Source: OpenAI API reference, "The chat completion object"; FACTS §3 for what upstreams make of it. Pure.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{
+    assemble::{AssembleError, Assembler, Slot},
+    choice::Final,
+    chunk::fitting_finish,
+    context::{AnswerNature, Context, JudgedChoice},
+    usage,
+};
+use crate::{
+    judge::{
+        call::{CallKind, ValidCall},
+        text::TextGate,
+    },
+    wire::{
+        edit::Edits,
+        json::{Document, JsonError, Value},
+        text::quote,
+    },
+};
+
+/// Why an answer can't be passed on.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AnswerFault {
+    /// It is an error, with status 200: its JSON.
+    #[error("the upstream reported an error with status 200")]
+    Reported(String),
+    /// No JSON.
+    #[error("the upstream's answer is no JSON: {0}")]
+    Json(#[from] JsonError),
+    /// A call's shape can't be judged.
+    #[error("the upstream sent {0}")]
+    Shape(#[from] AssembleError),
+    /// Anything else that can't be judged.
+    #[error("the upstream's answer can't be judged: {0}")]
+    Unknown(&'static str),
+}
+
+struct TextPlace {
+    span: Range<usize>,
+    gate: TextGate,
+    text: String,
+}
+
+/// One choice of a whole answer.
+pub struct WholeChoice {
+    assembler: Assembler,
+    texts: Vec<TextPlace>,
+    /// What the model said.
+    pub text: String,
+    /// What it thought.
+    pub reasoning: String,
+    finish_reason: Option<String>,
+    answer: AnswerNature,
+}
+
+impl WholeChoice {
+    /// The calls as they came.
+    pub fn slots(&self) -> &[Slot] {
+        self.assembler.slots()
+    }
+}
+
+/// A whole answer.
+pub struct Answer {
+    document: Document,
+    /// Its choices, in their order.
+    pub choices: Vec<WholeChoice>,
+}
+
+impl Answer {
+    /// Reads an answer and takes its texts through their gates.
+    ///
+    /// # Errors
+    /// [`AnswerFault`] where it isn't one, or can't be judged.
+    pub fn read(body: Bytes, context: &Context) -> Result<Self, AnswerFault> {
+        let document = Document::parse(body)?;
+        let root = document.root();
+        if root.is_array() || !root.is_object() {
+            let reported = root.items().next().is_some_and(|first| first.get("error").is_some());
+            return Err(if reported { AnswerFault::Reported(root.raw_str().to_owned()) } else { AnswerFault::Unknown("no JSON object") });
+        }
+        if root.duplicate_name().is_some() {
+            return Err(AnswerFault::Unknown("two members of one name"));
+        }
+        let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
+        let flat = root.get("choices").is_none() && root.get("message").is_some();
+        if error || flat {
+            return Err(AnswerFault::Reported(root.raw_str().to_owned()));
+        }
+        let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(AnswerFault::Unknown("no `choices`"))?;
+        let choices = choices.items().map(|choice| read_choice(choice, context)).collect::<Result<_, _>>()?;
+        Ok(Self { document, choices })
+    }
+
+    /// Judges every choice.
+    pub fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
+        let judge = |choice: &WholeChoice| {
+            let calls: Vec<_> = choice.slots().iter().map(Slot::call).collect();
+            let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
+            context.judge_choice(&calls, &gates, choice.answer)
+        };
+        self.choices.iter().map(judge).collect()
+    }
+
+    /// Its `usage`, JSON.
+    pub fn usage(&self) -> Option<&str> {
+        self.document.root().get_some("usage").map(Value::raw_str)
+    }
+
+    /// The answer as it leaves: every choice as `finals` say, usage added to `earlier`, and the verdict as
+    /// a member where there is one.
+    pub fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Bytes {
+        let root = self.document.root();
+        let mut edits = Edits::default();
+        if context.observes() {
+            return self.document.bytes().clone();
+        }
+        let values = root.get("choices").into_iter().flat_map(Value::items);
+        for ((value, choice), ending) in values.zip(&self.choices).zip(finals) {
+            match ending {
+                Final::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
+                Final::Say(text) => say(&mut edits, value, &text, context.json_only),
+            }
+        }
+        if let (Some(own), Some(_)) = (root.get_some("usage"), &earlier) {
+            let mut sum = earlier;
+            usage::add(&mut sum, own.raw_str());
+            edits.replace(own.span(), sum.unwrap_or_default().to_string());
+        }
+        if let Some(verdict) = verdict {
+            edits.set_member(root, "toolmark", verdict);
+        }
+        edits.apply(self.document.bytes())
+    }
+}
+
+fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, AnswerFault> {
+    if !choice.is_object() || choice.duplicate_name().is_some() {
+        return Err(AnswerFault::Unknown("a choice that is no object, or has two members of one name"));
+    }
+    let outside = ["tool_calls", "function_call", "delta", "text"];
+    if outside.iter().any(|name| choice.get_some(name).is_some_and(|value| !matches!(value.raw(), b"[]" | b"{}" | b"\"\""))) {
+        return Err(AnswerFault::Unknown("a choice with calls or text outside its message"));
+    }
+    let message = choice.get("message").filter(|message| message.is_object()).ok_or(AnswerFault::Unknown("a choice without a message"))?;
+    if message.duplicate_name().is_some() {
+        return Err(AnswerFault::Unknown("a message with two members of one name"));
+    }
+    let finish_reason = choice.get("finish_reason").and_then(Value::text).map(Into::into);
+    let mut read = WholeChoice {
+        assembler: Assembler::new(usize::MAX),
+        texts: Vec::new(),
+        text: String::new(),
+        reasoning: String::new(),
+        finish_reason,
+        answer: AnswerNature::default(),
+    };
+    let (mut refused, mut audio) = (false, false);
+    for member in message.members() {
+        let value = member.value;
+        match &*member.name() {
+            "content" if value.is_array() => {
+                value.items().filter_map(|part| part.get("text").or_else(|| part.get("refusal"))).for_each(|text| read.take_text(text, context));
+            }
+            "content" => read.take_text(value, context),
+            "refusal" if !value.is_null() => {
+                refused = !value.is_text("");
+                read.take_text(value, context);
+            }
+            "audio" if !value.is_null() => {
+                audio = true;
+                value.get("transcript").into_iter().for_each(|text| read.take_text(text, context));
+            }
+            "tool_calls" => read.assembler.handle_whole(value)?,
+            "function_call" if !value.is_null() => read.assembler.handle_legacy(value)?,
+            "tool_call" | "function_calls" if !matches!(value.raw(), b"null" | b"[]") => return Err(AssembleError::NoObject.into()),
+            "reasoning_content" => read.reasoning = value.text().unwrap_or_default().into_owned(),
+            _ => {}
+        }
+    }
+    let has_text = read.texts.iter().any(|place| !place.text.is_empty());
+    read.answer = AnswerNature::new(has_text, audio, refused, read.finish_reason.as_deref());
+    Ok(read)
+}
+
+impl WholeChoice {
+    fn take_text(&mut self, value: Value<'_>, context: &Context) {
+        let Some(text) = value.text() else { return };
+        let mut gate = TextGate::default();
+        gate.handle(&text, &context.text, context);
+        gate.finish(&context.text, context);
+        self.text.push_str(&text);
+        self.texts.push(TextPlace { span: value.span(), gate, text: text.into_owned() });
+    }
+}
+
+fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::judge::marks::Moment)], context: &Context) {
+    let Some(message) = value.get("message") else { return };
+    let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
+    for ((element, slot), (call, moment)) in elements.zip(choice.slots()).zip(calls) {
+        let mark = context.mint(call.name(), call.arguments(), *moment);
+        edits.set_member(element, "id", &quote(&mark));
+        let (kind, inner) = if slot.kind == CallKind::Custom { ("custom", "input") } else { ("function", "arguments") };
+        if element.get_some("type").is_none() {
+            edits.set_member(element, "type", &quote(kind));
+        }
+        match element.get_some(kind) {
+            Some(body) => write_arguments(edits, body, inner, call),
+            None => edits.append_member(element, &format!(r#""{kind}":{{"name":{},"{inner}":{}}}"#, quote(call.name()), quote(call.arguments()))),
+        }
+    }
+    if let (Some(body), Some((call, _)), CallKind::Legacy) =
+        (message.get_some("function_call"), calls.last(), choice.slots().last().map_or(CallKind::Function, |slot| slot.kind))
+    {
+        write_arguments(edits, body, "arguments", call);
+    }
+    let legacy = message.get_some("tool_calls").is_none_or(|calls| calls.items().next().is_none());
+    if let Some(finish) = fitting_finish(choice.finish_reason.as_deref(), calls.len(), legacy) {
+        edits.set_member(value, "finish_reason", finish);
+    }
+    let mut changed = false;
+    for place in choice.texts.iter().filter(|place| !place.gate.removals().is_empty()) {
+        let mut text = String::with_capacity(place.text.len());
+        let mut from = 0;
+        for removal in place.gate.removals() {
+            text.push_str(place.text.get(from..removal.start).unwrap_or_default());
+            from = removal.end;
+        }
+        text.push_str(place.text.get(from..).unwrap_or_default());
+        edits.replace(place.span.clone(), quote(&text));
+        changed = true;
+    }
+    if let Some(logprobs) = value.get_some("logprobs").filter(|_| changed) {
+        // They spell out what was taken away.
+        edits.replace(logprobs.span(), "null");
+    }
+}
+
+fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidCall) {
+    let unchanged = body.get(name).and_then(Value::text).is_some_and(|text| text == call.arguments());
+    if !unchanged {
+        edits.set_member(body, name, &quote(call.arguments()));
+    }
+}
+
+fn say(edits: &mut Edits, value: Value<'_>, text: &str, json_only: bool) {
+    let quoted = quote(text);
+    let (content, refusal) = if json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+    edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#));
+    edits.set_member(value, "finish_reason", "\"stop\"");
+    if let Some(logprobs) = value.get_some("logprobs") {
+        edits.replace(logprobs.span(), "null");
+    }
+}

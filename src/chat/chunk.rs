@@ -1,0 +1,194 @@
+//! One event of a chat stream: what in it is text, what is calls, and how it is written anew where it must.
+//!
+//! Source: FACTS §0, the emission rules. An event that nothing changes leaves as the bytes that came. Pure.
+
+use bytes::Bytes;
+
+use crate::wire::{
+    edit::Edits,
+    json::{Document, Value},
+    sse::Event,
+    text::quote,
+};
+
+/// The parts of a delta that are text, each with a gate of its own.
+pub const TEXTS: [&str; 3] = ["content", "refusal", "audio"];
+
+/// What identifies the completion: that of the first attempt, for all its events. Raw JSON values.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    members: [Option<String>; 3],
+}
+
+const IDENTITY: [&str; 3] = ["id", "created", "model"];
+
+impl Identity {
+    /// That of this event.
+    pub fn read(root: Value<'_>) -> Self {
+        Self { members: IDENTITY.map(|name| root.get_some(name).map(|value| value.raw_str().to_owned())) }
+    }
+
+    fn write(&self, edits: &mut Edits, root: Value<'_>) {
+        for (name, value) in IDENTITY.iter().zip(&self.members) {
+            if let (Some(old), Some(value)) = (root.get(name), value)
+                && old.raw_str() != value
+            {
+                edits.replace(old.span(), value.as_str());
+            }
+        }
+    }
+}
+
+/// A piece of text in an event.
+#[derive(Clone, Debug)]
+pub struct TextSpan {
+    /// Which of [`TEXTS`].
+    pub kind: usize,
+    /// Where it starts in that text as a whole.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// It itself.
+    pub text: String,
+}
+
+/// Is the role said in this event?
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Role {
+    /// As it came.
+    #[default]
+    Keep,
+    /// Not again.
+    Drop,
+    /// It lacks.
+    Add,
+}
+
+/// What is written differently in an event.
+#[derive(Debug, Default)]
+pub struct Changes<'c> {
+    /// The identity of the first attempt.
+    pub identity: Option<&'c Identity>,
+    /// The texts as they leave, by kind.
+    pub texts: Vec<(usize, String)>,
+    /// The calls are held.
+    pub drop_calls: bool,
+    /// The role.
+    pub role: Role,
+    /// The `finish_reason`, JSON.
+    pub finish: Option<String>,
+    /// The whole delta, JSON.
+    pub delta: Option<String>,
+    /// The sum of `usage` over all attempts, JSON.
+    pub usage: Option<String>,
+    /// Without usage: it is said in another event.
+    pub drop_usage: bool,
+}
+
+/// The one choice of an event.
+pub fn choice_of(document: &Document) -> Option<Value<'_>> {
+    document.root().get("choices")?.items().next()
+}
+
+/// A choice's delta; some upstreams call it `message`.
+pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
+    choice.get_some("delta").or_else(|| choice.get_some("message"))
+}
+
+/// The value that holds the text of a kind.
+pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
+    let value = delta.get_some(TEXTS.get(kind)?)?;
+    if TEXTS[kind] == "audio" { value.get_some("transcript") } else { Some(value) }
+}
+
+/// Writes an event. Where nothing changes, the bytes that came.
+pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
+    let root = document.root();
+    let mut edits = Edits::default();
+    if let Some(identity) = changes.identity {
+        identity.write(&mut edits, root);
+    }
+    if let Some(choice) = choice_of(document) {
+        write_choice(&mut edits, choice, changes);
+    }
+    if let Some(usage) = root.get_some("usage") {
+        match &changes.usage {
+            Some(sum) => edits.replace(usage.span(), sum.as_str()),
+            None if changes.drop_usage => edits.replace(usage.span(), "null"),
+            None => {}
+        }
+    }
+    if changes.delta.is_some() {
+        // Padding against guessing sizes belongs to the event that came.
+        edits.remove_members(root, |name| name == "obfuscation");
+    }
+    if edits.is_empty() && event.plain {
+        return event.raw.clone();
+    }
+    frame(&edits.apply(document.bytes()))
+}
+
+fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
+    if let (Some(finish), Some(old)) = (&changes.finish, choice.get("finish_reason")) {
+        edits.replace(old.span(), finish.as_str());
+    } else if let Some(finish) = &changes.finish {
+        edits.append_member(choice, &format!("\"finish_reason\":{finish}"));
+    }
+    let Some(delta) = delta_of(choice) else {
+        if let Some(delta) = &changes.delta {
+            edits.set_member(choice, "delta", delta);
+        }
+        return;
+    };
+    if let Some(new) = &changes.delta {
+        edits.replace(delta.span(), new.as_str());
+        if let Some(logprobs) = choice.get_some("logprobs") {
+            edits.replace(logprobs.span(), "null");
+        }
+        return;
+    }
+    let gone = |name: &str| (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == Role::Drop && name == "role");
+    edits.remove_members(delta, gone);
+    if changes.role == Role::Add {
+        let stays = delta.members().any(|member| !gone(&member.name()));
+        let at = if stays { delta.span().start + 1 } else { delta.span().end - 1 };
+        edits.insert(at, if stays { "\"role\":\"assistant\"," } else { "\"role\":\"assistant\"" });
+    }
+    for (kind, text) in &changes.texts {
+        if let Some(value) = text_value(delta, *kind) {
+            edits.replace(value.span(), quote(text));
+        }
+    }
+    if !changes.texts.is_empty()
+        && let Some(logprobs) = choice.get_some("logprobs")
+    {
+        // They spell out what was taken away.
+        edits.replace(logprobs.span(), "null");
+    }
+}
+
+/// `data` as an event.
+pub fn frame(data: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(data.len() + 16);
+    // A line break in the data, legal between JSON tokens, would end the line.
+    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    out.into()
+}
+
+/// The `finish_reason` that fits, as JSON, where the upstream's doesn't. FACTS §0 rule 10.
+pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Option<&'static str> {
+    match (reason, calls > 0) {
+        (Some("tool_calls"), true) if !legacy => None,
+        (Some("function_call"), true) if legacy => None,
+        (Some("length" | "content_filter"), _) => None,
+        (_, true) if legacy => Some("\"function_call\""),
+        (_, true) => Some("\"tool_calls\""),
+        (None | Some("" | "tool_calls" | "function_call" | "tool_use" | "end_turn"), false) => Some("\"stop\""),
+        (Some(_), false) => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! What one exchange is judged by, and the judgement of one choice: the same for whole and streamed answers.
+//!
+//! Pure: the adapters bring calls and gates, this file says what is wrong with them.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{request::Head, tools::ToolSet};
+use crate::{
+    judge::{
+        call::{Call, CallRules},
+        history::Execution,
+        marks::{ExecutionId, KeyRing, Moment, Scope},
+        suggest::nearly_same,
+        text::{Evidence, TextGate, Whereabouts},
+        turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
+        violation::{Code, Violation},
+    },
+    policy::{Mode, rules::Rules},
+    wire::json::Document,
+};
+
+/// What an exchange is judged by.
+#[derive(Debug)]
+pub struct Context {
+    /// The policy.
+    pub rules: Arc<Rules>,
+    /// The policy's rules for calls, compiled.
+    pub call_rules: Arc<CallRules>,
+    /// The keys.
+    pub ring: Arc<KeyRing>,
+    /// Whose marks count.
+    pub scope: Scope,
+    /// The tools.
+    pub tools: Arc<ToolSet>,
+    /// `tool_choice` and what else binds a turn.
+    pub turn: TurnRules,
+    /// What the history proves.
+    pub executions: Vec<Execution>,
+    /// Tools with a successful result.
+    pub succeeded: Vec<String>,
+    /// What the gates are held to.
+    pub text: crate::judge::text::Rules,
+    /// `response_format` asks for JSON.
+    pub json_only: bool,
+    /// Answers asked for.
+    pub choices: u64,
+    /// Bytes held of one call.
+    pub held_bytes_max: usize,
+    /// The request as it came, for its data.
+    pub request: Document,
+    /// The conversation's own data, decoded when first asked for.
+    pub data: OnceLock<Vec<String>>,
+}
+
+impl Context {
+    /// Is anything changed?
+    pub fn observes(&self) -> bool {
+        self.rules.policy.mode == Mode::Observe
+    }
+
+    fn data(&self) -> &[String] {
+        self.data.get_or_init(|| Head::read(&self.request).map(|head| head.data()).unwrap_or_default())
+    }
+
+    /// Checks a text inside a call's arguments for ids that claim an execution.
+    fn id_in_arguments(&self, text: &str) -> Option<Violation> {
+        let mut gate = TextGate::default();
+        gate.handle(text, &self.text, self);
+        gate.finish(&self.text, self);
+        let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere];
+        let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
+        Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
+    }
+
+    /// The mark of a call that is passed on.
+    pub fn mint(&self, tool: &str, arguments: &str, moment: Moment) -> String {
+        self.ring.mint(&self.scope, tool, arguments, moment)
+    }
+
+    /// Judges one choice, all of whose text has gone through `gates`.
+    pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature) -> JudgedChoice {
+        let ids = |text: &str| self.id_in_arguments(text);
+        let rules = TurnRules { ending: answer.ending, ..self.turn.clone() };
+        let turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
+        let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
+        let mut citations: Vec<String> = Vec::new();
+        for id in gates.iter().flat_map(|gate| gate.citations()) {
+            if !citations.contains(id) {
+                citations.push(id.clone());
+            }
+        }
+        of_text.extend(self.missing_citation(calls, &citations, answer));
+        of_text.extend(self.empty_answer(calls, answer));
+        JudgedChoice { turn, of_text, citations }
+    }
+
+    fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
+        let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
+        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !!answer.has_text || answer.ending != Ending::Complete || !citable() {
+            return None;
+        }
+        let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
+        if cited {
+            return None;
+        }
+        let message = "the answer follows tool results and cites none of them";
+        self.rules.checks.violation(Code::MissingCitation, None, message, "cite the result you report, as (execution_id: …), copied exactly")
+    }
+
+    fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {
+        let excused = answer.has_text || answer.has_audio || answer.ending != Ending::Complete;
+        if excused || !calls.is_empty() || self.turn.tool_choice == ToolChoice::None {
+            return None;
+        }
+        self.rules.checks.violation(Code::EmptyAnswer, None, "the answer is empty: neither text nor calls", "answer, or call a tool")
+    }
+}
+
+/// What else is known of a choice.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AnswerNature {
+    /// It has text.
+    pub has_text: bool,
+    /// It has audio.
+    pub has_audio: bool,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+impl AnswerNature {
+    /// From `finish_reason`, and whether there is a refusal.
+    pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
+        let ending = match finish_reason {
+            Some("length" | "max_tokens") => Ending::Length,
+            Some("content_filter") => Ending::ContentFilter,
+            _ if refused => Ending::Refusal,
+            _ => Ending::Complete,
+        };
+        Self { has_text, has_audio, ending }
+    }
+}
+
+/// A choice's judgement.
+#[derive(Debug)]
+pub struct JudgedChoice {
+    /// Its calls, and the turn as a whole.
+    pub turn: TurnVerdict,
+    /// The text.
+    pub of_text: Vec<Violation>,
+    /// Verified execution IDs that it cites.
+    pub citations: Vec<String>,
+}
+
+impl JudgedChoice {
+    /// The text may not be passed on.
+    pub fn blocks_text(&self) -> bool {
+        self.of_text.iter().any(Violation::blocks)
+    }
+
+    /// Nothing of it may be passed on as it is.
+    pub fn blocks(&self) -> bool {
+        self.turn.blocks() || self.blocks_text()
+    }
+
+    /// Everything that is wrong.
+    pub fn violations(&self) -> impl Iterator<Item = &Violation> {
+        self.turn.all_violations().chain(&self.of_text)
+    }
+
+    /// Everything that blocks.
+    pub fn blocking(&self) -> Vec<&Violation> {
+        self.violations().filter(|violation| violation.blocks()).collect()
+    }
+}
+
+impl Evidence for Context {
+    fn whereabouts(&self, execution_id: &str) -> Whereabouts {
+        if let Some(execution) = self.executions.iter().find(|execution| execution.id == execution_id) {
+            return Whereabouts::Here { expired: execution.expired };
+        }
+        let ours = ExecutionId::parse(execution_id).is_some_and(|id| self.ring.is_execution(&id, &self.scope));
+        if ours { Whereabouts::Elsewhere } else { Whereabouts::NotOurs }
+    }
+
+    fn is_quotation(&self, text: &str) -> bool {
+        !text.is_empty() && self.data().iter().any(|data| stands_in(data, text))
+    }
+
+    fn tool_named(&self, name: &str) -> Option<&str> {
+        let tools = self.tools.registry.tools();
+        let exact = self.tools.registry.tool(name).map(|tool| &*tool.name);
+        exact.or_else(|| tools.iter().map(|tool| &*tool.name).find(|tool| nearly_same(name, tool)))
+    }
+
+    fn is_registered(&self, name: &str) -> bool {
+        let spelled = |tool: &str| crate::judge::marks::execution_tool(tool) == name;
+        self.tools.registry.tool(name).is_some() || self.tools.registry.tools().iter().any(|tool| spelled(&tool.name))
+    }
+
+    fn has_parameter(&self, tool: &str, name: &str) -> bool {
+        let schema = self.tools.registry.tool(tool).map(|tool| tool.schema.as_ref());
+        matches!(schema, Some(Ok(schema)) if schema.parameters().iter().any(|parameter| &*parameter.name == name))
+    }
+
+    fn succeeded(&self, tool: &str) -> bool {
+        self.succeeded.iter().any(|name| name == tool)
+    }
+}
+
+/// Does `text` stand in `data`, not as a part of a longer word?
+fn stands_in(data: &str, text: &str) -> bool {
+    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let (first, last) = (text.chars().next(), text.chars().next_back());
+    data.match_indices(text).any(|(at, _)| {
+        let before = data[..at].chars().next_back();
+        let after = data[at + text.len()..].chars().next();
+        !(word(before) && word(first)) && !(word(after) && word(last))
+    })
+}

@@ -1,0 +1,172 @@
+//! What is done about a judged answer, and what is said about the exchange in the end.
+//!
+//! The same for whole and streamed answers. Pure.
+
+use super::{
+    assemble::Slot,
+    context::JudgedChoice,
+    repair::{EchoedCall, EchoedTurn},
+};
+use crate::{
+    judge::{
+        call::{Arguments, Outcome},
+        reply,
+        violation::{Code, Severity, Verdict, Violation},
+    },
+    policy::{Mode, OnExhausted},
+    wire::text::quote,
+};
+
+/// What is left to try with.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Repairs.
+    pub repairs_left: u32,
+    /// Upstream requests.
+    pub attempts_left: u32,
+    /// The deadline hasn't passed.
+    pub in_time: bool,
+    /// Text of the answer has left already.
+    pub text_released: bool,
+    /// The same bad turn came before.
+    pub repeated: bool,
+    /// Answers asked for; of several none is repaired.
+    pub choices: u64,
+}
+
+/// What is done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// Every choice is passed on.
+    Accept,
+    /// The model is asked again.
+    Repair,
+    /// Bad choices are replaced by words.
+    Replace,
+    /// HTTP 422 with this.
+    Refuse(Violation),
+}
+
+/// Decides about an answer.
+pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted: OnExhausted) -> Decision {
+    let Some(bad) = judged.iter().find(|choice| choice.blocks()) else { return Decision::Accept };
+    if mode == Mode::Observe {
+        return Decision::Accept;
+    }
+    let text = judged.iter().any(JudgedChoice::blocks_text);
+    if may_repair(budget) && !(text && budget.text_released) {
+        return Decision::Repair;
+    }
+    match (bad.blocking().first(), on_exhausted) {
+        (Some(violation), OnExhausted::Error) if !text && budget.choices <= 1 => Decision::Refuse((*violation).clone()),
+        (_, OnExhausted::Error | OnExhausted::Explain) => Decision::Replace,
+    }
+}
+
+/// The words that stand instead of a bad choice.
+pub fn words(choice: &JudgedChoice) -> String {
+    let blocking = choice.blocking();
+    if choice.blocks_text() { reply::safe(&blocking) } else { reply::exhausted(&blocking) }
+}
+
+/// The turn as it is echoed to the model.
+pub fn echo(choice: &JudgedChoice, slots: &[Slot], text: &str, reasoning: &str) -> EchoedTurn {
+    let of_turn: Vec<&Violation> = choice.turn.violations.iter().filter(|violation| violation.blocks()).collect();
+    let calls: Vec<EchoedCall> = slots
+        .iter()
+        .zip(&choice.turn.calls)
+        .map(|(slot, judged)| {
+            let call = slot.call();
+            let arguments = match call.arguments {
+                Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text,
+                Arguments::Absent | Arguments::Null => String::new(),
+            };
+            let rejected = matches!(judged.outcome, Outcome::Reject);
+            let own = judged.violations.iter().filter(|violation| rejected && violation.severity >= Severity::Warn);
+            let violations = own.chain(of_turn.iter().copied()).cloned().collect();
+            EchoedCall { name: call.name, kind: call.kind, arguments, violations, extras: slot.extras.clone() }
+        })
+        .collect();
+    let of_turn = of_turn.into_iter().filter(|_| calls.is_empty());
+    let violations = choice.of_text.iter().filter(|violation| violation.blocks()).chain(of_turn).cloned().collect();
+    EchoedTurn { text: text.to_owned(), reasoning: reasoning.to_owned(), calls, violations }
+}
+
+/// What tells one bad turn from another: an equal one again means that asking doesn't help.
+pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for call in &turn.calls {
+        let arguments = crate::wire::canonical::canonical(&call.arguments).unwrap_or_else(|| call.arguments.clone());
+        hasher.update(call.name.as_bytes()).update(b"\0").update(arguments.as_bytes()).update(b"\0");
+    }
+    for violation in &turn.violations {
+        hasher.update(violation.code.as_str().as_bytes()).update(violation.message.as_bytes()).update(b"\0");
+    }
+    hasher.finalize()
+}
+
+/// What was found in an exchange, over all its attempts.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Everything that was wrong, in order.
+    pub violations: Vec<Violation>,
+    /// Verified execution IDs that the answer cites.
+    pub citations: Vec<String>,
+    /// Repairs made.
+    pub repairs: u32,
+    /// Something was refused or replaced.
+    pub blocked: bool,
+}
+
+impl Tally {
+    /// Takes up what was found in an answer.
+    pub fn add(&mut self, judged: &[JudgedChoice]) {
+        for choice in judged {
+            self.violations.extend(choice.violations().cloned());
+        }
+    }
+
+    /// Notes what the answer that leaves cites.
+    pub fn cite(&mut self, judged: &[JudgedChoice]) {
+        self.citations = judged.iter().flat_map(|choice| choice.citations.clone()).collect();
+    }
+
+    /// What became of the exchange.
+    pub fn verdict(&self) -> Verdict {
+        let worst = self.violations.iter().map(|violation| violation.severity).max().unwrap_or_default();
+        match (self.blocked, self.repairs, self.violations.is_empty(), worst) {
+            (true, ..) => Verdict::Blocked,
+            (_, 1.., ..) => Verdict::Repaired,
+            (_, _, false, Severity::Warn | Severity::Block) => Verdict::Warn,
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// The codes of info and above, each once, in the order of the contract's table.
+    pub fn codes(&self) -> Vec<Code> {
+        let found = |code: &&Code| self.violations.iter().any(|violation| violation.code == **code);
+        Code::ALL.iter().filter(found).copied().collect()
+    }
+
+    /// The verdict as a JSON object.
+    pub fn json(&self) -> String {
+        let list = |items: Vec<String>| items.join(",");
+        let codes = list(self.codes().iter().map(|code| format!("\"{code}\"")).collect());
+        let citations = list(self.citations.iter().map(|id| quote(id)).collect());
+        let verdict = self.verdict().as_str();
+        format!(r#"{{"verdict":"{verdict}","repairs":{},"violations":[{codes}],"citations":[{citations}]}}"#, self.repairs)
+    }
+}
+
+/// Is there anything left to repair with, whatever was wrong?
+pub fn may_repair(budget: &Budget) -> bool {
+    budget.repairs_left > 0 && budget.attempts_left > 0 && budget.in_time && budget.choices <= 1 && !budget.repeated
+}
+
+/// The words where repair of a call that the upstream refused is exhausted; `None` where its error is passed on.
+pub fn exhausted_words(violations: &[Violation], on_exhausted: OnExhausted) -> Option<String> {
+    match on_exhausted {
+        OnExhausted::Explain => Some(reply::exhausted(&violations.iter().collect::<Vec<_>>())),
+        OnExhausted::Error => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Upstream errors in whatever shape, read; and the one shape that clients read, written.
+//!
+//! FACTS §1 "Errors" and §3: nested, flat, in an array, with a number as code, inside a 200. Pure.
+
+use bytes::Bytes;
+
+use crate::{
+    judge::violation::Code,
+    wire::{
+        json::{Document, Value},
+        text::{quote, unescape},
+    },
+};
+
+/// Raw text of a failed generation that is looked at.
+const GENERATION_BYTES_MAX: usize = 8 << 10;
+
+/// An error as OpenAI's envelope has it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Reported {
+    /// `error.message`
+    pub message: String,
+    /// `error.type`
+    pub kind: Option<String>,
+    /// `error.param`
+    pub param: Option<String>,
+    /// `error.code`, also where it came as a number.
+    pub code: Option<String>,
+    /// The HTTP status that the error names itself, where it is one: 400 to 599.
+    pub status: Option<u16>,
+    /// Groq's `failed_generation`.
+    pub failed_generation: Option<String>,
+}
+
+impl Reported {
+    /// Reads an error from JSON; `None` where there is none in it.
+    pub fn read(json: &[u8]) -> Option<Self> {
+        let document = Document::parse(Bytes::copy_from_slice(json)).ok()?;
+        let root = document.root();
+        let outer = if root.is_array() { root.items().next()? } else { root };
+        let error = outer.get_some("error").unwrap_or(outer);
+        if let Some(text) = error.text() {
+            return Some(Self { message: text.into_owned(), ..Self::default() });
+        }
+        let text = |name: &str| error.get_some(name).map(|value| value.text().map_or_else(|| value.raw_str().to_owned(), Into::into));
+        let numbers = ["code", "status", "status_code"].iter().filter_map(|name| error.get(name).or_else(|| outer.get(name)));
+        let status = numbers.filter_map(Value::integer).find(|status| (400..600).contains(status)).map(|status| status as u16);
+        let message = text("message").or_else(|| text("detail")).unwrap_or_else(|| error.raw_str().to_owned());
+        Some(Self { message, kind: text("type"), param: text("param"), code: text("code"), status, failed_generation: text("failed_generation") })
+    }
+
+    /// Is it Groq's refusal of a call that its model made badly? Then what was wrong with the call.
+    pub fn failed_call(&self) -> Option<(Code, String)> {
+        if self.code.as_deref() != Some("tool_use_failed") {
+            return None;
+        }
+        let unknown = self.message.contains("not in request.tools");
+        let code = if unknown { Code::UnknownTool } else { Code::MalformedArguments };
+        let generation = self.failed_generation.as_deref().unwrap_or_default();
+        let cut = crate::judge::reply::cut(generation, GENERATION_BYTES_MAX);
+        Some((code, cut.to_owned()))
+    }
+
+    /// The envelope.
+    pub fn envelope(&self) -> String {
+        envelope(&self.message, self.kind.as_deref().unwrap_or("upstream_error"), self.param.as_deref(), self.code.as_deref())
+    }
+}
+
+/// OpenAI's error envelope.
+pub fn envelope(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
+    let optional = |value: Option<&str>| value.map_or_else(|| "null".to_owned(), quote);
+    format!(
+        r#"{{"error":{{"message":{},"type":{},"param":{},"code":{}}}}}"#,
+        quote(message),
+        quote(kind),
+        optional(param),
+        optional(code)
+    )
+}
+
+/// `body` without `secret`, wherever an error quotes it.
+pub fn masked(body: Bytes, secret: &str) -> Bytes {
+    let text = String::from_utf8_lossy(&body);
+    if secret.is_empty() || !(text.contains(secret) || unescape(&text).contains(secret)) {
+        return body;
+    }
+    let plain = text.replace(secret, "[masked]");
+    if unescape(&plain).contains(secret) { Bytes::from_static(b"{\"error\":{\"message\":\"[masked]\",\"type\":\"upstream_error\",\"param\":null,\"code\":null}}") } else { plain.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes() {
+        for (json, message, code, status) in [
+            (r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, "m", Some("c"), None),
+            (r#"{"message":"m","type":"t","code":"wrong_api_format"}"#, "m", Some("wrong_api_format"), None),
+            (r#"[{"error":{"code":400,"message":"m","status":"INVALID"}}]"#, "m", Some("400"), Some(400)),
+            (r#"{"error":{"message":"m","code":429},"user_id":"u"}"#, "m", Some("429"), Some(429)),
+            (r#"{"error":"m"}"#, "m", None, None),
+            (r#"{"error":{"message":"m"},"status_code":503}"#, "m", None, Some(503)),
+            (r#"{"detail":"m"}"#, "m", None, None),
+        ] {
+            let error = Reported::read(json.as_bytes()).unwrap();
+            assert_eq!((error.message.as_str(), error.code.as_deref(), error.status), (message, code, status), "{json}");
+            assert!(error.envelope().starts_with(r#"{"error":{"message":"m","#));
+        }
+    }
+
+    #[test]
+    fn own_keys_are_masked() {
+        let masked = masked(Bytes::from_static(b"{\"error\":{\"message\":\"bad key sk-1\"}}"), "sk-1");
+        assert_eq!(masked, "{\"error\":{\"message\":\"bad key [masked]\"}}");
+    }
+}

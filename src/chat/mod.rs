@@ -1,0 +1,16 @@
+//! Chat completions: the adapter between `POST /v1/chat/completions` and the judging core.
+//!
+//! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
+
+pub mod answer;
+pub mod assemble;
+pub mod choice;
+pub mod chunk;
+pub mod context;
+pub mod decide;
+pub mod error;
+pub mod repair;
+pub mod request;
+pub mod stream;
+pub mod tools;
+pub mod usage;

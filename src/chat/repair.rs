@@ -1,0 +1,159 @@
+//! The next attempt's request: the last one, the rejected turn, and what was wrong with it.
+//!
+//! DESIGN.md, "Repair". What is echoed is legal upstream: names sanitised, arguments that are no object
+//! replaced by `{}` with the raw text quoted in the error, one tool message for each call. Pure.
+
+use bytes::Bytes;
+
+use crate::{
+    judge::{
+        call::CallKind,
+        reply,
+        violation::Violation,
+    },
+    wire::{
+        edit::Edits,
+        json::{Document, JsonError},
+        text::quote,
+    },
+};
+
+/// One call of the turn that is not passed on.
+#[derive(Clone, Debug)]
+pub struct EchoedCall {
+    /// As the model named it.
+    pub name: String,
+    /// Its kind.
+    pub kind: CallKind,
+    /// JSON text of an object, or a custom tool's input; else what came.
+    pub arguments: String,
+    /// What was wrong with it; empty for a valid sibling.
+    pub violations: Vec<Violation>,
+    /// Members of the call that must come back, as `"name":value`.
+    pub extras: Vec<String>,
+}
+
+/// The turn that is not passed on.
+#[derive(Clone, Debug, Default)]
+pub struct EchoedTurn {
+    /// What the model said.
+    pub text: String,
+    /// `reasoning_content`, which some upstreams demand back with calls.
+    pub reasoning: String,
+    /// Its calls.
+    pub calls: Vec<EchoedCall>,
+    /// What was wrong with the text, or with the turn as a whole.
+    pub violations: Vec<Violation>,
+}
+
+/// The request for the next attempt. `attempt`: counts from 1, for the ids of the echoed calls.
+///
+/// # Errors
+/// [`JsonError`] where `body` is not the request that was prepared, which can't be.
+pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32) -> Result<Bytes, JsonError> {
+    let document = Document::parse(body.clone())?;
+    let Some(messages) = document.root().get("messages") else { return Err(JsonError::Syntax(0)) };
+    let mut edits = Edits::default();
+    edits.append_items(messages, &messages_of(turn, attempt));
+    Ok(edits.apply(body))
+}
+
+/// The messages that are added, comma-separated JSON.
+fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
+    let text = if turn.text.is_empty() && !turn.calls.is_empty() { "null".to_owned() } else { quote(&turn.text) };
+    let mut out = format!(r#"{{"role":"assistant","content":{text}"#);
+    if !turn.reasoning.is_empty() && !turn.calls.is_empty() {
+        out.push_str(&format!(r#","reasoning_content":{}"#, quote(&turn.reasoning)));
+    }
+    let legacy = turn.calls.first().is_some_and(|call| call.kind == CallKind::Legacy);
+    if legacy && let Some(call) = turn.calls.first() {
+        out.push_str(&format!(r#","function_call":{{"name":{},"arguments":{}}}"#, quote(&legal_name(&call.name)), quote(&arguments_of(call).0)));
+    } else if !turn.calls.is_empty() {
+        let calls: Vec<String> = turn.calls.iter().enumerate().map(|(at, call)| call_of(call, &call_id(attempt, at))).collect();
+        out.push_str(&format!(r#","tool_calls":[{}]"#, calls.join(",")));
+    }
+    out.push('}');
+    for (at, call) in turn.calls.iter().enumerate() {
+        let content = quote(&content_of(call));
+        if legacy {
+            out.push_str(&format!(r#",{{"role":"function","name":{},"content":{content}}}"#, quote(&legal_name(&call.name))));
+            break;
+        }
+        out.push_str(&format!(r#",{{"role":"tool","tool_call_id":"{}","content":{content}}}"#, call_id(attempt, at)));
+    }
+    if !turn.violations.is_empty() {
+        let violations: Vec<&Violation> = turn.violations.iter().collect();
+        out.push_str(&format!(r#",{{"role":"user","content":{}}}"#, quote(&reply::objection(&violations))));
+    }
+    out
+}
+
+/// Nine alphanumerics, which every upstream takes.
+fn call_id(attempt: u32, at: usize) -> String {
+    format!("r{:02}c{:05}", attempt % 100, at % 100_000)
+}
+
+fn call_of(call: &EchoedCall, id: &str) -> String {
+    let name = quote(&legal_name(&call.name));
+    let arguments = quote(&arguments_of(call).0);
+    let extras: String = call.extras.iter().map(|extra| format!(",{extra}")).collect();
+    match call.kind {
+        CallKind::Custom => format!(r#"{{"id":"{id}","type":"custom","custom":{{"name":{name},"input":{arguments}}}{extras}}}"#),
+        CallKind::Function | CallKind::Legacy => {
+            format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}{extras}}}"#)
+        }
+    }
+}
+
+fn content_of(call: &EchoedCall) -> String {
+    if call.violations.is_empty() {
+        return reply::sibling(&call.name);
+    }
+    let violations: Vec<&Violation> = call.violations.iter().collect();
+    reply::rejection(&call.name, &violations, arguments_of(call).1)
+}
+
+/// The arguments as they can be echoed, and the raw ones where those can't.
+fn arguments_of(call: &EchoedCall) -> (String, Option<&str>) {
+    if call.kind == CallKind::Custom {
+        return (call.arguments.clone(), None);
+    }
+    let object = Document::parse(Bytes::copy_from_slice(call.arguments.as_bytes())).is_ok_and(|document| document.root().is_object());
+    if object { (call.arguments.clone(), None) } else { ("{}".to_owned(), Some(&call.arguments)) }
+}
+
+/// A name that every upstream takes: 1 to 64 of `A-Z a-z 0-9 _ -`.
+fn legal_name(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let name: String = name.chars().take(64).map(legal).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::violation::{Checks, Code};
+
+    #[test]
+    fn every_call_is_answered() {
+        let violation = Checks::default().violation(Code::UnknownTool, None, "tool `a.b` does not exist", "").unwrap();
+        let call = |name: &str, arguments: &str, violations: Vec<Violation>| EchoedCall {
+            name: name.into(),
+            kind: CallKind::Function,
+            arguments: arguments.into(),
+            violations,
+            extras: vec![r#""extra_content":1"#.into()],
+        };
+        let turn = EchoedTurn {
+            text: "One moment.".into(),
+            reasoning: "hm".into(),
+            calls: vec![call("a.b", "{broken", vec![violation.clone()]), call("good", "{\"x\":1.10}", vec![])],
+            violations: vec![violation],
+        };
+        let body = Bytes::from(r#"{"model":"m","messages":[{"role":"user","content":"x"}],"n":1}"#);
+        let next = next_request(&body, &turn, 1).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&next).unwrap();
+        insta::assert_json_snapshot!(value["messages"]);
+        assert_eq!(value["n"], 1);
+    }
+}

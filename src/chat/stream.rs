@@ -1,0 +1,327 @@
+//! One attempt's streamed answer: from the upstream's events to what the application gets.
+//!
+//! ```text
+//!  event ─▶ usage, errors, identity ─▶ choice by choice ([`ChoiceStream`]) ─▶ out
+//!  end   ─▶ conclude: every choice judged ─▶ (decided elsewhere) ─▶ end: finals, usage, verdict, [DONE]
+//! ```
+//! Sans-IO. In observe mode every event leaves as it came, and is judged beside that.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::{
+    assemble::AssembleError,
+    choice::{ChoiceStream, Final},
+    chunk::{self, Changes, Identity},
+    context::{Context, JudgedChoice},
+    usage,
+};
+use crate::wire::{
+    edit::Edits,
+    json::{Document, JsonError, Value},
+    sse::Event,
+};
+
+/// Choices of one answer; OpenAI allows 128.
+const CHOICES_MAX: u64 = 128;
+
+/// Why a stream is given up.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StreamFault {
+    /// The upstream reports an error: its JSON.
+    #[error("the upstream reported an error in its stream")]
+    Reported(String),
+    /// An event is no JSON.
+    #[error("the upstream sent an event that is no JSON: {0}")]
+    Json(#[from] JsonError),
+    /// A call's shape can't be judged.
+    #[error("the upstream sent {0}")]
+    Shape(#[from] AssembleError),
+    /// Anything else that can't be judged.
+    #[error("the upstream sent an event that can't be judged: {0}")]
+    Unknown(&'static str),
+    /// No `finish_reason`, no `[DONE]`.
+    #[error("the upstream's stream ended before the answer did")]
+    Cut,
+}
+
+/// Does more come?
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flow {
+    /// Perhaps.
+    More,
+    /// `[DONE]` has come.
+    Done,
+}
+
+/// See the module.
+pub struct StreamJudge {
+    context: Arc<Context>,
+    choices: Vec<ChoiceStream>,
+    /// Events that come last: usage.
+    tail: Vec<(Event, Document)>,
+    /// The identity of the first attempt, once it is known.
+    identity: Option<Identity>,
+    /// An earlier attempt gave the identity.
+    rewrite: bool,
+    /// Choices whose role an earlier attempt said.
+    role_said: bool,
+    own_usage: Option<String>,
+    done: bool,
+    scratch: BytesMut,
+}
+
+impl StreamJudge {
+    /// For an attempt; `earlier`: the judge of the attempt before, whose identity goes on.
+    pub fn new(context: Arc<Context>, earlier: Option<&StreamJudge>) -> Self {
+        let identity = earlier.and_then(|judge| judge.identity.clone());
+        let role_said = earlier.is_some_and(|judge| judge.role_said || judge.choices.iter().any(ChoiceStream::started));
+        let rewrite = identity.is_some();
+        Self { context, choices: Vec::new(), tail: Vec::new(), identity, rewrite, role_said, own_usage: None, done: false, scratch: BytesMut::new() }
+    }
+
+    /// Takes one event; what may leave is appended to `out`.
+    ///
+    /// # Errors
+    /// [`StreamFault`]: the stream is to be given up, with an error downstream.
+    pub fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, StreamFault> {
+        if !self.context.observes() {
+            return self.judge(event, out);
+        }
+        out.extend_from_slice(&event.raw);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let flow = self.judge(event, &mut scratch);
+        scratch.clear();
+        self.scratch = scratch;
+        flow
+    }
+
+    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, StreamFault> {
+        let Some(data) = event.data.clone() else {
+            // Comments keep connections alive; anything else upsets clients.
+            if event.plain {
+                out.extend_from_slice(&event.raw);
+            }
+            return Ok(Flow::More);
+        };
+        let trimmed = data.trim_ascii();
+        if trimmed == b"[DONE]" {
+            self.done = true;
+            return Ok(Flow::Done);
+        }
+        if trimmed.is_empty() {
+            return Ok(Flow::More);
+        }
+        let document = Document::parse(data)?;
+        self.document(event, document, out)?;
+        Ok(Flow::More)
+    }
+
+    fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
+        let root = document.root();
+        if !root.is_object() || root.duplicate_name().is_some() {
+            return Err(StreamFault::Unknown("no object, or two members of one name"));
+        }
+        let named_error = event.name.as_deref() == Some(b"error");
+        if root.get_some("error").is_some_and(|error| !error.is_text("")) || named_error {
+            return Err(StreamFault::Reported(document.root().raw_str().to_owned()));
+        }
+        self.note_usage(root);
+        let choices: Vec<Value<'_>> = root.get("choices").into_iter().flat_map(Value::items).collect();
+        match choices.len() {
+            0 => self.choiceless(event, document, out),
+            1 => self.single(event, document, out),
+            _ => {
+                let raws: Vec<(String, bool)> = choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
+                raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
+            }
+        }
+    }
+
+    /// One choice of an event with several, as an event of its own; the last keeps the usage.
+    fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), StreamFault> {
+        let mut edits = Edits::default();
+        if let Some(choices) = document.root().get("choices") {
+            edits.replace(choices.span(), format!("[{choice}]"));
+        }
+        if let Some(usage) = document.root().get_some("usage").filter(|_| !last) {
+            edits.replace(usage.span(), "null");
+        }
+        let data = edits.apply(document.bytes());
+        let event = Event { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
+        self.single(event, Document::parse(data)?, out)
+    }
+
+    fn note_usage(&mut self, root: Value<'_>) {
+        let usage = root.get_some("usage").or_else(|| root.get_some("x_groq")?.get_some("usage"));
+        if let Some(usage) = usage {
+            self.own_usage = Some(usage.raw_str().to_owned());
+        }
+    }
+
+    fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
+        let root = document.root();
+        match root.get("choices") {
+            Some(choices) if choices.is_array() || choices.is_null() => {}
+            Some(_) => return Err(StreamFault::Unknown("`choices` is no array")),
+            None if root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) => {
+                return Err(StreamFault::Reported(root.raw_str().to_owned()));
+            }
+            None => {
+                let carries = ["tool_calls", "function_call", "content", "delta", "message", "text", "output"];
+                if carries.iter().any(|name| root.get(name).is_some()) {
+                    return Err(StreamFault::Unknown("it has no `choices`"));
+                }
+            }
+        }
+        if root.get_some("usage").is_some() {
+            self.tail.push((event, document));
+            return Ok(());
+        }
+        self.first_identity(root);
+        let changes = Changes { identity: self.identity_to_write(), ..Changes::default() };
+        out.extend_from_slice(&chunk::write(&event, &document, &changes));
+        Ok(())
+    }
+
+    fn first_identity(&mut self, root: Value<'_>) {
+        // Azure's first event has an empty id.
+        if self.identity.is_none() && root.get_some("id").is_none_or(|id| !id.is_text("")) {
+            self.identity = Some(Identity::read(root));
+        }
+    }
+
+    fn identity_to_write(&self) -> Option<&Identity> {
+        self.identity.as_ref().filter(|_| self.rewrite)
+    }
+
+    fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
+        let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
+        if !choice.is_object() || choice.duplicate_name().is_some() {
+            return Err(StreamFault::Unknown("a choice that is no object, or has two members of one name"));
+        }
+        let index = match choice.get_some("index") {
+            None => 0,
+            Some(index) => index.integer().filter(|index| *index < CHOICES_MAX).ok_or(StreamFault::Unknown("a choice's `index`"))?,
+        };
+        self.first_identity(document.root());
+        let at = match self.choices.iter().position(|stream| stream.index() >= index) {
+            Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
+            at => {
+                let at = at.unwrap_or(self.choices.len());
+                self.choices.insert(at, ChoiceStream::new(index, &self.context, self.role_said && index == 0));
+                at
+            }
+        };
+        let context = self.context.clone();
+        if let Some(stream) = self.choices.get_mut(at) {
+            stream.take(event, document, &context)?;
+        }
+        self.pump(at, out);
+        Ok(())
+    }
+
+    /// Lets go of what is cleared in this choice and those that waited for it to start: clients expect
+    /// the first event of choice 0 before that of choice 1 (FACTS §0 rule 4).
+    fn pump(&mut self, from: usize, out: &mut BytesMut) {
+        let identity = self.identity.as_ref().filter(|_| self.rewrite);
+        for at in from..self.choices.len() {
+            let expected = |(place, stream): (usize, &ChoiceStream)| stream.index() == place as u64 && (place == at || stream.started());
+            if !self.choices.iter().enumerate().take(at + 1).all(expected) {
+                return;
+            }
+            let Some(stream) = self.choices.get_mut(at) else { return };
+            let before = stream.started();
+            stream.pump(identity, out);
+            if before || !stream.started() {
+                return;
+            }
+        }
+    }
+
+    /// No more events: judges every choice, in the order of [`Self::choices`].
+    ///
+    /// # Errors
+    /// [`StreamFault::Cut`] where the answer isn't whole.
+    pub fn conclude(&mut self) -> Result<Vec<JudgedChoice>, StreamFault> {
+        if !self.done && (self.choices.is_empty() || !self.choices.iter().all(ChoiceStream::finished)) {
+            return Err(StreamFault::Cut);
+        }
+        let context = self.context.clone();
+        Ok(self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect())
+    }
+
+    /// The choices, by index.
+    pub fn choices(&self) -> &[ChoiceStream] {
+        &self.choices
+    }
+
+    /// Text has left.
+    pub fn released(&self) -> bool {
+        self.choices.iter().any(|choice| choice.released)
+    }
+
+    /// This attempt's usage, JSON.
+    pub fn usage(&self) -> Option<&str> {
+        self.own_usage.as_deref()
+    }
+
+    /// Ends the stream: every choice as `finals` say, usage (`earlier`: that of the attempts before), the
+    /// verdict (`verdict`: a JSON object, also as a member of the last event if `as_member`), `[DONE]`.
+    pub fn end(&mut self, finals: Vec<Final>, earlier: Option<serde_json::Value>, verdict: &str, as_member: bool, out: &mut BytesMut) {
+        if self.context.observes() {
+            return;
+        }
+        let identity = self.identity.as_ref().filter(|_| self.rewrite);
+        let mut last: Vec<Bytes> = Vec::new();
+        for (choice, ending) in self.choices.iter_mut().zip(finals) {
+            last.extend(choice.end(ending, &self.context, identity, out));
+        }
+        let sum = |usage: Value<'_>| {
+            let mut sum = earlier.clone();
+            sum.is_some().then(|| usage::add(&mut sum, usage.raw_str()));
+            sum.map(|sum| sum.to_string())
+        };
+        for event in &mut last {
+            if let Some(usage) = data_of(event).as_ref().and_then(|data| data.root().get_some("usage")).and_then(sum) {
+                *event = with_usage(event, &usage);
+            }
+        }
+        for (event, document) in &self.tail {
+            let usage = document.root().get_some("usage").and_then(sum);
+            let changes = Changes { identity, usage, ..Changes::default() };
+            last.push(chunk::write(event, document, &changes));
+        }
+        let count = last.len();
+        for (at, event) in last.into_iter().enumerate() {
+            let event = if as_member && at + 1 == count { with_member(event, verdict) } else { event };
+            out.extend_from_slice(&event);
+        }
+        out.extend_from_slice(b": toolmark ");
+        out.extend_from_slice(verdict.as_bytes());
+        out.extend_from_slice(b"\n\ndata: [DONE]\n\n");
+    }
+}
+
+/// The data of a one-line event.
+fn data_of(event: &Bytes) -> Option<Document> {
+    let mut parser = crate::wire::sse::Parser::default();
+    let mut data = None;
+    parser.handle(event.clone(), |event| data = event.data).ok()?;
+    Document::parse(data?).ok()
+}
+
+fn with_usage(event: &Bytes, usage: &str) -> Bytes {
+    let Some(document) = data_of(event) else { return event.clone() };
+    let mut edits = Edits::default();
+    edits.set_member(document.root(), "usage", usage);
+    chunk::frame(&edits.apply(document.bytes()))
+}
+
+fn with_member(event: Bytes, verdict: &str) -> Bytes {
+    let Some(document) = data_of(&event) else { return event };
+    let mut edits = Edits::default();
+    edits.set_member(document.root(), "toolmark", verdict);
+    chunk::frame(&edits.apply(document.bytes()))
+}

@@ -1,0 +1,334 @@
+//! What a conversation's history proves: which of its calls toolmark let through, which results answer
+//! them, and which executions may therefore be cited.
+//!
+//! DESIGN.md, "Marks" and "Stamps". The adapters turn their wire form into [`Item`]s and put the stamps
+//! back into it. Pure.
+
+use std::{borrow::Cow, collections::HashMap, time::Duration};
+
+use super::{
+    marks::{CallMark, KeyRing, Moment, Scope},
+    stamp::Nature,
+    violation::{Checks, Code, Violation},
+};
+
+/// A call in the history.
+#[derive(Clone, Debug)]
+pub struct PastCall<'h> {
+    /// As the client holds it; absent for legacy calls.
+    pub id: Option<Cow<'h, str>>,
+    /// The tool.
+    pub name: Cow<'h, str>,
+    /// JSON text, or a custom tool's input.
+    pub arguments: Cow<'h, str>,
+}
+
+/// A result in the history.
+#[derive(Clone, Debug)]
+pub struct PastResult<'h> {
+    /// The id of the call it answers; absent for legacy results.
+    pub id: Option<Cow<'h, str>>,
+    /// The tool, where legacy results name it.
+    pub name: Option<Cow<'h, str>>,
+    /// What it says about itself.
+    pub nature: Nature,
+    /// Length of its content.
+    pub bytes: usize,
+}
+
+/// One step of the conversation, in its order.
+#[derive(Clone, Debug)]
+pub enum Item<'h> {
+    /// What the model said and called in one turn.
+    Assistant(Vec<PastCall<'h>>),
+    /// A tool's result.
+    Result(PastResult<'h>),
+    /// What the user said.
+    User,
+    /// Instructions, or anything else.
+    Other,
+}
+
+/// Does the API demand results right behind their calls?
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Adjacency {
+    /// Chat: yes.
+    Required,
+    /// Responses: call, text, output is legal.
+    Free,
+}
+
+/// A call with its result, as witnessed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Execution {
+    /// Its execution ID.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// When the call was let through.
+    pub moment: Moment,
+    /// The result reports a failure.
+    pub failed: bool,
+    /// After the last user message.
+    pub recent: bool,
+    /// Too old to be cited.
+    pub expired: bool,
+    /// Which item is the result.
+    pub item: usize,
+}
+
+/// What the history proves.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In the order of their results.
+    pub executions: Vec<Execution>,
+    /// Tools with a result that is no failure, stamped or not.
+    pub succeeded: Vec<String>,
+    /// What is wrong with it.
+    pub violations: Vec<Violation>,
+}
+
+/// What verifying needs besides the history.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'r> {
+    /// Severities.
+    pub checks: &'r Checks,
+    /// The keys.
+    pub ring: &'r KeyRing,
+    /// Whose marks count.
+    pub scope: &'r Scope,
+    /// How long an execution may be cited.
+    pub window: Option<Duration>,
+    /// The time of the exchange, in Unix milliseconds.
+    pub now_ms: u64,
+    /// Bytes above which a result is large.
+    pub large: u64,
+    /// Whether results must follow their calls at once.
+    pub adjacency: Adjacency,
+}
+
+/// Verifies a history.
+pub fn verify(items: &[Item<'_>], rules: &Rules<'_>) -> History {
+    let last_user = items.iter().rposition(|item| matches!(item, Item::User)).unwrap_or(0);
+    let mut walk = Walk { rules, history: History::default(), open: Vec::new(), earlier: HashMap::new(), before: None, last_user };
+    for (at, item) in items.iter().enumerate() {
+        walk.step(at, item);
+    }
+    walk.close_turn();
+    walk.history
+}
+
+struct Open<'h> {
+    call: &'h PastCall<'h>,
+    moment: Option<Moment>,
+    answered: bool,
+}
+
+struct Walk<'h, 'r> {
+    rules: &'r Rules<'r>,
+    history: History,
+    /// Calls of the turn that results may answer now.
+    open: Vec<Open<'h>>,
+    /// Ids of the calls of turns that are over.
+    earlier: HashMap<&'h str, ()>,
+    before: Option<&'h Item<'h>>,
+    last_user: usize,
+}
+
+impl<'h> Walk<'h, '_> {
+    fn report(&mut self, code: Code, tool: Option<&str>, message: impl FnOnce() -> String, advice: &str) {
+        if self.rules.checks.severity(code) != super::violation::Severity::Off {
+            self.history.violations.extend(self.rules.checks.violation(code, tool, message(), advice));
+        }
+    }
+
+    fn step(&mut self, at: usize, item: &'h Item<'h>) {
+        match item {
+            Item::Assistant(calls) => {
+                if matches!(self.before, Some(Item::Assistant(before)) if before.is_empty() && calls.is_empty()) {
+                    let advice = "join them, or send what the user said between them";
+                    self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
+                }
+                if self.rules.adjacency == Adjacency::Required || !calls.is_empty() {
+                    self.close_turn();
+                }
+                for call in calls {
+                    let moment = self.verify_call(call);
+                    self.open.push(Open { call, moment, answered: false });
+                }
+            }
+            Item::Result(result) => self.result(at, result),
+            Item::User => {
+                if matches!(self.before, Some(Item::Result(_))) {
+                    let advice = "let the model answer the results before the user speaks again";
+                    self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
+                }
+                self.close_turn_if_adjacent();
+            }
+            Item::Other => self.close_turn_if_adjacent(),
+        }
+        self.before = Some(item);
+    }
+
+    fn close_turn_if_adjacent(&mut self) {
+        if self.rules.adjacency == Adjacency::Required {
+            self.close_turn();
+        }
+    }
+
+    fn close_turn(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for Open { call, answered, .. } in open {
+            if !answered {
+                let name = &call.name;
+                let advice = "send one result for every call, right behind it";
+                self.report(Code::UnansweredCall, Some(name), || format!("the call of `{name}` has no result"), advice);
+            }
+            if let Some(id) = &call.id {
+                self.earlier.insert(id, ());
+            }
+        }
+    }
+
+    fn verify_call(&mut self, call: &PastCall<'_>) -> Option<Moment> {
+        let name = &*call.name;
+        let mark = call.id.as_deref().and_then(CallMark::parse);
+        let Some(mark) = mark else {
+            let advice = "send tool calls back with the ids that toolmark gave them";
+            self.report(Code::UnverifiedCall, Some(name), || format!("the call of `{name}` has an id that is none of toolmark's"), advice);
+            return None;
+        };
+        let moment = self.rules.ring.verify(&mark, self.rules.scope, name, &call.arguments);
+        if moment.is_none() {
+            let message = || {
+                format!("the call of `{name}` isn't the one that its id was given to: its name or arguments were altered, or the id belongs to another caller or key")
+            };
+            self.report(Code::AlteredCall, Some(name), message, "send tool calls back unaltered");
+        } else if let Some(segment) = duplicate_segment(&call.arguments) {
+            let message = || format!("an argument of `{name}` has the path segment `{segment}` twice in a row");
+            self.report(Code::DuplicatePathSegment, Some(name), message, "check the path");
+        }
+        moment
+    }
+
+    fn result(&mut self, at: usize, result: &PastResult<'_>) {
+        let fits = |open: &Open<'_>| match (&result.id, &open.call.id) {
+            (Some(id), Some(call)) => id == call,
+            (None, None) => result.name.as_ref().is_none_or(|name| *name == open.call.name),
+            _ => false,
+        };
+        let free = self.open.iter().position(|open| !open.answered && fits(open));
+        let Some(index) = free else { return self.unpaired(result, self.open.iter().any(fits)) };
+        self.open[index].answered = true;
+        let Open { call, moment, .. } = self.open[index];
+        let name = call.name.to_string();
+        if result.bytes as u64 > self.rules.large {
+            let size = result.bytes >> 10;
+            self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
+        }
+        if result.nature.failed {
+            self.report(Code::FailedResult, Some(&name), || format!("the result of `{name}` reports a failure"), "");
+        } else {
+            self.history.succeeded.push(name.clone());
+        }
+        let Some(moment) = moment else { return };
+        let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
+        let deadline = |window: Duration| moment.time_ms.saturating_add(window.as_millis() as u64) < self.rules.now_ms;
+        let expired = self.rules.window.is_some_and(deadline);
+        let recent = at > self.last_user;
+        let failed = result.nature.failed;
+        self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at });
+    }
+
+    fn unpaired(&mut self, result: &PastResult<'_>, repeated: bool) {
+        let id = result.id.as_deref().unwrap_or_default().to_owned();
+        if repeated {
+            let message = || format!("a second result answers the call `{id}`");
+            return self.report(Code::DuplicateResult, None, message, "send one result for each call");
+        }
+        if self.earlier.contains_key(id.as_str()) {
+            let message = || format!("the result for `{id}` doesn't follow its call");
+            return self.report(Code::MisorderedResult, None, message, "send results right behind the turn that called");
+        }
+        let message = || format!("the result for `{id}` answers no call of this conversation");
+        self.report(Code::OrphanResult, None, message, "send the assistant message with the call before its result");
+    }
+}
+
+/// A path segment that stands twice in a row, as in `src/src/main.rs`.
+fn duplicate_segment(text: &str) -> Option<&str> {
+    if !text.contains('/') {
+        return None;
+    }
+    let path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    text.split(|c| !path(c)).find_map(|token| {
+        let mut before = "";
+        token.split('/').find(|segment| {
+            let twice = !segment.is_empty() && !segment.starts_with('.') && *segment == before;
+            before = segment;
+            twice
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_763_760_000_000;
+
+    fn ring() -> KeyRing {
+        KeyRing::new(&[[1; 32]])
+    }
+
+    fn mark(tool: &str, arguments: &str, counter: u16) -> String {
+        ring().mint(&Scope::shared(), tool, arguments, Moment { time_ms: NOW, counter })
+    }
+
+    fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
+        PastCall { id: Some(id.to_owned().into()), name: "t".into(), arguments: arguments.into() }
+    }
+
+    fn result(id: &str) -> Item<'static> {
+        Item::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: Nature::default(), bytes: 1 })
+    }
+
+    fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
+        let (checks, ring, scope) = (Checks::default(), ring(), Scope::shared());
+        let window = Some(Duration::from_secs(60));
+        let rules = Rules { checks: &checks, ring: &ring, scope: &scope, window, now_ms: NOW + 1, large: 1 << 20, adjacency };
+        let history = verify(items, &rules);
+        (history.violations.iter().map(|violation| violation.code.as_str()).collect(), history.executions.len())
+    }
+
+    #[test]
+    fn pairings() {
+        let (a, b) = (mark("t", "{}", 1), mark("t", "{\"x\":1}", 2));
+        let turn = |calls: Vec<PastCall<'static>>| Item::Assistant(calls);
+        let ours = || turn(vec![call(&a, "{}"), call(&b, "{\"x\":1.0}")]);
+        let said = || Item::Assistant(Vec::new());
+        let strict: Vec<(Vec<Item<'_>>, Vec<&str>, usize)> = vec![
+            (vec![Item::User, ours(), result(&b), result(&a)], vec![], 2),
+            (vec![ours(), result(&a)], vec!["unanswered_call"], 1),
+            (vec![ours(), result(&a), result(&b), result(&a)], vec!["duplicate_result"], 2),
+            (vec![result(&a)], vec!["orphan_result"], 0),
+            (vec![ours(), result(&a), Item::User, result(&b)], vec!["message_order", "unanswered_call", "misordered_result"], 1),
+            (vec![turn(vec![call(&a, "{\"y\":1}")]), result(&a)], vec!["altered_call"], 0),
+            (vec![turn(vec![call("call_0", "{}")]), result("call_0")], vec!["unverified_call"], 0),
+            (vec![turn(vec![call("x", "{}")]), result("x"), turn(vec![call("x", "{}")]), result("x")], vec!["unverified_call", "unverified_call"], 0),
+            (vec![said(), said()], vec!["message_order"], 0),
+        ];
+        for (items, expected, executions) in strict {
+            assert_eq!(codes(&items, Adjacency::Required), (expected, executions), "{items:?}");
+        }
+        let free = vec![ours(), said(), Item::User, result(&a), result(&b)];
+        assert_eq!(codes(&free, Adjacency::Free), (vec![], 2));
+    }
+
+    #[test]
+    fn segments() {
+        for (text, expected) in [("{\"p\":\"a2ia/a2ia/x\"}", Some("a2ia")), ("a/b/a", None), ("https://x", None), ("../../x", None)] {
+            assert_eq!(duplicate_segment(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What toolmark says itself: to the model when it asks again, to the person when it gives up.
+//!
+//! CONTRACT.md, "What a caller sees": the openings are part of the public surface. Pure.
+
+use super::violation::Violation;
+
+/// Raw text that an error quotes back to the model, in bytes.
+const QUOTED_BYTES_MAX: usize = 2 << 10;
+
+/// The content of the tool message that rejects a call. `raw`: arguments that could not be echoed.
+pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> String {
+    let mut text = format!("Tool call rejected: {tool}\n");
+    for violation in violations {
+        text.push_str(&line(violation));
+    }
+    if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
+        text.push_str("The arguments you sent were: ");
+        text.push_str(cut(raw, QUOTED_BYTES_MAX));
+        text.push('\n');
+    }
+    text.push_str("Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do.");
+    text
+}
+
+/// The content of the tool message for a valid call whose turn was rejected.
+pub fn sibling(tool: &str) -> String {
+    format!("Tool call not run: {tool}\nThe call is valid, but another part of the same turn was rejected, so nothing of the turn was run. Repeat this call together with the corrected ones.")
+}
+
+/// The user message that asks for another answer.
+pub fn objection(violations: &[&Violation]) -> String {
+    let mut text = String::from("Your last answer was not delivered, because it can't be backed by the tools' results:\n");
+    for violation in violations {
+        text.push_str(&line(violation));
+    }
+    text.push_str(
+        "Answer again. Report only what a tool returned in this conversation, with its (execution_id: …) where the result carries one. \
+         If something was not run, call the tool or say that you could not check it. Do not mention this message.",
+    );
+    text
+}
+
+/// What the application gets instead of an answer that can't be mended.
+pub fn safe(violations: &[&Violation]) -> String {
+    let mut text = String::from("I reported a tool result that I can't back with an execution.\n");
+    for violation in violations {
+        text.push_str(&line(violation));
+    }
+    text.push_str("Please treat that part of my answer as not checked, and ask again if you need it.");
+    text
+}
+
+/// What the application gets when the model keeps calling what can't be called.
+pub fn exhausted(violations: &[&Violation]) -> String {
+    let mut text = String::from("I could not finish this: I tried to use tools in a way that doesn't work, and correcting me didn't help. Nothing was run.\n");
+    for violation in violations {
+        text.push_str(&line(violation));
+    }
+    text.push_str("You can ask again, or in other words.");
+    text
+}
+
+fn line(violation: &Violation) -> String {
+    let advice = if violation.advice.is_empty() { String::new() } else { format!(" ({})", violation.advice) };
+    format!("- [{}] {}{advice}\n", violation.code, violation.message)
+}
+
+/// At most `bytes_max` bytes of `text`, whole characters.
+pub fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::violation::{Checks, Code};
+
+    #[test]
+    fn the_contracts_openings() {
+        let violation = Checks::default().violation(Code::UnknownTool, Some("x"), "tool `x` does not exist", "did you mean `y`?").unwrap();
+        let text = rejection("x", &[&violation], Some(&"é".repeat(2000)));
+        assert!(text.starts_with("Tool call rejected: x\n- [unknown_tool] tool `x` does not exist (did you mean `y`?)\n"), "{text}");
+        assert!(text.len() < 3000);
+        assert!(safe(&[&violation]).starts_with("I reported a tool result that I can't back with an execution.\n- [unknown_tool]"));
+    }
+}

@@ -1,0 +1,261 @@
+//! What all workers share: settings, keys, the policies in force. The shell's one place for state.
+//!
+//! An exchange loads the policy once, at its start; a reload swaps the pointer and disturbs nobody.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::{
+    chat::tools::ToolSets,
+    judge::{
+        call::CallRules,
+        marks::{Counter, KeyRing, Moment, Scope},
+        protocol::PROTOCOL_TEXT,
+        registry::{SchemaCache, ToolSource},
+        text,
+    },
+    policy::{load::PolicySource, rules::Rules},
+    settings::{self, Settings},
+};
+
+/// Why the proxy can't start, or a policy can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy.
+    #[error(transparent)]
+    Policy(#[from] crate::policy::load::Error),
+    /// A tool of the policy's files.
+    #[error("{file}: tool `{name}`: {why}")]
+    Tool {
+        /// Its file.
+        file: String,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A pattern.
+    #[error("calls.placeholders: {0}")]
+    Pattern(#[from] regex::Error),
+    /// The keys.
+    #[error(transparent)]
+    Keys(#[from] settings::KeyError),
+    /// No randomness.
+    #[error("the system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// The client for upstreams.
+    #[error("the client for upstreams can't be made: {0}")]
+    Client(#[from] reqwest::Error),
+    /// Listening.
+    #[error("can't listen on {address}: {source}{hint}")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// What to do.
+        hint: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A policy made ready to judge by, with its tools and what was compiled for it.
+pub struct Standard {
+    /// The policy.
+    pub rules: Arc<Rules>,
+    /// Its rules for calls.
+    pub calls: Arc<CallRules>,
+    /// Its tools, and the sets made with them.
+    pub tools: ToolSets,
+    /// Its rules for text, but for what the exchange adds.
+    pub text: text::Rules,
+}
+
+impl Standard {
+    /// Makes it ready.
+    ///
+    /// # Errors
+    /// What of it can't be used.
+    pub fn new(rules: Rules, held_bytes_max: usize) -> Result<Self, Error> {
+        let source = |tool: &crate::policy::rules::PolicyTool| {
+            let wrong = |why| Error::Tool { file: tool.file.display().to_string(), name: tool.name.to_string(), why };
+            ToolSource::parse(&tool.raw).map_err(wrong)
+        };
+        let sources = rules.tools.iter().map(source).collect::<Result<Vec<_>, _>>()?;
+        let phrase = |claim: &crate::policy::rules::CompiledClaim| text::PhraseRule {
+            name: claim.name.to_string(),
+            regex: claim.regex.clone(),
+            requires: claim.requires.iter().map(ToString::to_string).collect(),
+            message: claim.message.to_string(),
+        };
+        let text = text::Rules {
+            checks: rules.checks.clone(),
+            show: rules.policy.citations.show,
+            extra_patterns: rules.extra_patterns.clone().into(),
+            phrases: rules.claims.iter().map(phrase).collect(),
+            hold_all: rules.hold_all(),
+            held_bytes_max,
+            ..text::Rules::default()
+        };
+        let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
+        Ok(Self { rules: Arc::new(rules), calls, tools: ToolSets::new(sources), text })
+    }
+}
+
+impl Rules {
+    /// What the model is told about tools.
+    pub fn protocol_text(&self) -> &str {
+        self.policy.protocol.text.as_deref().unwrap_or(PROTOCOL_TEXT)
+    }
+}
+
+/// A policy in force and where it came from.
+pub struct InForce {
+    source: PolicySource,
+    standard: ArcSwap<Standard>,
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// What its marks are bound to.
+    pub scope: Scope,
+    /// Which of the policies judges it; 0 is the settings' own.
+    policy: usize,
+}
+
+/// What all workers share.
+pub struct App {
+    /// The settings.
+    pub settings: Settings,
+    /// The keys.
+    pub ring: Arc<KeyRing>,
+    /// Compiled schemas.
+    pub schemas: SchemaCache,
+    counter: Counter,
+    policies: Vec<InForce>,
+    /// By client: which policy.
+    client_policies: Vec<usize>,
+    connections: AtomicUsize,
+}
+
+impl App {
+    /// Reads policies and keys.
+    ///
+    /// # Errors
+    /// What of them can't be used.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        let mut seed = [0; 2];
+        getrandom::fill(&mut seed).map_err(Error::Random)?;
+        let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
+        let mut policies = vec![InForce::read(settings.policy.clone(), held)?];
+        let mut client_policies = Vec::new();
+        for client in &settings.clients {
+            client_policies.push(match &client.policy {
+                None => 0,
+                Some(source) => {
+                    policies.push(InForce::read(source.clone(), held)?);
+                    policies.len() - 1
+                }
+            });
+        }
+        let ring = Arc::new(KeyRing::new(&settings.keys.keys()?));
+        let counter = Counter::new(u16::from_le_bytes(seed));
+        Ok(Self { settings, ring, schemas: SchemaCache::default(), counter, policies, client_policies, connections: AtomicUsize::new(0) })
+    }
+
+    /// The time, in Unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    }
+
+    /// The moment of the next mark.
+    pub fn moment(&self) -> Moment {
+        self.counter.next(self.now_ms())
+    }
+
+    /// Who this is; `None` where `[[clients]]` are named and it is none of them.
+    pub fn caller(&self, authorization: Option<&[u8]>) -> Option<Caller> {
+        let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
+        if self.settings.clients.is_empty() {
+            let own = authorization.map_or_else(Scope::anonymous, Scope::credential);
+            return Some(Caller { scope: scope(own), policy: 0 });
+        }
+        let key = authorization.and_then(|value| value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")))?;
+        let digest: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
+        // All are compared, so that the time doesn't tell which it was.
+        let mut found = None;
+        for (at, client) in self.settings.clients.iter().enumerate() {
+            if bool::from(client.key_sha256.ct_eq(&digest)) {
+                found = Some(at);
+            }
+        }
+        let at = found?;
+        let client = self.settings.clients.get(at)?;
+        Some(Caller { scope: scope(Scope::client(&client.name)), policy: self.client_policies.get(at).copied().unwrap_or(0) })
+    }
+
+    /// The policy that judges this caller.
+    pub fn standard(&self, caller: &Caller) -> arc_swap::Guard<Arc<Standard>> {
+        // INVARIANT: a caller's policy is one of ours, and the first is always there.
+        self.policies.get(caller.policy).unwrap_or(&self.policies[0]).standard.load()
+    }
+
+    /// The files that make up the policies.
+    pub fn watched(&self) -> Vec<std::path::PathBuf> {
+        self.policies.iter().flat_map(|policy| policy.standard.load().rules.watched().to_vec()).collect()
+    }
+
+    /// Reads all policies again; a bad one is reported, and the old one stays.
+    pub fn reload(&self) {
+        let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
+        for policy in &self.policies {
+            match InForce::read(policy.source.clone(), held) {
+                Ok(new) => {
+                    let new = new.standard.load_full();
+                    let changed = new.rules.digest != policy.standard.load().rules.digest;
+                    tracing::info!(policy = %policy.source, digest = &new.rules.digest[..16], changed, "policy re-read");
+                    if changed {
+                        policy.standard.store(new);
+                    }
+                }
+                Err(error) => tracing::error!(policy = %policy.source, %error, "the policy can't be used, the old one stays"),
+            }
+        }
+    }
+
+    /// Counts a connection in; `None` where there are too many.
+    pub fn connect(self: &Arc<Self>) -> Option<Connected> {
+        let before = self.connections.fetch_add(1, Ordering::Relaxed);
+        let connected = Connected(self.clone());
+        (before < self.settings.limits.connections as usize).then_some(connected)
+    }
+}
+
+impl InForce {
+    fn read(source: PolicySource, held_bytes_max: usize) -> Result<Self, Error> {
+        let standard = Standard::new(source.load()?, held_bytes_max)?;
+        Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
+    }
+}
+
+/// A connection that is counted until it is dropped.
+pub struct Connected(Arc<App>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

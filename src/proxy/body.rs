@@ -1,0 +1,128 @@
+//! Response bodies: whole, passed through, or written piece by piece by an exchange that is still running.
+//!
+//! A running exchange is a future that writes into an [`Outlet`]; the body polls it, so that there is no
+//! task and no channel between upstream and downstream, what is ready leaves in one write, and a client
+//! that goes away drops the future and with it the upstream request.
+
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+/// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
+const AHEAD_BYTES_MAX: usize = 256 << 10;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where a running exchange writes.
+#[derive(Clone, Default)]
+pub struct Outlet(Arc<Mutex<BytesMut>>);
+
+impl Outlet {
+    /// Hands over what is in `buffer`, and empties it.
+    pub fn write(&self, buffer: &mut BytesMut) {
+        // Never contended: writer and reader are one task.
+        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.is_empty() {
+            std::mem::swap(&mut *pending, buffer);
+        } else {
+            pending.extend_from_slice(buffer);
+            buffer.clear();
+        }
+    }
+
+    /// Waits until the client has taken enough of what was written.
+    pub async fn room(&self) {
+        poll_fn(|_| {
+            let full = self.0.lock().unwrap_or_else(PoisonError::into_inner).len() > AHEAD_BYTES_MAX;
+            // The body polls again when it has handed on what is pending.
+            if full { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    fn take(&self) -> Bytes {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).split().freeze()
+    }
+}
+
+/// A response body.
+pub enum Body {
+    /// Known as a whole.
+    Whole(Bytes),
+    /// Passed through as it comes.
+    Pass(reqwest::Body),
+    /// Written by a running exchange; `None` once that has ended.
+    Running(Outlet, Option<Running>),
+}
+
+impl Body {
+    /// The body that `exchange` writes.
+    pub fn running(outlet: Outlet, exchange: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self::Running(outlet, Some(Box::pin(exchange)))
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::Whole(text.into())
+    }
+}
+
+/// The upstream broke off; the client sees a broken transfer, never a whole one.
+#[derive(Debug, thiserror::Error)]
+#[error("the upstream's answer broke off")]
+pub struct BrokenOff(#[source] reqwest::Error);
+
+impl From<Infallible> for BrokenOff {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Pass(body) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
+            Self::Running(outlet, running) => {
+                if let Some(exchange) = running
+                    && exchange.as_mut().poll(cx).is_ready()
+                {
+                    *running = None;
+                }
+                let bytes = outlet.take();
+                if !bytes.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                if running.is_none() { Poll::Ready(None) } else { Poll::Pending }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Pass(body) => body.is_end_stream(),
+            Self::Running(..) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pass(body) => body.size_hint(),
+            Self::Running(..) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! One exchange of chat completions, from the request to the response: the path, top to bottom.
+//!
+//! Waits and sends; what is judged and decided is in [`crate::chat`] and [`crate::judge`].
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use super::{
+    app::Caller,
+    body::{Body, Outlet},
+    reply::{self, Failure},
+    run::{Reply, Run},
+    server::Worker,
+    streaming, upstream,
+};
+use crate::{
+    chat::{
+        answer::{Answer, AnswerFault},
+        context::Context,
+        decide::{self, Decision},
+        error::{Reported, masked},
+        request::{self, Head, Inputs, Prepared, Refusal},
+    },
+    judge::{turn::TurnRules, violation::Verdict},
+    policy::Mode,
+    wire::{json::Document, text::quote},
+};
+
+/// A request as it came, read to its end.
+pub struct Incoming {
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its query.
+    pub query: Option<String>,
+    /// Its body.
+    pub body: Bytes,
+    /// Who sent it.
+    pub caller: Caller,
+    /// When its head was read.
+    pub started: Instant,
+}
+
+/// Serves `POST /v1/chat/completions`.
+pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
+    match begin(worker, incoming) {
+        Ok((run, stream)) => drive(run, stream).await,
+        Err(failure) => failure.response(),
+    }
+}
+
+/// Everything before the first byte goes upstream.
+fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+    let Incoming { headers, query, body, caller, started } = incoming;
+    let app = worker.app.clone();
+    let document = Document::parse(body).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}")))?;
+    let head = Head::read(&document)?;
+    let model = head.model.clone().into_owned();
+    let endpoint = worker.endpoint_for(&model)?;
+    let standard = app.standard(&caller);
+    let rules = &standard.rules;
+    let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
+    let inputs = Inputs { rules, ring: &app.ring, scope: &caller.scope, now_ms: app.now_ms(), upstream: worker.endpoints[endpoint].chat };
+    let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(&document, &head, &tools, &inputs)?;
+    let (stream, choices, json_only) = (head.stream, head.choices, head.json_only);
+    let mut text = standard.text.clone();
+    text.json_only = json_only;
+    text.has_tools = tools.any || !executions.is_empty();
+    let context = Context {
+        rules: rules.clone(),
+        call_rules: standard.calls.clone(),
+        ring: app.ring.clone(),
+        scope: caller.scope,
+        turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
+        tools,
+        executions,
+        succeeded,
+        text,
+        json_only,
+        choices,
+        held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
+        request: document.clone(),
+        data: OnceLock::new(),
+    };
+    let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
+    let run = Run::new(worker, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
+    Ok((run, stream))
+}
+
+async fn drive(mut run: Run, stream: bool) -> Response<Body> {
+    let enforced = run.context.rules.policy.mode == Mode::Enforce;
+    let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
+    if let Some(refusal) = blocking {
+        run.tally.blocked = true;
+        return fail(run, &refusal.into());
+    }
+    loop {
+        let reply = run.attempt().await;
+        match reply {
+            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return streamed(run, response),
+            Ok(Reply::Answer(response)) => match whole(&mut run, response).await {
+                Ok(Some(response)) => return response,
+                Ok(None) => {}
+                Err(failure) => return fail(run, &failure),
+            },
+            Ok(Reply::Error(status, headers, body)) => return pass_error(run, status, headers, body),
+            Ok(Reply::FailedCall(turn, error)) => {
+                run.tally.violations.extend(turn.violations.iter().cloned());
+                let budget = run.budget(Some(&turn), false);
+                if !decide::may_repair(&budget) {
+                    run.tally.blocked = true;
+                    if let Some(words) = decide::exhausted_words(&turn.violations, run.context.rules.policy.calls.on_exhausted) {
+                        return made_answer(run, &words, stream);
+                    }
+                    return pass_error(run, error.0, error.1, error.2);
+                }
+                if let Err(failure) = run.ask_again(&turn, None) {
+                    return fail(run, &failure);
+                }
+            }
+            Err(failure) => return fail(run, &failure),
+        }
+    }
+}
+
+fn fail(mut run: Run, failure: &Failure) -> Response<Body> {
+    let mut response = failure.response();
+    run.mark_headers(response.headers_mut(), true);
+    run.finish(failure.status);
+    response
+}
+
+fn pass_error(mut run: Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    run.mark_headers(response.headers_mut(), true);
+    run.finish(status);
+    response
+}
+
+/// Judges a whole answer: the response, or `None` where the model is to be asked again.
+async fn whole(run: &mut Run, response: reqwest::Response) -> Result<Option<Response<Body>>, Failure> {
+    let begun = Instant::now();
+    let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
+    let name = run.endpoint().settings.name.clone();
+    if upstream::is_event_stream(response.headers()) {
+        return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
+    }
+    let bytes_max = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+    let body = run.endpoint().read(response, bytes_max).await?;
+    run.waited(begun);
+    let context = run.context.clone();
+    let answer = match Answer::read(body, &context) {
+        Ok(answer) => answer,
+        Err(AnswerFault::Reported(json)) => return reported(run, &json, headers),
+        Err(fault @ (AnswerFault::Json(_) | AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => return Err(Failure::protocol(&name, fault)),
+    };
+    let judged = answer.judge(&context);
+    run.tally.add(&judged);
+    let bad = judged.iter().position(|choice| choice.blocks());
+    let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.choices.get(at)?.slots(), &answer.choices.get(at)?.text, &answer.choices.get(at)?.reasoning)));
+    let budget = run.budget(turn.as_ref(), false);
+    let policy = &context.rules.policy;
+    let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+        (Decision::Repair, Some(turn)) => {
+            run.ask_again(&turn, answer.usage())?;
+            return Ok(None);
+        }
+        (Decision::Refuse(violation), _) => {
+            run.tally.blocked = true;
+            return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(&violation).into() });
+        }
+        (Decision::Accept, _) => false,
+        (Decision::Replace | Decision::Repair, _) => true,
+    };
+    run.tally.blocked = replaced;
+    if !replaced {
+        run.tally.cite(&judged);
+    }
+    let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
+    let finals = run.finals(judged, replaced);
+    let body = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
+    let mut response = Response::new(Body::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    run.mark_headers(response.headers_mut(), true);
+    run.finish(status);
+    Ok(Some(response))
+}
+
+/// An error with status 200: passed on with the status that it names itself.
+fn reported(run: &mut Run, json: &str, headers: HeaderMap) -> Result<Option<Response<Body>>, Failure> {
+    let name = run.endpoint().settings.name.clone();
+    let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
+    if let Some(turn) = run.failed_call(&error).filter(|_| !run.context.observes()) {
+        run.tally.violations.extend(turn.violations.iter().cloned());
+        if decide::may_repair(&run.budget(Some(&turn), false)) {
+            run.ask_again(&turn, None)?;
+            return Ok(None);
+        }
+        run.tally.blocked = true;
+    }
+    let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
+    let body = Bytes::from(error.envelope());
+    let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
+    let mut response = reply::json(status, Body::Whole(body));
+    for (name, value) in &headers {
+        if name != header::CONTENT_TYPE {
+            response.headers_mut().append(name, value.clone());
+        }
+    }
+    run.mark_headers(response.headers_mut(), true);
+    run.finish(status);
+    Ok(Some(response))
+}
+
+fn streamed(run: Run, response: reqwest::Response) -> Response<Body> {
+    let outlet = Outlet::default();
+    let status = response.status();
+    let mut headers = upstream::downstream_headers(response.headers(), true);
+    run.mark_headers(&mut headers, false);
+    let body = Body::running(outlet.clone(), streaming::stream(run, response, outlet));
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// An answer in toolmark's own words, where the upstream never gave one.
+fn made_answer(mut run: Run, words: &str, stream: bool) -> Response<Body> {
+    let app = &run.worker.app;
+    let (id, created, model) = (run.id.simple(), app.now_ms() / 1000, quote(&run.model));
+    let quoted = quote(words);
+    let (content, refusal) = if run.context.json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+    let verdict = run.tally.json();
+    let head = |object: &str| format!(r#"{{"id":"chatcmpl-{id}","object":"{object}","created":{created},"model":{model}"#);
+    let (body, kind) = if stream {
+        let head = head("chat.completion.chunk");
+        let said = format!(r#"{head},"choices":[{{"index":0,"delta":{{"role":"assistant","content":{content},"refusal":{refusal}}},"logprobs":null,"finish_reason":null}}]}}"#);
+        let end = format!(r#"{head},"choices":[{{"index":0,"delta":{{}},"logprobs":null,"finish_reason":"stop"}}],"toolmark":{verdict}}}"#);
+        (format!("data: {said}\n\ndata: {end}\n\n: toolmark {verdict}\n\ndata: [DONE]\n\n"), "text/event-stream")
+    } else {
+        let message = format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#);
+        let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
+        (format!(r#"{},"choices":[{choice}],"toolmark":{verdict}}}"#, head("chat.completion")), "application/json")
+    };
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    run.mark_headers(response.headers_mut(), true);
+    run.finish(StatusCode::OK);
+    response
+}
+

@@ -1,0 +1,13 @@
+//! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
+
+pub mod app;
+pub mod body;
+pub mod exchange;
+pub mod guard;
+pub mod pass;
+pub mod reply;
+pub mod route;
+pub mod run;
+pub mod server;
+pub mod streaming;
+pub mod upstream;

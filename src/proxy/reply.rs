@@ -1,0 +1,85 @@
+//! Responses that toolmark makes itself: OpenAI's error envelope, with the status that clients expect.
+//!
+//! CONTRACT.md, "What a caller sees". Which statuses clients retry: FACTS §0.
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::body::Body;
+use crate::chat::{error::envelope, request::Refusal};
+
+/// A failure of one exchange, with what the caller is told; the message never holds bodies or keys.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// `error.code`
+    pub code: &'static str,
+    /// `error.message`
+    pub message: String,
+    /// `error.param`
+    pub param: Option<&'static str>,
+}
+
+impl Failure {
+    /// A failure of this status and code.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), param: None }
+    }
+
+    /// The upstream can't be reached.
+    pub fn unreachable(upstream: &str) -> Self {
+        let message = format!("the upstream `{upstream}` can't be reached: is its base_url right, and is it up?");
+        Self::new(StatusCode::BAD_GATEWAY, "upstream_unreachable", message)
+    }
+
+    /// The upstream answered something that is no answer.
+    pub fn protocol(upstream: &str, what: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "upstream_protocol", format!("the answer of upstream `{upstream}` can't be passed on: {what}"))
+    }
+
+    /// The upstream took too long.
+    pub fn timeout(upstream: &str, what: &str) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", format!("the upstream `{upstream}` took too long: {what}"))
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            422 => "tool_integrity_error",
+            400..500 => "invalid_request_error",
+            _ => "upstream_error",
+        }
+    }
+
+    /// The envelope as JSON.
+    pub fn json(&self) -> String {
+        envelope(&self.message, self.kind(), self.param, Some(self.code))
+    }
+
+    /// The response.
+    pub fn response(&self) -> Response<Body> {
+        let mut response = json(self.status, self.json());
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self { param: refusal.param, ..Self::new(StatusCode::BAD_REQUEST, refusal.code, refusal.message) }
+    }
+}
+
+/// A JSON response.
+pub fn json(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,258 @@
+//! One exchange's state over all its attempts, and the log line at its end.
+//!
+//! Attempts are bounded in number and time here, and nowhere else.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use uuid::Uuid;
+
+use super::{
+    reply::Failure,
+    server::Worker,
+    upstream::{self, Endpoint},
+};
+use crate::{
+    chat::{
+        choice::Final,
+        context::{Context, JudgedChoice},
+        decide::{Budget, Tally, signature},
+        error::{Reported, masked},
+        repair::{EchoedTurn, next_request},
+        usage,
+    },
+    judge::violation::Violation,
+};
+
+/// What an attempt came to.
+pub enum Reply {
+    /// The head of an answer.
+    Answer(reqwest::Response),
+    /// An error of the upstream's, to be passed on.
+    Error(StatusCode, HeaderMap, Bytes),
+    /// The upstream itself refused the model's call (Groq's `tool_use_failed`); the error stands by.
+    FailedCall(EchoedTurn, (StatusCode, HeaderMap, Bytes)),
+}
+
+/// One exchange.
+pub struct Run {
+    /// Its worker.
+    pub worker: Arc<Worker>,
+    /// What it is judged by.
+    pub context: Arc<Context>,
+    /// What was found.
+    pub tally: Tally,
+    /// The sum of `usage` over the attempts that were not passed on.
+    pub usage: Option<serde_json::Value>,
+    /// Its id.
+    pub id: Uuid,
+    /// The model asked for.
+    pub model: String,
+    /// The request that goes upstream next.
+    pub body: Bytes,
+    endpoint: usize,
+    headers: HeaderMap,
+    query: Option<String>,
+    attempts: u32,
+    signature: Option<blake3::Hash>,
+    started: Instant,
+    upstream_time: Duration,
+    stream: bool,
+    outcome: Option<u16>,
+}
+
+impl Run {
+    /// Begins with a prepared request.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
+    pub fn new(
+        worker: Arc<Worker>,
+        endpoint: usize,
+        context: Arc<Context>,
+        violations: Vec<Violation>,
+        model: String,
+        body: Bytes,
+        headers: HeaderMap,
+        query: Option<String>,
+        stream: bool,
+        started: Instant,
+    ) -> Self {
+        let tally = Tally { violations, ..Tally::default() };
+        Self {
+            worker,
+            context,
+            tally,
+            usage: None,
+            id: Uuid::now_v7(),
+            model,
+            body,
+            endpoint,
+            headers,
+            query,
+            attempts: 0,
+            signature: None,
+            started,
+            upstream_time: Duration::ZERO,
+            stream,
+            outcome: None,
+        }
+    }
+
+    /// The upstream that serves it.
+    pub fn endpoint(&self) -> &Endpoint {
+        // INVARIANT: the index came from this very list.
+        &self.worker.endpoints[self.endpoint]
+    }
+
+    /// Sends the request as it stands.
+    ///
+    /// # Errors
+    /// [`Failure`]: nothing came that could be passed on.
+    pub async fn attempt(&mut self) -> Result<Reply, Failure> {
+        self.attempts += 1;
+        let begun = Instant::now();
+        let url = self.endpoint().chat_url(self.query.as_deref());
+        let sent = self.endpoint().send(Method::POST, url, self.headers.clone(), self.body.clone().into()).await;
+        let reply = match sent {
+            Ok(response) => self.receive(response).await,
+            Err(failure) => Err(failure),
+        };
+        self.upstream_time += begun.elapsed();
+        reply
+    }
+
+    async fn receive(&self, response: reqwest::Response) -> Result<Reply, Failure> {
+        let endpoint = self.endpoint();
+        if upstream::is_encoded(response.headers()) {
+            return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
+        }
+        if upstream::is_answer(response.status()) {
+            return Ok(Reply::Answer(response));
+        }
+        let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
+        let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
+        let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+        let failed = Reported::read(&body).filter(|_| !self.context.observes()).and_then(|error| self.failed_call(&error));
+        let error = (status, headers, body);
+        Ok(match failed {
+            Some(turn) => Reply::FailedCall(turn, error),
+            None => Reply::Error(error.0, error.1, error.2),
+        })
+    }
+
+    /// The turn that the upstream refused, where that is what the error says.
+    pub fn failed_call(&self, error: &Reported) -> Option<EchoedTurn> {
+        let (code, generation) = error.failed_call()?;
+        let advice = "call one of the tools with arguments that fit its schema";
+        let message = format!("the upstream could not make a tool call of what you wrote: {}", error.message);
+        let violation = self.context.rules.checks.violation(code, None, message, advice)?;
+        violation.blocks().then(|| EchoedTurn { text: generation, violations: vec![violation], ..EchoedTurn::default() })
+    }
+
+    /// What is left to try with, for a turn like this one.
+    pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
+        let calls = &self.context.rules.policy.calls;
+        let signature = turn.map(signature);
+        let repeated = signature.is_some() && signature == self.signature;
+        self.signature = signature.or(self.signature);
+        Budget {
+            repairs_left: calls.max_repairs.saturating_sub(self.tally.repairs),
+            attempts_left: calls.max_attempts.saturating_sub(self.attempts),
+            in_time: self.started.elapsed() < calls.repair_deadline,
+            text_released,
+            repeated,
+            choices: self.context.choices,
+        }
+    }
+
+    /// Makes the next attempt's request.
+    ///
+    /// # Errors
+    /// [`Failure`] where that can't be done, which would be our own fault.
+    pub fn ask_again(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
+        self.tally.repairs += 1;
+        if let Some(spent) = spent {
+            usage::add(&mut self.usage, spent);
+        }
+        self.body = next_request(&self.body, turn, self.tally.repairs).map_err(|error| {
+            tracing::error!(%error, "the repair request can't be made");
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
+        })?;
+        Ok(())
+    }
+
+    /// How judged choices end downstream, when nothing more is tried.
+    pub fn finals(&self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
+        let end = |choice: JudgedChoice| {
+            if replaced && choice.blocks() {
+                return Final::Say(crate::chat::decide::words(&choice));
+            }
+            let calls = choice.turn.into_calls().unwrap_or_default();
+            Final::Accept(calls.into_iter().map(|call| (call, self.worker.app.moment())).collect())
+        };
+        judged.into_iter().map(end).collect()
+    }
+
+    /// Headers that every enforced response has; `known`: the verdict is.
+    pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
+        let mut buffer = Uuid::encode_buffer();
+        let id = self.id.hyphenated().encode_lower(&mut buffer);
+        headers.extend(HeaderValue::from_str(id).ok().map(|value| (header::HeaderName::from_static("toolmark-exchange"), value)));
+        let codes = self.tally.codes();
+        if !codes.is_empty() {
+            let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
+            headers.extend(HeaderValue::from_str(&list).ok().map(|value| (header::HeaderName::from_static("toolmark-violations"), value)));
+        }
+        if known {
+            headers.insert("toolmark-verdict", HeaderValue::from_static(self.tally.verdict().as_str()));
+            headers.insert("toolmark-repairs", HeaderValue::from(self.tally.repairs));
+        }
+    }
+
+    /// Counts time that was spent waiting for the upstream.
+    pub fn waited(&mut self, since: Instant) {
+        self.upstream_time += since.elapsed();
+    }
+
+    /// Notes the status that the caller got; from here on the exchange counts as ended.
+    pub fn finish(&mut self, status: StatusCode) {
+        self.outcome = Some(status.as_u16());
+    }
+}
+
+impl Drop for Run {
+    /// The exchange's line in the log, however it ended.
+    fn drop(&mut self) {
+        for violation in &self.tally.violations {
+            let (code, severity) = (violation.code.as_str(), violation.severity);
+            if severity >= crate::judge::violation::Severity::Warn {
+                let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
+                tracing::warn!(exchange = %self.id, code, tool, severity = ?severity, "violation {code}");
+            }
+        }
+        let verdict = match self.outcome {
+            None => "abandoned",
+            Some(400..) => "failed",
+            Some(_) => self.tally.verdict().as_str(),
+        };
+        tracing::info!(
+            exchange = %self.id,
+            model = &*self.model,
+            upstream = &*self.endpoint().settings.name,
+            stream = self.stream,
+            tools = self.context.tools.registry.tools().len(),
+            tool_choice = self.context.turn.tool_choice.as_str(),
+            status = self.outcome.unwrap_or(499),
+            verdict,
+            attempts = self.attempts,
+            repairs = self.tally.repairs,
+            violations = self.tally.violations.len(),
+            total_ms = self.started.elapsed().as_millis() as u64,
+            upstream_ms = self.upstream_time.as_millis() as u64,
+            "exchange {verdict}"
+        );
+    }
+}

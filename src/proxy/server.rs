@@ -1,0 +1,268 @@
+//! The listener and its workers: one single-threaded runtime per core, all accepting from one socket.
+//!
+//! A connection stays with its worker, and so does all that is done for it: nothing on the path of an
+//! exchange is handed between threads. On SIGTERM: no new connections, what runs may finish, at most
+//! [`GRACE`].
+
+use std::{
+    net::{SocketAddr, TcpListener as StdListener},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming as HyperBody, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    app::{App, Error},
+    body::Body,
+    exchange::{self, Incoming},
+    guard, pass,
+    reply::{self, Failure},
+    route::{Route, route},
+    upstream::Endpoint,
+};
+
+/// How long what runs may still take after SIGTERM.
+pub const GRACE: Duration = Duration::from_secs(30);
+/// How long a client may take over its headers, or stop in the middle of its body.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of buffered headers at which hyper itself gives up.
+const HEADER_BUFFER_MAX: usize = 512 << 10;
+/// Header lines at which hyper itself gives up.
+const HEADER_LINES_MAX: usize = 4096;
+
+/// One worker.
+pub struct Worker {
+    /// What all workers share.
+    pub app: Arc<App>,
+    /// Its own ways upstream.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Worker {
+    /// The upstream that serves a model: the first whose globs match; what names no model goes to the first.
+    ///
+    /// # Errors
+    /// 404 `model_not_found`.
+    pub fn endpoint_for(&self, model: &str) -> Result<usize, Failure> {
+        let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
+        self.endpoints.iter().position(serves).ok_or_else(|| {
+            let message = format!("no upstream serves the model `{model}`: see `models` of `[[upstreams]]`");
+            Failure { param: Some("model"), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
+        })
+    }
+}
+
+/// A server that listens.
+pub struct Server {
+    app: Arc<App>,
+    listener: StdListener,
+    address: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Binds the listener.
+    ///
+    /// # Errors
+    /// Where that can't be done, with what to do about it.
+    pub fn bind(app: Arc<App>) -> Result<Self, Error> {
+        let address = app.settings.listen;
+        let listener = StdListener::bind(address).map_err(|source| {
+            let hint = match source.kind() {
+                std::io::ErrorKind::AddrInUse => ": another process listens there; stop it, or choose another address with --listen",
+                std::io::ErrorKind::PermissionDenied => ": ports below 1024 need privileges; choose another with --listen",
+                std::io::ErrorKind::AddrNotAvailable => ": this machine has no such address",
+                _ => "",
+            };
+            Error::Listen { address, hint, source }
+        })?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { app, listener, address, stop: CancellationToken::new() })
+    }
+
+    /// Where it listens; with port 0 in the settings, the port that was given.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cancel it to shut down gracefully.
+    pub fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// What all workers share.
+    pub fn app(&self) -> Arc<App> {
+        self.app.clone()
+    }
+
+    /// Serves until stopped, with a worker per core.
+    ///
+    /// # Errors
+    /// Where a worker can't start.
+    pub fn run(self) -> Result<(), Error> {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = Vec::new();
+        for number in 0..workers {
+            let listener = self.listener.try_clone()?;
+            let worker = Arc::new(Worker { app: self.app.clone(), endpoints: Endpoint::all(&self.app.settings)? });
+            let stop = self.stop.clone();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let serve = move || runtime.block_on(serve(worker, listener, stop));
+            threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
+        }
+        drop(self.listener);
+        for thread in threads {
+            if !matches!(thread.join(), Ok(Ok(()))) {
+                return Err(Error::System(std::io::Error::other("a worker ended badly")));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let graceful = GracefulShutdown::new();
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(CLIENT_PATIENCE).max_buf_size(HEADER_BUFFER_MAX).max_headers(HEADER_LINES_MAX);
+    builder.http1().pipeline_flush(true);
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(CLIENT_PATIENCE));
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection can't be accepted");
+                    // Out of descriptors: give those that are open time to close.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = stop.cancelled() => break,
+        };
+        // Without it, streams stall for 40 ms.
+        let _unsupported = stream.set_nodelay(true);
+        accept(&worker, &builder, &graceful, stream);
+    }
+    drop(listener);
+    let unfinished = tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err();
+    if unfinished {
+        tracing::warn!(grace_s = GRACE.as_secs(), "exchanges were cut off: they did not finish in time");
+    }
+    Ok(())
+}
+
+fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
+    let connected = worker.app.connect();
+    let worker = worker.clone();
+    let overloaded = connected.is_none();
+    let service = service_fn(move |request| {
+        let worker = worker.clone();
+        async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
+    });
+    let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+    tokio::spawn(async move {
+        let _counted = connected;
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    });
+}
+
+fn too_many(worker: &Worker) -> Response<Body> {
+    let message = format!("more than {} connections: try again in a moment", worker.app.settings.limits.connections);
+    let mut response = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).response();
+    response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    response
+}
+
+/// One request, whatever it is.
+async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
+    let started = Instant::now();
+    match dispatch(worker, request, started).await {
+        Ok(response) => response,
+        Err(failure) => failure.response(),
+    }
+}
+
+async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Instant) -> Result<Response<Body>, Failure> {
+    let settings = &worker.app.settings;
+    guard::header_bounds(request.headers())?;
+    if settings.listen.ip().is_loopback() {
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        guard::host(request.headers(), authority, &settings.allowed_hosts)?;
+    }
+    let found = route(request.method(), request.uri().path(), &settings.passthrough);
+    match found {
+        Route::Health => return Ok(reply::json(StatusCode::OK, "{\"status\":\"ok\"}".to_owned())),
+        Route::InvalidPath => {
+            let message = "the path has an encoded slash, a backslash or a dot segment";
+            return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
+        }
+        Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path())),
+        Route::Chat | Route::Pass(_) => {}
+    }
+    let authorization = request.headers().get(http::header::AUTHORIZATION).map(|value| value.as_bytes());
+    let caller = worker.app.caller(authorization).ok_or_else(|| {
+        Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
+    })?;
+    if let Route::Pass(rest) = found {
+        return Ok(pass::pass(worker, rest, request, caller).await);
+    }
+    let query = request.uri().query().map(str::to_owned);
+    let (parts, body) = request.into_parts();
+    let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
+    let body = read_body(body, bytes_max).await?;
+    Ok(exchange::chat(worker, Incoming { headers: parts.headers, query, body, caller, started }).await)
+}
+
+fn not_enforced(method: &Method, path: &str) -> Failure {
+    let path = crate::judge::reply::cut(path, 200);
+    let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. Paths that carry none can be let through with `passthrough`");
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
+}
+
+/// Reads a request's body; bounded in bytes, and in how long the client may pause.
+async fn read_body(mut body: HyperBody, bytes_max: usize) -> Result<Bytes, Failure> {
+    let too_large = || {
+        let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    };
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large());
+    }
+    let expected = body.size_hint().exact().unwrap_or(0) as usize;
+    let mut joined = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(CLIENT_PATIENCE, body.frame()).await {
+            Err(_) => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
+            Ok(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
+            Ok(None) => return Ok(joined.freeze()),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if joined.len() + data.len() > bytes_max {
+            return Err(too_large());
+        }
+        // The usual case: it all came at once.
+        if joined.is_empty() && data.len() == expected && expected > 0 {
+            return Ok(data);
+        }
+        if joined.is_empty() {
+            joined.reserve(expected.min(bytes_max));
+        }
+        joined.extend_from_slice(&data);
+    }
+}

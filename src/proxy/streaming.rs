@@ -1,0 +1,235 @@
+//! A streamed answer, from the first event to `[DONE]`, repairs inside the same stream included.
+//!
+//! Runs inside the response body ([`super::body`]): dropped with it when the client goes away.
+
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use http::StatusCode;
+
+use super::{
+    body::Outlet,
+    reply::Failure,
+    run::{Reply, Run},
+    upstream,
+};
+use crate::{
+    chat::{
+        choice::ChoiceStream,
+        context::JudgedChoice,
+        chunk::frame,
+        decide::{self, Decision},
+        error::{Reported, masked},
+        repair::EchoedTurn,
+        request::Refusal,
+        stream::{Flow, StreamFault, StreamJudge},
+    },
+    judge::violation::Verdict,
+    wire::sse::Parser,
+};
+
+/// So often a client that waits hears that it isn't forgotten.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
+
+/// Why a stream ends before its answer.
+enum Broken {
+    Fault(StreamFault),
+    Failure(Failure),
+}
+
+impl From<StreamFault> for Broken {
+    fn from(fault: StreamFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Failure> for Broken {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// Serves the stream that `response` begins.
+pub async fn stream(mut run: Run, response: reqwest::Response, outlet: Outlet) {
+    let mut out = BytesMut::new();
+    let ended = attempts(&mut run, response, &outlet, &mut out).await;
+    if let Err(broken) = ended {
+        let failure = failure_json(&run, broken);
+        // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
+        run.finish(StatusCode::BAD_GATEWAY);
+        out.extend_from_slice(&frame(failure.as_bytes()));
+    }
+    outlet.write(&mut out);
+}
+
+async fn attempts(run: &mut Run, first: reqwest::Response, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
+    let mut response = first;
+    let mut judge = StreamJudge::new(run.context.clone(), None);
+    let mut released = false;
+    loop {
+        let turn = match read(run, response, &mut judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
+            Ok(judged) => match settle(run, &mut judge, judged, released, out)? {
+                None => return Ok(()),
+                Some(turn) => turn,
+            },
+            Err(Broken::Fault(StreamFault::Reported(json))) => failed_call(run, json)?,
+            Err(broken) => return Err(broken),
+        };
+        released |= judge.released();
+        run.ask_again(&turn, judge.usage())?;
+        outlet.write(out);
+        response = next_attempt(run, outlet).await?;
+        judge = StreamJudge::new(run.context.clone(), Some(&judge));
+    }
+}
+
+/// The upstream's refusal of a call, in mid-stream: to be repaired, else passed on.
+fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
+    let turn = Reported::read(json.as_bytes()).filter(|_| !run.context.observes()).and_then(|error| run.failed_call(&error));
+    let Some(turn) = turn else { return Err(StreamFault::Reported(json).into()) };
+    run.tally.violations.extend(turn.violations.iter().cloned());
+    if decide::may_repair(&run.budget(Some(&turn), false)) {
+        return Ok(turn);
+    }
+    run.tally.blocked = true;
+    Err(StreamFault::Reported(json).into())
+}
+
+/// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
+fn settle(run: &mut Run, judge: &mut StreamJudge, judged: Vec<JudgedChoice>, released: bool, out: &mut BytesMut) -> Result<Option<EchoedTurn>, Broken> {
+    run.tally.add(&judged);
+    let bad = judged.iter().zip(judge.choices()).find(|(choice, _)| choice.blocks());
+    let turn = bad.map(|(choice, stream): (_, &ChoiceStream)| decide::echo(choice, stream.slots(), stream.text(), stream.reasoning()));
+    let budget = run.budget(turn.as_ref(), released || judge.released());
+    let policy = &run.context.rules.policy;
+    let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+        (Decision::Repair, Some(turn)) => return Ok(Some(turn)),
+        (Decision::Refuse(violation), _) => {
+            run.tally.blocked = true;
+            let refusal = Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(&violation).into() };
+            return Err(refusal.into());
+        }
+        (Decision::Accept, _) => false,
+        (Decision::Replace | Decision::Repair, _) => true,
+    };
+    run.tally.blocked = replaced;
+    if !replaced {
+        run.tally.cite(&judged);
+    }
+    let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
+    let finals = run.finals(judged, replaced);
+    judge.end(finals, run.usage.take(), &verdict, as_member, out);
+    run.finish(StatusCode::OK);
+    Ok(None)
+}
+
+/// Reads one attempt's events until the answer is whole.
+async fn read(run: &mut Run, mut response: reqwest::Response, judge: &mut StreamJudge, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
+    let begun = Instant::now();
+    let name = run.endpoint().settings.name.clone();
+    let idle_max = run.endpoint().settings.timeouts.idle;
+    let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+    let mut parser = Parser::default();
+    // One timer for the whole stream: set anew when it rings, not with every chunk.
+    let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
+    let timer = tokio::time::sleep(tick);
+    tokio::pin!(timer);
+    let mut quiet = Duration::ZERO;
+    let mut done = false;
+    while !done {
+        let chunk = tokio::select! {
+            biased;
+            chunk = response.chunk() => chunk,
+            () = &mut timer => {
+                quiet += tick;
+                if quiet > idle_max {
+                    return Err(Failure::timeout(&name, "its stream stopped coming").into());
+                }
+                timer.as_mut().reset(tokio::time::Instant::now() + tick);
+                out.extend_from_slice(KEEP_ALIVE_COMMENT);
+                outlet.write(out);
+                continue;
+            }
+        };
+        quiet = Duration::ZERO;
+        let Some(chunk) = chunk.map_err(|error| {
+            tracing::error!(upstream = &*name, error = %upstream::chain(&error), "the stream of upstream `{name}` broke off");
+            StreamFault::Cut
+        })?
+        else {
+            break;
+        };
+        left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
+        let mut fault = None;
+        let fed = parser.handle(chunk, |event| {
+            if !done && fault.is_none() {
+                match judge.handle(event, out) {
+                    Ok(flow) => done = flow == Flow::Done,
+                    Err(error) => fault = Some(error),
+                }
+            }
+        });
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+        fed.map_err(|error| Failure::protocol(&name, error))?;
+        if !out.is_empty() {
+            outlet.write(out);
+            outlet.room().await;
+        }
+    }
+    if !done && let Some(event) = parser.finish() {
+        judge.handle(event, out)?;
+    }
+    run.waited(begun);
+    Ok(())
+}
+
+/// The next attempt, while the client is kept from giving up.
+async fn next_attempt(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Response, Broken> {
+    let name = run.endpoint().settings.name.clone();
+    loop {
+        let reply = {
+            let attempt = run.attempt();
+            tokio::pin!(attempt);
+            let mut beat = tokio::time::interval(KEEP_ALIVE);
+            loop {
+                tokio::select! {
+                    reply = &mut attempt => break reply?,
+                    _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
+                }
+            }
+        };
+        match reply {
+            Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
+            Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
+            Reply::Error(_, _, body) => return Err(StreamFault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
+            Reply::FailedCall(turn, (_, _, body)) => {
+                run.tally.violations.extend(turn.violations.iter().cloned());
+                if !decide::may_repair(&run.budget(Some(&turn), false)) {
+                    run.tally.blocked = true;
+                    return Err(StreamFault::Reported(String::from_utf8_lossy(&body).into_owned()).into());
+                }
+                run.ask_again(&turn, None)?;
+            }
+        }
+    }
+}
+
+/// What the client is told, as the envelope that it understands in mid-stream.
+fn failure_json(run: &Run, broken: Broken) -> String {
+    let name = &*run.endpoint().settings.name;
+    let json = match broken {
+        Broken::Failure(failure) => return failure.json(),
+        Broken::Fault(StreamFault::Reported(json)) => json,
+        Broken::Fault(fault) => {
+            tracing::error!(exchange = %run.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
+            return Failure::protocol(name, fault).json();
+        }
+    };
+    tracing::error!(exchange = %run.id, upstream = name, "the upstream `{name}` reported an error in its stream");
+    let envelope = Reported::read(json.as_bytes()).map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.envelope());
+    let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
+    masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
+}

@@ -1,0 +1,238 @@
+//! The way upstream: pooled clients, headers that may pass, bounds on every wait and read.
+//!
+//! Every worker has clients of its own, so that no connection is handed between threads.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use reqwest::Url;
+
+use super::reply::Failure;
+use crate::{
+    chat::request,
+    settings::{CallIds, Credential, Settings, ToolChoice, Upstream},
+};
+
+/// Bytes of an error body that are read.
+pub const ERROR_BYTES_MAX: usize = 1 << 20;
+const POOL_IDLE: Duration = Duration::from_secs(90);
+
+/// One upstream, as one worker reaches it.
+pub struct Endpoint {
+    /// Its settings.
+    pub settings: Upstream,
+    /// What it demands of chat requests.
+    pub chat: request::Upstream,
+    client: reqwest::Client,
+    chat_url: Url,
+    authorization: Option<HeaderValue>,
+}
+
+impl Endpoint {
+    /// The endpoints of all upstreams, in their order.
+    ///
+    /// # Errors
+    /// Where a client can't be made.
+    pub fn all(settings: &Settings) -> Result<Vec<Self>, reqwest::Error> {
+        settings.upstreams.iter().map(Self::new).collect()
+    }
+
+    fn new(settings: &Upstream) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(settings.timeouts.connect)
+            .tcp_nodelay(true)
+            .pool_idle_timeout(POOL_IDLE)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .build()?;
+        // INVARIANT: the settings checked the URL; one without a host reaches nothing and says so.
+        let chat_url = format!("{}/chat/completions", settings.base_url).parse().unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()));
+        let mistral = settings.base_url.contains("mistral.ai");
+        let chat = request::Upstream {
+            short_ids: match settings.call_ids {
+                CallIds::Auto => mistral,
+                CallIds::Full => false,
+                CallIds::Short9 => true,
+            },
+            tool_choice: match settings.tool_choice {
+                ToolChoice::Auto => None,
+                ToolChoice::Required => Some("required"),
+                ToolChoice::None => Some("none"),
+            },
+        };
+        let authorization = match &settings.credential {
+            Credential::Own { key, .. } => HeaderValue::try_from(format!("Bearer {}", key.expose())).ok().map(|mut value| {
+                value.set_sensitive(true);
+                value
+            }),
+            Credential::Caller | Credential::None => None,
+        };
+        Ok(Self { settings: settings.clone(), chat, client, chat_url, authorization })
+    }
+
+    /// toolmark's own key for it, which no answer may quote.
+    pub fn own_key(&self) -> Option<&str> {
+        match &self.settings.credential {
+            Credential::Own { key, .. } => Some(key.expose()),
+            Credential::Caller | Credential::None => None,
+        }
+    }
+
+    /// Its chat completions.
+    pub fn chat_url(&self, query: Option<&str>) -> Url {
+        let mut url = self.chat_url.clone();
+        url.set_query(query);
+        url
+    }
+
+    /// Something else below its base URL. `None` where that gives no URL.
+    pub fn url(&self, rest: &str, query: Option<&str>) -> Option<Url> {
+        let mut url: Url = format!("{}{rest}", self.settings.base_url).parse().ok()?;
+        url.set_query(query);
+        Some(url)
+    }
+
+    /// The caller's headers as they go upstream. `caller_key`: the caller's `Authorization` is meant for an
+    /// upstream, not for toolmark.
+    pub fn headers(&self, from: &HeaderMap, caller_key: bool) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(from.len() + 2);
+        let listed = connection_listed(from);
+        for (name, value) in from {
+            let own = matches!(*name, header::HOST | header::CONTENT_LENGTH | header::ACCEPT_ENCODING | header::EXPECT | header::AUTHORIZATION);
+            if own || is_hop(name) || name.as_str().starts_with("toolmark-") || listed.contains(name) {
+                continue;
+            }
+            // Azure's and Anthropic's way to send a key.
+            let key = matches!(name.as_str(), "api-key" | "x-api-key");
+            if key && (self.settings.credential != Credential::Caller || !caller_key) {
+                continue;
+            }
+            headers.append(name, value.clone());
+        }
+        let authorization = match &self.settings.credential {
+            Credential::Own { .. } => self.authorization.clone(),
+            Credential::Caller if caller_key => from.get(header::AUTHORIZATION).cloned(),
+            Credential::Caller | Credential::None => None,
+        };
+        if let Some(value) = authorization {
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        headers
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    ///
+    /// # Errors
+    /// [`Failure`]: unreachable, or too slow.
+    pub async fn send(&self, method: Method, url: Url, headers: HeaderMap, body: reqwest::Body) -> Result<reqwest::Response, Failure> {
+        let mut request = reqwest::Request::new(method, url);
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body);
+        let name = &*self.settings.name;
+        match tokio::time::timeout(self.settings.timeouts.first_byte, self.client.execute(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => {
+                tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
+                Err(if error.is_timeout() { Failure::timeout(name, "no connection in time") } else { Failure::unreachable(name) })
+            }
+            Err(_) => {
+                tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");
+                Err(Failure::timeout(name, "no answer in time"))
+            }
+        }
+    }
+
+    /// Reads a whole body.
+    ///
+    /// # Errors
+    /// [`Failure`]: broken off, too slow, or longer than `bytes_max`.
+    pub async fn read(&self, mut response: reqwest::Response, bytes_max: usize) -> Result<Bytes, Failure> {
+        let name = &*self.settings.name;
+        let mut first: Option<Bytes> = None;
+        let mut joined = BytesMut::new();
+        loop {
+            let chunk = match tokio::time::timeout(self.settings.timeouts.idle, response.chunk()).await {
+                Err(_) => return Err(Failure::timeout(name, "its answer stopped coming")),
+                Ok(Err(error)) => {
+                    tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");
+                    return Err(Failure::protocol(name, "it broke off"));
+                }
+                Ok(Ok(None)) => break,
+                Ok(Ok(Some(chunk))) => chunk,
+            };
+            if joined.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > bytes_max {
+                return Err(Failure::protocol(name, format_args!("it is longer than {bytes_max} bytes")));
+            }
+            if first.is_none() && joined.is_empty() {
+                first = Some(chunk);
+                continue;
+            }
+            joined.extend_from_slice(&first.take().unwrap_or_default());
+            joined.extend_from_slice(&chunk);
+        }
+        Ok(first.unwrap_or_else(|| joined.freeze()))
+    }
+}
+
+fn unreachable_url() -> Url {
+    // INVARIANT: a constant that parses.
+    #[expect(clippy::expect_used, reason = "a constant URL parses")]
+    "http://invalid.invalid/".parse().expect("a constant URL")
+}
+
+/// An error with its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Headers of one connection, which never pass. RFC 9110, 7.6.1.
+fn is_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "proxy-authenticate" | "proxy-authorization" | "te" | "trailer" | "transfer-encoding" | "upgrade" | "http2-settings"
+    )
+}
+
+/// Headers that `Connection` names.
+fn connection_listed(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}
+
+/// The upstream's headers as they go downstream. `body_changes`: its length, digest and encoding no longer hold.
+pub fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(from.len() + 4);
+    let listed = connection_listed(from);
+    for (name, value) in from {
+        let of_body = body_changes && matches!(name.as_str(), "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest");
+        if !of_body && !is_hop(name) && !name.as_str().starts_with("toolmark-") && !listed.contains(name) {
+            headers.append(name, value.clone());
+        }
+    }
+    headers
+}
+
+/// True for server-sent events.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
+}
+
+/// True where the body is encoded, though identity was asked for.
+pub fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// True for a status that carries an answer.
+pub fn is_answer(status: StatusCode) -> bool {
+    status.is_success()
+}
