@@ -1,5 +1,8 @@
 //! toolmark: an OpenAI-compatible reverse proxy that enforces tool-call integrity inline.
 
+pub mod cli;
 pub mod judge;
+pub mod log;
 pub mod policy;
+pub mod settings;
 pub mod wire;

@@ -1,1 +1,20 @@
-fn main(){}
+//! The `toolmark` binary: allocator, command line, exit code. All else is the library's.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use toolmark::cli::{self, Cli};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match cli::run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            // Standard error may be closed; the exit code still says it.
+            let _closed = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error}\n"));
+            ExitCode::from(2)
+        }
+    }
+}

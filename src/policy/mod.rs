@@ -2,6 +2,11 @@
 //!
 //! Values only; reading files and explaining their faults is [`load`]'s.
 
+pub mod load;
+pub mod rules;
+mod tools;
+pub mod watch;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
@@ -319,7 +324,8 @@ pub mod duration {
     /// For what is no duration, saying how one is written.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
-        humantime::parse_duration(&text).map_err(|_| D::Error::custom(format!("`{text}` is no duration: write it like \"30s\", \"10m\" or \"1h\"")))
+        humantime::parse_duration(&text)
+            .map_err(|_| D::Error::custom(format!("`{text}` is no duration: write it like \"30s\", \"10m\" or \"1h\"")))
     }
 }
 
@@ -343,17 +349,40 @@ pub mod duration_or_off {
     }
 }
 
-/// Sizes as `"100KiB"`, `"32MiB"`.
+/// Sizes as `"100KiB"`, `"32MiB"`, or as a number of bytes.
 pub mod bytes {
-    use serde::{Deserialize, Deserializer, de::Error};
+    use std::fmt;
+
+    use serde::de::{Deserializer, Error, Visitor};
 
     /// Reads one, in bytes.
     ///
     /// # Errors
     /// For what is no size, saying how one is written.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = |_| D::Error::custom(format!("`{text}` is no size: write it like \"100KiB\" or \"32MiB\""));
-        text.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(wrong)
+        deserializer.deserialize_any(Size)
+    }
+
+    struct Size;
+
+    impl Visitor<'_> for Size {
+        type Value = u64;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("a size like \"100KiB\" or \"32MiB\"")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
+            let wrong = |_| E::custom(format!("`{text}` is no size: write it like \"100KiB\" or \"32MiB\""));
+            text.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(wrong)
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+            Ok(number)
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
+            u64::try_from(number).map_err(|_| E::custom(format!("{number} is no size: write it like \"100KiB\"")))
+        }
     }
 }

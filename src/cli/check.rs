@@ -1,0 +1,151 @@
+//! `toolmark check`: what is in force, in words, or the place of the fault.
+//!
+//! Reads what `serve` reads and starts nothing. Keys are named by their variable, never shown.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use super::{Error, Prepared, prepare};
+use crate::{
+    judge::violation::{Code, Severity},
+    policy::{
+        Mode,
+        rules::{Rules, is_internal},
+    },
+    settings::{Credential, Flags, KeySource, LedgerUrl, Scope, Settings, Upstream},
+};
+
+/// Runs it.
+///
+/// # Errors
+/// Where settings, policy or a tool are wrong.
+pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
+    let prepared = prepare(flags)?;
+    let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
+    let faults: Vec<String> = all.flat_map(compile_tools).collect();
+    if !faults.is_empty() {
+        return Err(Error::Failed(faults.join("\n")));
+    }
+    // Through `writeln!`, not `println!`: a closed pipe is no panic.
+    let _closed = std::io::Write::write_all(&mut std::io::stdout(), explain(&prepared).as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with the tools' schemas, a line each; nothing where all is well.
+pub fn compile_tools(rules: &Rules) -> Vec<String> {
+    let fault = |tool: &crate::policy::rules::PolicyTool| {
+        let error = serde_json::from_str::<serde_json::Value>(&tool.raw).err()?;
+        Some(format!("{}: `{}`: not valid JSON: {error}", tool.file.display(), tool.name))
+    };
+    rules.tools.iter().filter_map(fault).collect()
+}
+
+/// All that is in force, for people.
+pub fn explain(prepared: &Prepared) -> String {
+    let Prepared { settings, rules, client_rules } = prepared;
+    let mut out = String::new();
+    surroundings(&mut out, settings);
+    for (client, own) in settings.clients.iter().zip(client_rules) {
+        let policy = own.as_ref().map_or("the policy below", |own| &*own.source);
+        line(&mut out, "client", &format!("{}: {policy}", client.name));
+    }
+    out.push('\n');
+    policy(&mut out, rules);
+    for (client, own) in settings.clients.iter().zip(client_rules) {
+        if let Some(own) = own {
+            let _infallible = writeln!(out, "\nFor client {}:", client.name);
+            policy(&mut out, own);
+        }
+    }
+    out.push('\n');
+    let clients = client_rules.iter().flatten().flat_map(|own| &own.notices);
+    for notice in settings.notices.iter().chain(&rules.notices).chain(clients) {
+        line(&mut out, "note", notice);
+    }
+    out.push_str("\nAll is well.\n");
+    out
+}
+
+fn line(out: &mut String, name: &str, text: &str) {
+    let _infallible = writeln!(out, "{name:<12}{text}");
+}
+
+fn surroundings(out: &mut String, settings: &Settings) {
+    let file = settings.file.as_ref().map_or("none: defaults, environment and flags".into(), |file| file.display().to_string());
+    line(out, "settings", &file);
+    let anonymous = if settings.allow_anonymous { " (anonymous callers allowed)" } else { "" };
+    line(out, "listen", &format!("http://{}{anonymous}", settings.listen));
+    for upstream in &settings.upstreams {
+        line(out, "upstream", &self::upstream(upstream));
+    }
+    let keys = match &settings.keys {
+        KeySource::Ring(keys) if keys.len() == 1 => "one key, from the environment".into(),
+        KeySource::Ring(keys) => format!("{} keys, from the environment: the first mints, all verify", keys.len()),
+        KeySource::File(path) if path.exists() => format!("key in {}", path.display()),
+        KeySource::File(path) => format!("key in {}, made on the first start", path.display()),
+        KeySource::Ephemeral => "a key for this run only".into(),
+    };
+    let scope = match settings.scope {
+        Scope::Caller => "bound to the caller",
+        Scope::Shared => "shared by all callers",
+    };
+    line(out, "marks", &format!("{keys}; {scope}"));
+    let ledger = match &settings.ledger.url {
+        LedgerUrl::Sqlite(path) => format!("sqlite, {}", path.display()),
+        LedgerUrl::Postgres(_) => "postgres".into(),
+        LedgerUrl::Memory => "none is kept".into(),
+    };
+    line(out, "ledger", &format!("{ledger} (not built yet)"));
+    let limits = &settings.limits;
+    let size = |bytes| bytesize::ByteSize(bytes);
+    let text = format!(
+        "request {}, response {}, held {}, {} connections",
+        size(limits.request_bytes),
+        size(limits.response_bytes),
+        size(limits.held_bytes),
+        limits.connections
+    );
+    line(out, "limits", &text);
+    if !settings.passthrough.is_empty() {
+        line(out, "unenforced", &settings.passthrough.join(", "));
+    }
+    if !settings.allowed_hosts.is_empty() {
+        line(out, "hosts", &settings.allowed_hosts.join(", "));
+    }
+}
+
+fn upstream(upstream: &Upstream) -> String {
+    let key = match &upstream.credential {
+        Credential::Caller => "the caller's own key".into(),
+        Credential::None => "no key".into(),
+        Credential::Own { env, .. } => format!("key from {env}"),
+    };
+    let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
+    format!("{}: {}, {key}, {models}", upstream.name, upstream.base_url)
+}
+
+fn policy(out: &mut String, rules: &Rules) {
+    line(out, "policy", &rules.source);
+    line(out, "digest", &rules.digest);
+    let mode = match rules.policy.mode {
+        Mode::Enforce => "enforce: judged, repaired, blocked",
+        Mode::Observe => "observe: judged and recorded, nothing changed",
+    };
+    line(out, "mode", mode);
+    if rules.hold_all() {
+        line(out, "streams", "the whole answer is held until it is judged");
+    }
+    let tools: Vec<&str> = rules.tools.iter().map(|tool| &*tool.name).collect();
+    let tools = if tools.is_empty() { "those that requests bring".into() } else { format!("{}: {}", tools.len(), tools.join(", ")) };
+    line(out, "tools", &tools);
+    for rule in &rules.claims {
+        line(out, "claim", &format!("{}: needs {}", rule.name, rule.requires.join(" or ")));
+    }
+    for (severity, word) in [(Severity::Block, "block"), (Severity::Warn, "warn"), (Severity::Info, "info"), (Severity::Off, "off")] {
+        let codes = Code::ALL.iter().copied().filter(|code| !is_internal(*code) && rules.checks.severity(*code) == severity);
+        let codes: Vec<&str> = codes.map(Code::as_str).collect();
+        let rows: Vec<String> = codes.chunks(CODES_IN_ROW).map(|row| row.join(", ")).collect();
+        line(out, word, if rows.is_empty() { "–".into() } else { rows.join(",\n            ") }.as_str());
+    }
+}
+
+const CODES_IN_ROW: usize = 5;

@@ -1,0 +1,222 @@
+//! The command line: its grammar, and what each command's end means. CONTRACT.md, "Commands".
+//!
+//! The outermost shell. Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.
+
+pub mod check;
+pub mod demo;
+pub mod judge;
+pub mod serve;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    policy::{load, rules::Rules},
+    settings::{self, Environment, Flags, Settings},
+};
+
+/// `toolmark …`
+#[derive(Debug, Parser)]
+#[command(name = "toolmark", version, about = ABOUT, after_help = EXAMPLE, arg_required_else_help = true)]
+pub struct Cli {
+    /// The settings file, instead of toolmark.toml in the working directory
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the proxy
+    #[command(after_help = SERVE_EXAMPLE)]
+    Serve(Serve),
+    /// See it work: a scripted upstream plays the failures, toolmark catches them, a table says so
+    #[command(after_help = DEMO_EXAMPLE)]
+    Demo(Demo),
+    /// Read and explain settings, policy and schemas; exit 2 and the place of the fault if something is wrong
+    #[command(after_help = CHECK_EXAMPLE)]
+    Check,
+    /// Judge one exchange offline; exit 1 if it would be blocked
+    #[command(after_help = JUDGE_EXAMPLE)]
+    Judge(Judge),
+    /// Arrives with a later version
+    #[command(hide = true)]
+    Verify(Unbuilt),
+    /// Arrives with a later version
+    #[command(hide = true)]
+    Ledger(Unbuilt),
+    /// Arrives with a later version
+    #[command(hide = true)]
+    Stats(Unbuilt),
+    /// Arrives with a later version
+    #[command(hide = true)]
+    Replay(Unbuilt),
+    /// Arrives with a later version
+    #[command(hide = true)]
+    Import(Unbuilt),
+}
+
+/// `toolmark serve`
+#[derive(Args, Clone, Debug)]
+pub struct Serve {
+    /// Where to listen [default: 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// The model server; replaces the settings' [[upstreams]]. Where it has no path, /v1 is added
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// The policy: a file, or one of `default`, `strict`, `observe`
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+    /// Record exchanges in a cassette (not built yet)
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+/// `toolmark demo`
+#[derive(Args, Clone, Debug)]
+pub struct Demo {
+    /// Keep serving afterwards, to try it by hand
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// `toolmark judge`
+#[derive(Args, Clone, Debug)]
+pub struct Judge {
+    /// The request's body, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub request: PathBuf,
+    /// The response's body: JSON, or the events of a stream
+    #[arg(long, value_name = "FILE")]
+    pub response: PathBuf,
+    /// The policy: a file, or one of `default`, `strict`, `observe`
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+}
+
+/// A command of a later version.
+#[derive(Args, Clone, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Unbuilt {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _rest: Vec<OsString>,
+}
+
+/// Why a command came to no answer; its exit code is 2.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings are wrong.
+    #[error(transparent)]
+    Settings(#[from] settings::Error),
+    /// The policy is wrong.
+    #[error(transparent)]
+    Policy(#[from] load::Error),
+    /// The command comes with a later version.
+    #[error("not built yet: `toolmark {0}` arrives with a later version")]
+    NotBuilt(&'static str),
+    /// Anything else, in words.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// [`Error`], for exit code 2.
+pub fn run(cli: Cli) -> Result<ExitCode, Error> {
+    let config = cli.config;
+    let flags = Flags { config, ..Flags::default() };
+    match cli.command {
+        Command::Serve(Serve { listen, upstream, policy, record }) => serve::run(Flags { listen, upstream, policy, record, ..flags }),
+        Command::Demo(demo) => demo::run(&demo, flags),
+        Command::Check => check::run(&flags),
+        Command::Judge(judge) => judge::run(&judge, flags),
+        Command::Verify(_) => Err(Error::NotBuilt("verify")),
+        Command::Ledger(_) => Err(Error::NotBuilt("ledger")),
+        Command::Stats(_) => Err(Error::NotBuilt("stats")),
+        Command::Replay(_) => Err(Error::NotBuilt("replay")),
+        Command::Import(_) => Err(Error::NotBuilt("import")),
+    }
+}
+
+/// Settings with all policies they name, compiled.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The settings.
+    pub settings: Settings,
+    /// The policy in force.
+    pub rules: Rules,
+    /// The policies of the clients, in their order; `None`: the one in force.
+    pub client_rules: Vec<Option<Rules>>,
+}
+
+/// Reads settings and policies from the process's surroundings.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn prepare(flags: &Flags) -> Result<Prepared, Error> {
+    prepare_in(flags, &Environment::of_process(), Path::new(""))
+}
+
+/// The same with the surroundings given.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Prepared, Error> {
+    let settings = settings::load(flags, environment, directory)?;
+    let rules = settings.policy.load()?;
+    let load = |client: &settings::Client| client.policy.as_ref().map(load::PolicySource::load).transpose();
+    let client_rules = settings.clients.iter().map(load).collect::<Result<_, _>>()?;
+    Ok(Prepared { settings, rules, client_rules })
+}
+
+const ABOUT: &str = "A reverse proxy for OpenAI-compatible APIs that enforces tool-call integrity: no call leaves that its schema \
+                     forbids, no answer arrives that cites an execution which never was.";
+
+const EXAMPLE: &str = "\
+EXAMPLE
+  toolmark serve --upstream https://api.openai.com/v1
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python my_agent.py
+
+Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.";
+
+const SERVE_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark serve --upstream http://localhost:11434/v1
+  toolmark serve --config /etc/toolmark.toml --listen 127.0.0.1:9000 --policy strict
+
+Settings: defaults, then toolmark.toml, then TOOLMARK_SECTION__KEY in the environment, then flags.
+Then point the application at it: OPENAI_BASE_URL=http://127.0.0.1:8787/v1";
+
+const DEMO_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark demo
+  toolmark demo --keep      # and then send requests of your own
+
+Needs no network, key or settings. Exit 0 if every failure was caught, else 1.";
+
+const CHECK_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark check
+  toolmark check --config /etc/toolmark.toml
+
+Exit 0 if all is well, else 2 with file, line and key of the fault.";
+
+const JUDGE_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark judge --request request.json --response response.json
+  toolmark judge --request request.json --response stream.sse --policy strict
+
+Exit 0 if it would pass, 1 if it would be blocked, 2 if a file can't be read.";
+
+#[cfg(test)]
+mod tests;

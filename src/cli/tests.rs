@@ -1,0 +1,91 @@
+//! The command line's grammar, and what `check` says.
+
+use std::fs;
+
+use clap::CommandFactory as _;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split(' '))
+}
+
+#[test]
+fn the_grammar_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_contracts_commands() {
+    for line in [
+        "toolmark serve",
+        "toolmark serve --config f --listen a --upstream u --policy p --record r",
+        "toolmark --config f serve",
+        "toolmark demo",
+        "toolmark demo --keep",
+        "toolmark check --config f",
+        "toolmark judge --request a --response b --policy p --config f",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+    for line in ["toolmark", "toolmark sevre", "toolmark serve --lisen x", "toolmark judge --request a", "toolmark serve x"] {
+        assert!(parse(line).is_err_and(|error| error.exit_code() == 2), "{line}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["serve", "demo", "check", "judge"] {
+        let help = parse(&format!("toolmark {command} --help")).unwrap_err();
+        assert_eq!(help.exit_code(), 0);
+        assert!(help.to_string().contains("EXAMPLE\n  toolmark "), "{help}");
+    }
+}
+
+#[test]
+fn commands_of_later_versions() {
+    for line in [
+        "toolmark verify x_1_2",
+        "toolmark ledger export --since 1h",
+        "toolmark stats --help",
+        "toolmark replay c.jsonl --policy p --json",
+        "toolmark import har a.har -o c.jsonl",
+    ] {
+        let error = run(parse(line).unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("not built yet: "), "{error}");
+    }
+    let help = parse("toolmark --help").unwrap_err().to_string();
+    assert!(help.contains("judge") && !help.contains("replay"), "{help}");
+}
+
+#[test]
+fn check_explains_without_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("toolmark.toml"),
+        "[[upstreams]]\nname = 'main'\nbase_url = 'https://x/v1'\napi_key_env = 'MAIN_KEY'\nmodels = ['gpt-*']\n\
+         [[clients]]\nname = 'bot'\nkey_sha256 = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'\npolicy = 'strict'\n",
+    )
+    .unwrap();
+    let environment = Environment::of(&[("MAIN_KEY", "sk-secret")]);
+    let prepared = prepare_in(&Flags::default(), &environment, directory.path()).unwrap();
+    let text = check::explain(&prepared);
+    for words in [
+        "http://127.0.0.1:8787",
+        "main: https://x/v1, key from MAIN_KEY, models gpt-*",
+        "made on the first start",
+        "default (built in)",
+        "bot: strict (built in)",
+        "enforce",
+        "block       unknown_tool, ",
+        "off         missing_citation",
+        "[ledger] is read but not built yet",
+    ] {
+        assert!(text.contains(words), "{words:?} isn't in:\n{text}");
+    }
+    assert!(!text.contains("sk-secret"), "{text}");
+    fs::write(directory.path().join("bad.toml"), "[checks]\nx = 'warn'").unwrap();
+    let flags = Flags { policy: Some("bad.toml".into()), ..Flags::default() };
+    let error = prepare_in(&flags, &environment, directory.path()).unwrap_err().to_string();
+    assert!(error.contains("bad.toml:2: `checks.x`"), "{error}");
+}

@@ -1,0 +1,138 @@
+//! Reads a policy: its TOML, from disk or built in, and the tool files it names.
+//!
+//! The shell around [`super::rules`], which checks and compiles what was read. A policy that is wrong is
+//! an error with file, line and key; whoever reloads keeps the old one then.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Policy,
+    rules::Rules,
+    tools::{self, ToolFiles},
+};
+use crate::settings::{Fault, layers::Layers};
+
+/// Where a policy is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum PolicySource {
+    /// `policies/default.toml`, built in.
+    Default,
+    /// `policies/strict.toml`, built in.
+    Strict,
+    /// `policies/observe.toml`, built in.
+    Observe,
+    /// A file.
+    File(PathBuf),
+}
+
+impl PolicySource {
+    /// What a setting or flag means: one of the words `default`, `strict`, `observe`, or a path from `directory`.
+    ///
+    /// Where nothing is said, `policies/default.toml` if there is such a file, else the built-in default.
+    pub fn choose(said: Option<&str>, directory: &Path) -> Self {
+        let usual = directory.join(DEFAULT_FILE);
+        match said {
+            None if usual.is_file() => Self::File(usual),
+            None | Some("default") => Self::Default,
+            Some("strict") => Self::Strict,
+            Some("observe") => Self::Observe,
+            Some(path) => Self::File(directory.join(path)),
+        }
+    }
+
+    /// Reads and compiles it.
+    ///
+    /// # Errors
+    /// Where a file can't be read or anything in it is wrong.
+    pub fn load(&self) -> Result<Rules, Error> {
+        match self {
+            Self::Default => built_in(self, DEFAULT),
+            Self::Strict => built_in(self, STRICT),
+            Self::Observe => built_in(self, OBSERVE),
+            Self::File(path) => from_file(self, path),
+        }
+    }
+}
+
+impl fmt::Display for PolicySource {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => out.write_str("default (built in)"),
+            Self::Strict => out.write_str("strict (built in)"),
+            Self::Observe => out.write_str("observe (built in)"),
+            Self::File(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+/// Why there is no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file can't be read.
+    #[error("{path} can't be read: {source}{hint}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What may have been meant.
+        hint: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something in a file is wrong.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+fn built_in(source: &PolicySource, text: &str) -> Result<Rules, Error> {
+    let (layers, policy) = parse(&format!("policy {source}"), text)?;
+    Ok(Rules::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
+}
+
+fn from_file(source: &PolicySource, path: &Path) -> Result<Rules, Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        let hint = match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                "; built in are `default`, `strict` and `observe`; relative paths start at the working directory"
+            }
+            _ => "",
+        };
+        Error::Read { path: path.into(), hint, source }
+    })?;
+    let (layers, policy) = parse(&path.display().to_string(), &text)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let files = tools::read(&layers, directory, &policy.tools.files)?;
+    let digest = digest(&text, &files.texts);
+    let mut watched = vec![path.to_owned()];
+    watched.extend(files.watched.iter().cloned());
+    Ok(Rules::compile(&layers, policy, files, digest, source.to_string(), watched)?)
+}
+
+fn parse(place: &str, text: &str) -> Result<(Layers, Policy), Fault> {
+    let mut layers = Layers::default();
+    layers.toml(place, text)?;
+    let policy = layers.extract()?;
+    Ok((layers, policy))
+}
+
+/// One value for the policy and all its files, lengths included so that no two sets collide.
+fn digest(text: &str, files: &[String]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in std::iter::once(text).chain(files.iter().map(String::as_str)) {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// The policy where the settings name none.
+pub const DEFAULT_FILE: &str = "policies/default.toml";
+const DEFAULT: &str = include_str!("../../policies/default.toml");
+const STRICT: &str = include_str!("../../policies/strict.toml");
+const OBSERVE: &str = include_str!("../../policies/observe.toml");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Policies in, rules or a message out.
+
+use std::{fs, time::Duration};
+
+use super::*;
+use crate::{
+    judge::violation::{Checks, Code, Severity},
+    policy::rules::is_internal,
+};
+
+const TOOL: &str = r#"{"type": "function", "function": {"name": "add", "parameters": {"type":"object"}}}"#;
+
+fn read(files: &[(&str, &str)]) -> Result<Rules, String> {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let rules = PolicySource::File(directory.path().join("p.toml")).load();
+    rules.map_err(|error| error.to_string().replace(&format!("{}/", directory.path().display()), ""))
+}
+
+#[track_caller]
+fn refused(files: &[(&str, &str)], words: &[&str]) {
+    let error = read(files).expect_err(files[0].1);
+    for word in words {
+        assert!(error.contains(word), "{word:?} isn't in:\n{error}");
+    }
+}
+
+#[test]
+fn the_default_policy_is_the_default() {
+    let rules = PolicySource::Default.load().unwrap();
+    let mut written = rules.policy.clone();
+    let listed = std::mem::take(&mut written.checks);
+    assert_eq!(format!("{written:?}"), format!("{:?}", Policy::default()));
+    assert_eq!(rules.checks, Checks::default());
+    assert_eq!(listed.len(), Code::ALL.iter().filter(|code| !is_internal(**code)).count());
+    assert!(!rules.hold_all() && rules.notices.is_empty() && rules.watched().is_empty());
+}
+
+#[test]
+fn the_strict_policy_is_the_contracts() {
+    let rules = PolicySource::Strict.load().unwrap();
+    for code in Code::ALL.iter().copied().filter(|code| !is_internal(*code)) {
+        let expected = match code {
+            // CONTRACT's strict column says `block` for all three of their row.
+            Code::InvalidToolSchema | Code::SchemaDrift | Code::MissingTool => Severity::Block,
+            code => code.strict_severity(),
+        };
+        assert_eq!(rules.checks.severity(code), expected, "{code}");
+        assert!(rules.policy.checks.contains_key(code.as_str()), "{code} isn't listed");
+    }
+    let Policy { calls, results, citations, loops, .. } = &rules.policy;
+    assert_eq!(results.window, Some(Duration::from_secs(300)));
+    assert_eq!(loops.consecutive_failures, 3);
+    assert_eq!((loops.same_tool.calls, loops.same_tool.window), (5, Duration::from_secs(10)));
+    assert_eq!((loops.all_tools.calls, loops.all_tools.window), (10, Duration::from_secs(5)));
+    assert_eq!((calls.max_per_turn, calls.corrections.len()), (5, 0));
+    assert!(citations.show && citations.require && rules.hold_all());
+    // All else is as by default.
+    let mut rest = rules.policy.clone();
+    let usual = Policy::default();
+    rest.checks.clear();
+    rest.results.window = None;
+    (rest.loops, rest.citations) = (usual.loops.clone(), usual.citations.clone());
+    (rest.calls.max_per_turn, rest.calls.corrections) = (128, usual.calls.corrections.clone());
+    assert_eq!(format!("{rest:?}"), format!("{usual:?}"));
+}
+
+#[test]
+fn the_observing_policy_records_all() {
+    let rules = PolicySource::Observe.load().unwrap();
+    assert_eq!(rules.policy.mode, crate::policy::Mode::Observe);
+    assert!(Code::ALL.iter().all(|code| rules.checks.severity(*code) > Severity::Off));
+}
+
+#[test]
+fn choosing() {
+    let directory = tempfile::tempdir().unwrap();
+    let choose = |said| PolicySource::choose(said, directory.path());
+    assert_eq!(choose(None), PolicySource::Default);
+    assert_eq!(choose(Some("strict")), PolicySource::Strict);
+    let file = PolicySource::File(directory.path().join(DEFAULT_FILE));
+    assert_eq!(choose(Some(DEFAULT_FILE)), file);
+    let error = file.load().unwrap_err().to_string();
+    assert!(error.contains(DEFAULT_FILE) && error.contains("built in are `default`"), "{error}");
+    fs::create_dir(directory.path().join("policies")).unwrap();
+    fs::write(directory.path().join(DEFAULT_FILE), "").unwrap();
+    assert_eq!(choose(None), file);
+}
+
+#[test]
+fn tool_files() {
+    let policy = "[tools]\nfiles = ['tools/*.json', 'more/**/x*.json', 'one.json']";
+    let other = |name: &str| format!("[\n  {}\n]", TOOL.replace("add", name));
+    let files = [
+        ("p.toml", policy),
+        ("tools/b.json", &other("b")),
+        ("tools/a.json", &format!("[{TOOL}, {}]", TOOL.replace("add", "a"))),
+        ("tools/not.txt", "not json"),
+        ("tools/deep/not.json", "not json"),
+        ("more/x/y/x1.json", &other("x1")),
+        ("one.json", "[]"),
+    ];
+    let rules = read(&files).unwrap();
+    let names: Vec<&str> = rules.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["x1", "add", "a", "b"]);
+    assert_eq!(&*rules.tools[1].raw, TOOL, "byte for byte");
+    assert_eq!(rules.watched().iter().filter(|path| path.extension().is_some()).count(), 5, "{:?}", rules.watched());
+    let digest = read(&[files[0], files[1], files[2], files[5], ("one.json", "[ ]")]).unwrap().digest;
+    assert_ne!(digest, rules.digest, "a tool file's change is the policy's");
+    assert_eq!(digest.len(), 64);
+    assert!(read(&[("p.toml", "[tools]\nfiles = ['tools/*.json']")]).unwrap().tools.is_empty());
+}
+
+#[test]
+fn tool_files_that_are_wrong() {
+    let policy = ("p.toml", "[tools]\nfiles = ['t/*.json']");
+    for (text, words) in [
+        ("[\n{,]", &["t/t.json:2:", "not valid JSON"][..]),
+        (r#"{"tools": []}"#, &["t/t.json:1:", "an array of"]),
+        ("[\n 1]", &["t/t.json:2: `[0]`: not an object"]),
+        (r#"[{"function": {"name": "x"}}]"#, &["`type` isn't \"function\""]),
+        (r#"[{"type": "function", "name": "x"}]"#, &["flat form"]),
+        (r#"[{"type": "function", "function": {}}]"#, &["`function.name` is missing"]),
+        (r#"[{"type": "function", "function": {"name": "a b"}}]"#, &["`a b` is no name"]),
+        (r#"[{"type": "function", "function": {"name": "a", "name": "b"}}]"#, &["`name` is there twice"]),
+        (r#"[{"type": "function", "function": {"name": "a", "parameters": []}}]"#, &["`parameters` of `a` is no object"]),
+        (&format!("[{TOOL},\n{TOOL}]"), &["t/t.json:2: `add`", "already in", "t/t.json:1"]),
+    ] {
+        refused(&[policy, ("t/t.json", text)], words);
+    }
+    refused(&[policy], &["p.toml:2: `tools.files[0]`: `t/*.json` matches no file"]);
+    refused(&[("p.toml", "[tools]\nfiles = ['t/[']")], &["`tools.files[0]`", "is no glob"]);
+}
+
+#[test]
+fn what_is_refused_and_how() {
+    for (text, words) in [
+        ("mode = enforce", &["p.toml:1:", "not valid TOML"][..]),
+        ("mode = 'strict'", &["p.toml:1: `mode`: `strict`", "known: `enforce`, `observe`"]),
+        ("[call]\nmax_repairs = 1", &["p.toml:1: `call`: unknown key (did you mean `calls`?"]),
+        ("[calls]\nmax_repair = 1", &["p.toml:2: `calls.max_repair`", "`max_repairs`"]),
+        ("[calls]\nmax_repairs = 11", &["p.toml:2: `calls.max_repairs`: 11 is out of range: 0 to 10"]),
+        ("[calls]\nmax_repairs = '1'", &["`calls.max_repairs`", "expected a whole number"]),
+        ("[calls]\nmax_attempts = 0", &["`calls.max_attempts`", "1 to 50"]),
+        ("[calls]\nmax_per_turn = 0", &["`calls.max_per_turn`"]),
+        ("[calls]\nrepair_deadline = 30", &["`calls.repair_deadline`", "expected a string"]),
+        ("[calls]\nrepair_deadline = '2h'", &["`calls.repair_deadline`", "at most 1h"]),
+        ("[calls]\nplaceholders = ['ok', '(']", &["`calls.placeholders[1]`: `(`", "unclosed group"]),
+        ("[calls]\nplaceholders = ['(a{1000}){1000}']", &["`calls.placeholders[0]`", "too big"]),
+        ("[calls]\ncorrections = ['null_optional', 'name']", &["`calls.corrections[1]`", "not built yet"]),
+        ("[results]\nwindow = 'never'", &["`results.window`: `never` is no duration", "\"off\""]),
+        ("[results]\nlarge = 'big'", &["`results.large`: `big` is no size"]),
+        ("[results]\nerror_patterns = ['[']", &["`results.error_patterns[0]`"]),
+        ("[citations]\nextra_patterns = ['ref (\\d+)']", &["`citations.extra_patterns[0]`", "no group `id`"]),
+        ("[loops]\nsame_tool = { calls = 3 }", &["`loops.same_tool`", "`window` is missing"]),
+        ("[loops]\nsame_tool = { calls = 3, window = '0s' }", &["`loops.same_tool.window`"]),
+        ("[protocol]\ntext = ' '", &["`protocol.text`", "inject = false"]),
+        ("[tools]\nexpect = ['']", &["`tools.expect[0]`"]),
+        ("[checks]\nunknown_tol = 'warn'", &["p.toml:2: `checks.unknown_tol`: unknown code (did you mean `unknown_tool`?"]),
+        ("[checks]\nunknown_tool = 'fatal'", &["`checks.unknown_tool`: `fatal`", "`off`, `info`, `warn`, `block`"]),
+        ("[checks]\nnot_judged = 'off'", &["`checks.not_judged`", "can't be set"]),
+        ("[[claims]]\nname = 'x'\npattern = 'y'", &["`claims[0]`", "`requires` is missing"]),
+        ("[[claims]]\nname = 'x'\npattern = 'y'\nrequires = []", &["p.toml:4: `claims[0].requires`"]),
+        ("[[claims]]\nname = 'x'\npattern = 'y*'\nrequires = ['t']", &["p.toml:3: `claims[0].pattern`", "empty text"]),
+        ("[[claims]]\nname = 'x'\npattern = '(?<'\nrequires = ['t']", &["`claims[0].pattern`"]),
+    ] {
+        refused(&[("p.toml", text)], words);
+    }
+    let twice = "[[claims]]\nname = 'x'\npattern = 'y'\nrequires = ['t']\n";
+    refused(&[("p.toml", &format!("{twice}{twice}"))], &["p.toml:6: `claims[1].name`", "must differ"]);
+}
+
+#[test]
+fn what_is_compiled() {
+    let rules = read(&[(
+        "p.toml",
+        "[citations]\nrequire = true\nextra_patterns = ['ref (?<id>\\S+)']\n[checks]\nunverified_call = 'block'\n\
+         [[claims]]\nname = 'players'\npattern = '^approved'\nrequires = ['a', 'b']\n[calls]\nmax_repairs = 0\n",
+    )])
+    .unwrap();
+    assert!(rules.hold_all(), "`require` needs the whole answer");
+    assert_eq!(rules.checks.severity(Code::MissingCitation), Severity::Block, "what is required isn't off");
+    assert_eq!(rules.checks.severity(Code::UnverifiedCall), Severity::Block);
+    assert_eq!(&*rules.claims[0].message, "`players` may be said only after one of these tools succeeded: a, b");
+    assert!(rules.claims[0].regex.is_match("so:\napproved"));
+    assert!(rules.placeholders.is_match("todo") && !rules.placeholders.is_match("todo: x"));
+    assert!(rules.error_patterns.is_match("Error: x") && !rules.error_patterns.is_match("no error\nerror"));
+    let milder = "[citations]\nrequire = true\n[checks]\nmissing_citation = 'warn'";
+    assert_eq!(read(&[("p.toml", milder)]).unwrap().checks.severity(Code::MissingCitation), Severity::Warn);
+}

@@ -1,0 +1,273 @@
+//! A policy made ready to judge by: ranges checked, regular expressions compiled, every code's severity known.
+//!
+//! Pure. The one way to [`Rules`] is through [`super::load::PolicySource::load`].
+
+use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Duration};
+
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+pub use super::tools::PolicyTool;
+use super::{Correction, Hold, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
+use crate::{
+    judge::violation::{Checks, Code, Severity},
+    settings::{
+        Fault,
+        fault::{list, maybe},
+        layers::Layers,
+    },
+};
+
+/// A compiled policy.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The policy as written, defaults filled in.
+    pub policy: Policy,
+    /// The severity of every code.
+    pub checks: Checks,
+    /// `[calls] placeholders`, without regard to case.
+    pub placeholders: RegexSet,
+    /// `[results] error_patterns`.
+    pub error_patterns: RegexSet,
+    /// `[citations] extra_patterns`; each has a group `id`.
+    pub extra_patterns: Vec<Regex>,
+    /// `[[claims]]`.
+    pub claims: Vec<CompiledClaim>,
+    /// The tools of `[tools] files`, in the order of their files.
+    pub tools: Vec<PolicyTool>,
+    /// BLAKE3 over the policy and its tool files, in hex.
+    pub digest: Box<str>,
+    /// Where it came from, for people.
+    pub source: Box<str>,
+    /// What the user should know at start.
+    pub notices: Vec<String>,
+    watched: Vec<PathBuf>,
+}
+
+/// One of `[[claims]]`, compiled.
+#[derive(Clone, Debug)]
+pub struct CompiledClaim {
+    /// The rule's name in reports.
+    pub name: Box<str>,
+    /// What may not be said; `^` and `$` are a line's, `.` stays within it.
+    pub regex: Regex,
+    /// One of these must have succeeded.
+    pub requires: Vec<Box<str>>,
+    /// What the model is told; never empty.
+    pub message: Box<str>,
+}
+
+impl Rules {
+    /// Must the whole answer be held until it is judged?
+    pub fn hold_all(&self) -> bool {
+        self.policy.stream.hold == Hold::All || self.policy.citations.require
+    }
+
+    /// Files and directories that make up this policy, for [`super::watch`]; none where it is built in.
+    pub fn watched(&self) -> &[PathBuf] {
+        &self.watched
+    }
+
+    pub(super) fn compile(
+        layers: &Layers,
+        policy: Policy,
+        files: ToolFiles,
+        digest: String,
+        source: String,
+        watched: Vec<PathBuf>,
+    ) -> Result<Self, Fault> {
+        ranges(layers, &policy)?;
+        words(layers, &policy)?;
+        let checks = checks(layers, &policy)?;
+        let claims = claims(layers, &policy)?;
+        let extra_patterns = patterns(layers, "citations.extra_patterns", &policy.citations.extra_patterns)?;
+        for (index, pattern) in extra_patterns.iter().enumerate() {
+            if !pattern.capture_names().flatten().any(|name| name == "id") {
+                let message = format!("`{pattern}` has no group `id`: mark the id, as in 'ref (?<id>[a-z_]+_[0-9]+)'");
+                return Err(layers.fault(&format!("citations.extra_patterns.{index}"), message));
+            }
+        }
+        let notices = notices(&policy, &files.tools);
+        Ok(Self {
+            placeholders: set(layers, "calls.placeholders", &policy.calls.placeholders, Case::Ignore)?,
+            error_patterns: set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?,
+            policy,
+            checks,
+            extra_patterns,
+            claims,
+            tools: files.tools,
+            digest: digest.into(),
+            source: source.into(),
+            notices,
+            watched,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Case {
+    Ignore,
+    Regard,
+}
+
+fn ranges(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
+    let (calls, loops) = (&policy.calls, &policy.loops);
+    for (key, value, range) in [
+        ("calls.max_repairs", u64::from(calls.max_repairs), 0..=10),
+        ("calls.max_attempts", u64::from(calls.max_attempts), 1..=50),
+        ("calls.max_per_turn", u64::from(calls.max_per_turn), 1..=10_000),
+        ("calls.long_argument", u64::from(calls.long_argument), 1..=u64::from(u32::MAX)),
+        ("results.large", policy.results.large, 1..=(1 << 40)),
+        ("loops.consecutive_failures", u64::from(loops.consecutive_failures), COUNT),
+        ("loops.identical_calls", u64::from(loops.identical_calls), COUNT),
+        ("loops.same_tool.calls", u64::from(loops.same_tool.calls), COUNT),
+        ("loops.all_tools.calls", u64::from(loops.all_tools.calls), COUNT),
+    ] {
+        if !range.contains(&value) {
+            return Err(layers.fault(key, format!("{value} is out of range: {} to {}", range.start(), range.end())));
+        }
+    }
+    let rate = |rate: &Rate| if rate.calls == 0 { Duration::from_secs(1) } else { rate.window };
+    for (key, value, most) in [
+        ("calls.repair_deadline", calls.repair_deadline, HOUR),
+        ("results.window", policy.results.window.unwrap_or(HOUR), 100 * 365 * 24 * HOUR),
+        ("loops.same_tool.window", rate(&loops.same_tool), HOUR),
+        ("loops.all_tools.window", rate(&loops.all_tools), HOUR),
+        ("loops.cooldown", loops.cooldown, 24 * HOUR),
+    ] {
+        if value.is_zero() || value > most {
+            let message =
+                format!("{} is out of range: more than 0, at most {}", humantime::format_duration(value), humantime::format_duration(most));
+            return Err(layers.fault(key, message));
+        }
+    }
+    Ok(())
+}
+
+fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
+    if let Some(text) = &policy.protocol.text {
+        if text.trim().is_empty() {
+            return Err(layers.fault("protocol.text", "empty: leave it out for the built-in text, or write `inject = false` for none"));
+        }
+        if text.len() > PROTOCOL_BYTES_MAX {
+            return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));
+        }
+    }
+    for (index, correction) in policy.calls.corrections.iter().enumerate() {
+        match correction {
+            Correction::NullOptional => {}
+            Correction::Syntax | Correction::Name | Correction::Types | Correction::Parameters => {
+                let message = "not built yet: of the corrections this version has \"null_optional\" only; leave the others out";
+                return Err(layers.fault(&format!("calls.corrections.{index}"), message));
+            }
+        }
+    }
+    for (index, name) in policy.tools.expect.iter().enumerate() {
+        if name.trim().is_empty() {
+            return Err(layers.fault(&format!("tools.expect.{index}"), "empty: write the name of a tool"));
+        }
+    }
+    Ok(())
+}
+
+fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
+    let known: Vec<&str> = Code::ALL.iter().copied().filter(|code| !is_internal(*code)).map(Code::as_str).collect();
+    let mut checks = Checks::default();
+    for (name, severity) in &policy.checks {
+        let fault = |message| Err(layers.fault(&format!("checks.{name}"), message));
+        checks = match Code::parse(name) {
+            None => return fault(format!("unknown code{}; known: {}", maybe(name, &known), list(&known))),
+            Some(code) if is_internal(code) => return fault("always recorded at info, can't be set: remove it".into()),
+            Some(code) => checks.with(code, *severity),
+        };
+    }
+    // What `require` asks for can't be off; a milder severity stands as written.
+    if policy.citations.require && checks.severity(Code::MissingCitation) == Severity::Off {
+        checks = checks.with(Code::MissingCitation, Severity::Block);
+    }
+    Ok(checks)
+}
+
+/// Codes that toolmark records about its own doing; no policy sets them.
+pub fn is_internal(code: Code) -> bool {
+    matches!(code, Code::CorrectedNullOptional | Code::NotJudged)
+}
+
+fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault> {
+    let mut names = HashSet::new();
+    let mut claims = Vec::new();
+    for (index, rule) in policy.claims.iter().enumerate() {
+        let at = |key: &str| format!("claims.{index}.{key}");
+        if rule.name.trim().is_empty() {
+            return Err(layers.fault(&at("name"), "empty: reports name the rule by it"));
+        }
+        if !names.insert(rule.name.as_str()) {
+            return Err(layers.fault(&at("name"), format!("two rules are named `{}`: names must differ", rule.name)));
+        }
+        if rule.requires.is_empty() || rule.requires.iter().any(|tool| tool.trim().is_empty()) {
+            return Err(layers.fault(&at("requires"), "name the tools of which one must have succeeded, as in [\"get_all_players\"]"));
+        }
+        let regex = pattern(layers, &at("pattern"), &rule.pattern, Case::Regard)?;
+        if regex.is_match("") {
+            let message = format!("`{}` matches empty text, so it would match every answer: make it narrower", rule.pattern);
+            return Err(layers.fault(&at("pattern"), message));
+        }
+        let message = match rule.message.trim() {
+            "" => format!("`{}` may be said only after one of these tools succeeded: {}", rule.name, rule.requires.join(", ")),
+            message => message.to_owned(),
+        };
+        let requires = rule.requires.iter().map(|tool| tool.as_str().into()).collect();
+        claims.push(CompiledClaim { name: rule.name.as_str().into(), regex, requires, message: message.into() });
+    }
+    Ok(claims)
+}
+
+fn patterns(layers: &Layers, key: &str, texts: &[String]) -> Result<Vec<Regex>, Fault> {
+    if texts.len() > PATTERNS_MAX {
+        return Err(layers.fault(key, format!("{} patterns, at most {PATTERNS_MAX} are taken", texts.len())));
+    }
+    texts.iter().enumerate().map(|(index, text)| pattern(layers, &format!("{key}.{index}"), text, Case::Regard)).collect()
+}
+
+fn pattern(layers: &Layers, key: &str, text: &str, case: Case) -> Result<Regex, Fault> {
+    let built = RegexBuilder::new(text).case_insensitive(case == Case::Ignore).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| {
+        let why = match &error {
+            regex::Error::CompiledTooBig(_) => "too big when compiled: write smaller repetitions".to_owned(),
+            error => error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        };
+        layers.fault(key, format!("`{text}` is no regular expression that is taken: {why}"))
+    })
+}
+
+/// Placeholders and errors are judged as whole texts: here `^` and `$` are the text's own.
+fn set(layers: &Layers, key: &str, texts: &[String], case: Case) -> Result<RegexSet, Fault> {
+    patterns(layers, key, texts)?;
+    RegexSetBuilder::new(texts)
+        .case_insensitive(case == Case::Ignore)
+        .size_limit(PATTERNS_MAX * REGEX_BYTES_MAX)
+        .build()
+        .map_err(|error| layers.fault(key, error.to_string()))
+}
+
+fn notices(policy: &Policy, tools: &[PolicyTool]) -> Vec<String> {
+    let mut notices = Vec::new();
+    let mut say = |when: bool, text: &str| {
+        if when {
+            notices.push(text.to_owned());
+        }
+    };
+    let require = policy.citations.require;
+    say(require && policy.results.stamp == StampForm::Off, "citations.require is true, but results.stamp is off: there is nothing to cite");
+    say(
+        policy.tools.undeclared == Undeclared::Reject && tools.is_empty(),
+        "tools.undeclared is reject and no tool file has a tool: every tool of every request is left out",
+    );
+    say(policy.mode == Mode::Observe, "mode is observe: exchanges are judged and nothing is changed or blocked");
+    notices
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const COUNT: RangeInclusive<u64> = 0..=1_000_000;
+const PROTOCOL_BYTES_MAX: usize = 16 << 10;
+const PATTERNS_MAX: usize = 200;
+const REGEX_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,178 @@
+//! Who may connect from where, what is kept and how much: the checks of all settings but upstreams.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    Admin, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Secret, Upstream, keys,
+    raw::{Raw, RawLedger, RawLimits},
+};
+use crate::policy::load::PolicySource;
+
+impl Checker<'_> {
+    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
+        let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
+        let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
+        local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
+    }
+
+    pub(super) fn admin(&self, raw: &Raw, listen: SocketAddr) -> Result<Admin, Fault> {
+        let address = self.listen("admin.listen", &raw.admin.listen)?;
+        if address == listen && address.port() != 0 && self.layers.says("admin.listen") {
+            return Err(self.layers.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
+        }
+        let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty());
+        if token.is_none() && !address.ip().to_canonical().is_loopback() {
+            let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
+            return Err(self.layers.fault("admin.listen", message));
+        }
+        Ok(Admin { listen: address, token: token.map(Secret::new) })
+    }
+
+    pub(super) fn clients(&self, raw: &Raw) -> Result<Vec<Client>, Fault> {
+        let mut clients: Vec<Client> = Vec::new();
+        for (index, client) in raw.clients.iter().enumerate() {
+            let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
+            if client.name.trim().is_empty() || client.name.chars().any(char::is_control) {
+                return fault("name", "a client needs a name".into());
+            }
+            if clients.iter().any(|other| *other.name == *client.name) {
+                return fault("name", format!("two clients are named `{}`: names must differ", client.name));
+            }
+            let key_sha256 = match keys::parse_hex(client.key_sha256.trim()) {
+                Ok(digest) => digest,
+                Err(why) => {
+                    return fault("key_sha256", format!("{why}: write the SHA-256 of the key, e.g. from `printf %s \"$KEY\" | sha256sum`"));
+                }
+            };
+            if clients.iter().any(|other| other.key_sha256 == key_sha256) {
+                return fault("key_sha256", "two clients have the same key: give each its own".into());
+            }
+            let policy = client.policy.as_deref().map(|policy| PolicySource::choose(Some(policy), self.directory));
+            clients.push(Client { name: client.name.as_str().into(), key_sha256, policy });
+        }
+        Ok(clients)
+    }
+
+    /// Refuses to lend toolmark's own upstream keys to anyone who can reach it.
+    pub(super) fn open_relay(&self, raw: &Raw, listen: SocketAddr, upstreams: &[Upstream]) -> Result<(), Fault> {
+        let local = listen.ip().to_canonical().is_loopback();
+        let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
+        match own {
+            Some(upstream) if !local && raw.clients.is_empty() && !raw.allow_anonymous => {
+                let message = format!(
+                    "{listen} is beyond loopback, and upstream `{}` has a key of its own: without [[clients]] anyone could use it; \
+                     add [[clients]], listen on 127.0.0.1, or say `allow_anonymous = true`",
+                    upstream.name
+                );
+                Err(self.layers.fault("listen", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, Fault> {
+        for (index, path) in paths.iter().enumerate() {
+            let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
+            let stem = path.strip_suffix("/*").unwrap_or(path);
+            let plain = path.starts_with("/v1/") && !stem.contains(['*', '%', '?', '#', '\\']) && !stem.chars().any(char::is_whitespace);
+            let parts = stem.split('/').skip(1);
+            if !plain || parts.clone().any(|part| matches!(part, "" | "." | "..")) {
+                return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\" or \"/v1/rerank/*\""));
+            }
+            let covers = |enforced: &str| stem == enforced || (stem != path && enforced.starts_with(&format!("{stem}/")));
+            if let Some(enforced) = ENFORCED.into_iter().find(|enforced| covers(enforced)) {
+                return fault(format!("`{path}` would let `{enforced}` through, which is enforced: remove it"));
+            }
+        }
+        Ok(paths.to_vec())
+    }
+
+    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, Fault> {
+        for (index, host) in hosts.iter().enumerate() {
+            if host.is_empty() || !host.chars().all(|c| c.is_alphanumeric() || "-._:[]".contains(c)) {
+                let message = format!("`{host}` is no host name: write it like \"toolmark.example.org\", without scheme and path");
+                return Err(self.layers.fault(&format!("allowed_hosts.{index}"), message));
+            }
+        }
+        Ok(hosts.iter().map(|host| host.to_lowercase()).collect())
+    }
+
+    pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {
+        let url = ledger_url(&raw.url, self.directory).map_err(|why| self.layers.fault("ledger.url", why))?;
+        if raw.keep < Duration::from_secs(60) {
+            return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
+        }
+        Ok(Ledger { url, keep: raw.keep, store: raw.store, durability: raw.durability })
+    }
+
+    pub(super) fn limits(&self, raw: &RawLimits) -> Result<Limits, Fault> {
+        for (key, value, range) in [
+            ("request_bytes", raw.request_bytes, BODY_BYTES),
+            ("response_bytes", raw.response_bytes, BODY_BYTES),
+            ("held_bytes", raw.held_bytes, HELD_BYTES),
+        ] {
+            if !range.contains(&value) {
+                let (least, most) = (bytesize::ByteSize(*range.start()), bytesize::ByteSize(*range.end()));
+                return Err(self.layers.fault(&format!("limits.{key}"), format!("{value} bytes is out of range: {least} to {most}")));
+            }
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&raw.connections) {
+            return Err(self.layers.fault("limits.connections", format!("expected 1 to {CONNECTIONS_MAX}, found {}", raw.connections)));
+        }
+        let RawLimits { request_bytes, response_bytes, connections, held_bytes } = *raw;
+        Ok(Limits { request_bytes, response_bytes, connections, held_bytes })
+    }
+}
+
+/// Where the ledger is. The error never quotes a URL, which may hold a password.
+fn ledger_url(text: &str, directory: &Path) -> Result<LedgerUrl, String> {
+    let forms = "write \"sqlite:toolmark.db\", \"postgres://…\" or \"memory:\"";
+    if text == "memory:" {
+        return Ok(LedgerUrl::Memory);
+    }
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Ok(LedgerUrl::Postgres(Secret::new(text)));
+    }
+    let Some(path) = text.strip_prefix("sqlite:") else {
+        return Err(format!("no ledger URL: {forms}"));
+    };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.contains(":memory:") {
+        return Err("for a ledger that keeps nothing, write \"memory:\"".into());
+    }
+    if path.contains('?') || Path::new(path).file_name().is_none() || path.ends_with('/') {
+        return Err(format!("no path of a file: {forms}"));
+    }
+    Ok(LedgerUrl::Sqlite(directory.join(PathBuf::from(path))))
+}
+
+/// What the user should know at start.
+pub(super) fn notices(out: &mut Vec<String>, ledger: &Ledger, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
+    let kept = match ledger.url {
+        LedgerUrl::Memory => "",
+        LedgerUrl::Sqlite(_) | LedgerUrl::Postgres(_) => ", so nothing is recorded; marks and stamps verify without it",
+    };
+    out.push(format!("[ledger] is read but not built yet{kept}"));
+    out.push("[admin] is read but not built yet: no admin listener, metrics or dashboard".into());
+    if *keys == KeySource::Ephemeral {
+        out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
+    }
+    let passed_on = upstreams.iter().find(|upstream| upstream.credential == Credential::Caller);
+    if let (Some(upstream), false) = (passed_on, clients.is_empty()) {
+        out.push(format!(
+            "clients identify themselves with toolmark's keys, which never go upstream, and upstream `{}` has no api_key_env: it is called without a key",
+            upstream.name
+        ));
+    }
+}
+
+const ADMIN_TOKEN_ENV: &str = "TOOLMARK_ADMIN_TOKEN";
+const ENFORCED: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
+const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
+const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
+const CONNECTIONS_MAX: u32 = 1_000_000;

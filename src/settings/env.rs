@@ -1,0 +1,151 @@
+//! The environment as a value, and which of its variables are settings.
+//!
+//! `TOOLMARK_SECTION__KEY` sets `[section] key`, `TOOLMARK_KEY_OF_THE_TOP` a top-level key. Text stays text:
+//! only keys that are numbers, booleans or arrays are parsed, so that `0123` as a name remains a name.
+
+use std::collections::BTreeMap;
+
+use figment::value::Value;
+
+use super::{
+    fault::{Fault, list, maybe},
+    layers::Layers,
+};
+
+/// Environment variables, taken once: what isn't UTF-8 is left out.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The process's own.
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect())
+    }
+
+    /// These, for tests.
+    pub fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    /// The value of a variable.
+    pub fn lookup(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+/// Adds every variable that is a setting; gives back the `TOOLMARK_…` that are nothing known.
+///
+/// Those are judged later: settings may name them as the place of a secret.
+pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<String>, Fault> {
+    let mut unknown = Vec::new();
+    for (name, text) in &environment.0 {
+        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+        if NO_SETTINGS.contains(&name.as_str()) || is_service_link(rest, text) {
+            continue;
+        }
+        let key = rest.to_lowercase();
+        let path: Vec<&str> = key.split("__").collect();
+        let top = path.first().copied().unwrap_or_default();
+        if path.len() == 1 && !TOP_LEVEL.contains(&top) {
+            unknown.push(name.clone());
+            continue;
+        }
+        let place = format!("environment variable {name}");
+        if path.len() > 1 && TABLES.contains(&top) {
+            let message = format!("write the whole list: {PREFIX}{}='[{{name = \"…\", …}}]'", top.to_uppercase());
+            return Err(Fault { place, line: None, key: top.into(), message });
+        }
+        layers.value(&place, &path, value(&path, text));
+    }
+    Ok(unknown)
+}
+
+/// The fault of a variable that is neither a setting nor named by one.
+pub(super) fn unknown(name: &str) -> Fault {
+    let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
+    let hint = match super::fault::closest(&rest, &KNOWN_NAMES) {
+        Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
+        None => maybe(name, NO_SETTINGS),
+    };
+    let message = format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(TOP_LEVEL));
+    Fault { place: format!("environment variable {name}"), line: None, key: String::new(), message }
+}
+
+fn value(path: &[&str], text: &str) -> Value {
+    let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
+    match path {
+        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] => parsed(),
+        ["passthrough" | "allowed_hosts"] if !text.trim_start().starts_with('[') => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Value::from(items.map(Value::from).collect::<Vec<_>>())
+        }
+        ["passthrough" | "allowed_hosts"] => parsed(),
+        _ if text.len() > 1 && text.starts_with('"') && text.ends_with('"') => parsed(),
+        _ => Value::from(text),
+    }
+}
+
+/// Variables that Kubernetes sets for a service named `toolmark…`: no settings, and not the user's doing.
+fn is_service_link(rest: &str, text: &str) -> bool {
+    let port = |name: &str| name.split("_PORT_").nth(1).is_some_and(|after| after.starts_with(|c: char| c.is_ascii_digit()));
+    let named = |part: &str| rest == part || rest.ends_with(&format!("_{part}"));
+    named("SERVICE_HOST")
+        || named("SERVICE_PORT")
+        || rest.starts_with("SERVICE_PORT_")
+        || rest.contains("_SERVICE_PORT_")
+        || (named("PORT") && text.contains("://"))
+        || port(&format!("_{rest}"))
+}
+
+const PREFIX: &str = "TOOLMARK_";
+
+/// Read elsewhere, by their own names.
+const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_BIN"];
+
+const TOP_LEVEL: &[&str] = &[
+    "listen",
+    "policy",
+    "passthrough",
+    "allowed_hosts",
+    "allow_anonymous",
+    "upstreams",
+    "clients",
+    "ledger",
+    "marks",
+    "mcp",
+    "admin",
+    "limits",
+    "log",
+];
+
+const TABLES: &[&str] = &["upstreams", "clients", "mcp"];
+
+/// What a variable's name may have been meant for.
+const KNOWN_NAMES: [&str; 20] = [
+    "listen",
+    "policy",
+    "passthrough",
+    "allowed_hosts",
+    "allow_anonymous",
+    "upstreams",
+    "clients",
+    "ledger.url",
+    "ledger.keep",
+    "ledger.store",
+    "ledger.durability",
+    "marks.key_env",
+    "marks.scope",
+    "admin.listen",
+    "limits.request_bytes",
+    "limits.response_bytes",
+    "limits.connections",
+    "limits.held_bytes",
+    "log.format",
+    "log.level",
+];

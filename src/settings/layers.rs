@@ -1,0 +1,116 @@
+//! Sources of settings laid over each other by figment, each value remembering where it was said.
+//!
+//! A file, an environment variable and a flag are one layer each, so that an error can name the one
+//! that is wrong. It reads no files and no environment: both come in as text.
+
+use figment::{
+    Figment, Metadata, Profile, Provider,
+    providers::{Format, Toml},
+    value::{Dict, Map, Value},
+};
+use serde::de::DeserializeOwned;
+
+use super::fault::{Fault, explain, find_line, key_text, line_of};
+
+/// Layers of settings; later ones win.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    figment: Figment,
+    texts: Vec<(String, String)>,
+}
+
+impl Layers {
+    /// Adds a TOML file.
+    ///
+    /// # Errors
+    /// Where `text` is no TOML, with the line.
+    pub(crate) fn toml(&mut self, place: &str, text: &str) -> Result<(), Fault> {
+        let values = <Toml as Format>::from_str::<Dict>(text).map_err(|error| Fault {
+            place: place.into(),
+            line: error.span().map(|span| line_of(text, span.start)),
+            key: String::new(),
+            message: format!("not valid TOML: {}", error.message().trim().replace('\n', "; ")),
+        })?;
+        self.texts.push((place.into(), text.into()));
+        self.add(place, values);
+        Ok(())
+    }
+
+    /// Adds one value from somewhere else.
+    pub(crate) fn value(&mut self, place: &str, path: &[&str], value: Value) {
+        let mut dict = Dict::new();
+        if let [parents @ .., last] = path {
+            dict.insert((*last).to_owned(), value);
+            for parent in parents.iter().rev() {
+                let inner = std::mem::take(&mut dict);
+                dict.insert((*parent).to_owned(), Value::from(inner));
+            }
+        }
+        self.add(place, dict);
+    }
+
+    fn add(&mut self, place: &str, values: Dict) {
+        let layer = Layer { place: place.into(), values };
+        self.figment = std::mem::take(&mut self.figment).merge(layer);
+    }
+
+    /// The whole as a `T`.
+    ///
+    /// # Errors
+    /// The first thing that doesn't fit.
+    pub(crate) fn extract<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        self.figment.extract().map_err(|error| {
+            let place = error.metadata.as_ref().map(|metadata| metadata.name.to_string());
+            self.located(place, &error.path, explain(&error))
+        })
+    }
+
+    /// A fault of the value at `path` (`upstreams.1.base_url`).
+    pub(crate) fn fault(&self, path: &str, message: impl Into<String>) -> Fault {
+        let path: Vec<String> = path.split('.').map(String::from).collect();
+        self.located(self.place(&path), &path, message.into())
+    }
+
+    fn located(&self, place: Option<String>, path: &[String], message: String) -> Fault {
+        let place = place.unwrap_or_else(|| "settings".into());
+        let text = self.texts.iter().find(|(name, _)| *name == place);
+        let line = text.and_then(|(_, text)| find_line(text, path));
+        Fault { place, line, key: key_text(path), message }
+    }
+
+    fn place(&self, path: &[String]) -> Option<String> {
+        let mut value = self.figment.find_value(path.first()?).ok()?;
+        for part in path.get(1..)? {
+            let inner = match &value {
+                Value::Dict(_, dict) => dict.get(part).cloned(),
+                Value::Array(_, items) => part.parse::<usize>().ok().and_then(|index| items.get(index).cloned()),
+                _ => None,
+            };
+            match inner {
+                Some(inner) => value = inner,
+                None => break,
+            }
+        }
+        self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
+    }
+
+    /// Has any layer said this?
+    pub(crate) fn says(&self, path: &str) -> bool {
+        self.figment.contains(path)
+    }
+}
+
+struct Layer {
+    place: String,
+    values: Dict,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.place.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.values.clone()))
+    }
+}

@@ -1,0 +1,392 @@
+//! Settings: defaults, then `toolmark.toml`, then the environment, then flags. CONTRACT.md, "Settings".
+//!
+//! Runs once, before anything listens. Everything is checked here and turned into types, so that nothing
+//! later has to ask whether a setting makes sense. What isn't built yet is refused, or named in a notice.
+
+mod access;
+mod env;
+pub(crate) mod fault;
+mod keys;
+pub(crate) mod layers;
+mod raw;
+mod secret;
+mod upstream;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+pub use env::Environment;
+pub use fault::Fault;
+pub use keys::{KeyError, KeySource, load_or_make_key};
+pub use raw::{Durability, Store};
+pub use secret::Secret;
+pub use upstream::{Credential, Timeouts, Upstream};
+
+use crate::policy::load::PolicySource;
+use layers::Layers;
+use raw::Raw;
+
+/// What the command line says; each wins over file and environment.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--config FILE`; it must exist.
+    pub config: Option<PathBuf>,
+    /// `--listen ADDR`
+    pub listen: Option<String>,
+    /// `--upstream URL`: the only upstream, named `upstream`. Where the URL has no path, `/v1` is added.
+    pub upstream: Option<String>,
+    /// `--policy FILE`
+    pub policy: Option<String>,
+    /// `--record FILE`: not built yet.
+    pub record: Option<PathBuf>,
+}
+
+/// All settings, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The policy in force where a client has none of its own.
+    pub policy: PolicySource,
+    /// Further `/v1/` paths let through unenforced; one that ends in `/*` covers what is below.
+    pub passthrough: Vec<String>,
+    /// Host names besides loopback's own, in lower case.
+    pub allowed_hosts: Vec<String>,
+    /// May anyone use toolmark's own upstream keys from beyond loopback?
+    pub allow_anonymous: bool,
+    /// At least one; the first that serves a model gets it.
+    pub upstreams: Vec<Upstream>,
+    /// toolmark's own keys for callers; empty: callers aren't told apart.
+    pub clients: Vec<Client>,
+    /// The lasting record.
+    pub ledger: Ledger,
+    /// The keys of the marks.
+    pub keys: KeySource,
+    /// What marks are bound to.
+    pub scope: Scope,
+    /// The admin listener.
+    pub admin: Admin,
+    /// Bounds.
+    pub limits: Limits,
+    /// The log.
+    pub log: Log,
+    /// What the user should know at start: parts that aren't built yet, keys that are kept nowhere.
+    pub notices: Vec<String>,
+    /// The settings file that was read, if any.
+    pub file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The upstream for a model; for no model, the first.
+    pub fn upstream_for(&self, model: Option<&str>) -> Option<&Upstream> {
+        match model {
+            Some(model) => self.upstreams.iter().find(|upstream| upstream.serves(model)),
+            None => self.upstreams.first(),
+        }
+    }
+}
+
+/// One of `[[clients]]`.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its name, which is also the scope of its marks.
+    pub name: Box<str>,
+    /// SHA-256 of the key it sends.
+    pub key_sha256: [u8; 32],
+    /// Its own policy, if it has one.
+    pub policy: Option<PolicySource>,
+}
+
+/// `[ledger]`
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Where it is.
+    pub url: LedgerUrl,
+    /// How long records are kept.
+    pub keep: Duration,
+    /// What of arguments and results is kept.
+    pub store: Store,
+    /// Does the answer wait for its records?
+    pub durability: Durability,
+}
+
+/// `[ledger] url`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LedgerUrl {
+    /// An embedded database in this file.
+    Sqlite(PathBuf),
+    /// A shared database; the URL may hold a password.
+    Postgres(Secret),
+    /// Nothing is kept.
+    Memory,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// `TOOLMARK_ADMIN_TOKEN`
+    pub token: Option<Secret>,
+}
+
+/// `[limits]`
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one request body.
+    pub request_bytes: u64,
+    /// Bytes of one response body.
+    pub response_bytes: u64,
+    /// Connections at a time.
+    pub connections: u32,
+    /// Bytes held of one call or claim block in a stream.
+    pub held_bytes: u64,
+}
+
+/// `[log]`
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Log {
+    /// Its form.
+    pub format: LogFormat,
+    /// Its level, unless `RUST_LOG` says otherwise.
+    pub level: LogLevel,
+}
+
+/// `[log] format`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `[log] level`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Nothing at all.
+    Off,
+    /// Failures.
+    Error,
+    /// And violations.
+    Warn,
+    /// And a line per exchange.
+    #[default]
+    Info,
+    /// And each call and result.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+impl LogLevel {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// `[marks] scope`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Marks are worth nothing to another client or credential.
+    #[default]
+    Caller,
+    /// Marks are worth the same to all.
+    Shared,
+}
+
+/// `[[upstreams]] call_ids`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum CallIds {
+    /// As the upstream needs them.
+    #[default]
+    Auto,
+    /// Marks as they are.
+    Full,
+    /// Nine alphanumerics derived from the mark.
+    Short9,
+}
+
+/// `[[upstreams]] tool_choice`: what is asked for where the request says nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolChoice {
+    /// Nothing is added.
+    #[default]
+    Auto,
+    /// A call is asked for.
+    Required,
+    /// No call is asked for.
+    None,
+}
+
+/// Why there are no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file can't be read.
+    #[error("the settings file {path} can't be read: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A setting is wrong.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// There is nobody to pass requests to.
+    #[error(
+        "no upstream: say where the model server is, e.g. `toolmark serve --upstream https://api.openai.com/v1`, or in {CONFIG_FILE}:\n\
+         [[upstreams]]\nname = \"openai\"\nbase_url = \"https://api.openai.com/v1\""
+    )]
+    NoUpstream,
+}
+
+/// What judging offline needs: neither an upstream nor its key.
+#[derive(Clone, Debug)]
+pub struct Offline {
+    /// The policy in force.
+    pub policy: PolicySource,
+    /// The keys of the marks. [`KeySource::keys`] makes a missing file; offline, look before asking.
+    pub keys: KeySource,
+    /// What marks are bound to.
+    pub scope: Scope,
+}
+
+/// Reads what judging offline needs, from the same layers as [`load`].
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
+    let (layers, raw, _) = read(flags, environment, directory)?;
+    let ledger = Checker { layers: &layers, environment, directory }.ledger(&raw.ledger)?;
+    let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
+    Ok(Offline { policy: PolicySource::choose(raw.policy.as_deref(), directory), keys, scope: raw.marks.scope })
+}
+
+/// Reads and checks all settings. Relative paths are taken from `directory`, the working directory.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and what to do.
+pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Settings, Error> {
+    let (layers, raw, file) = read(flags, environment, directory)?;
+    refuse_unbuilt(&layers, &raw, flags)?;
+    if raw.upstreams.is_empty() {
+        return Err(Error::NoUpstream);
+    }
+    let checker = Checker { layers: &layers, environment, directory };
+    let mut notices = Vec::new();
+    let upstreams = checker.upstreams(&raw)?;
+    let clients = checker.clients(&raw)?;
+    let ledger = checker.ledger(&raw.ledger)?;
+    let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
+    let listen = checker.listen("listen", &raw.listen)?;
+    let admin = checker.admin(&raw, listen)?;
+    checker.open_relay(&raw, listen, &upstreams)?;
+    access::notices(&mut notices, &ledger, &keys, &upstreams, &clients);
+    Ok(Settings {
+        listen,
+        policy: PolicySource::choose(raw.policy.as_deref(), directory),
+        passthrough: checker.passthrough(&raw.passthrough)?,
+        allowed_hosts: checker.allowed_hosts(&raw.allowed_hosts)?,
+        allow_anonymous: raw.allow_anonymous,
+        upstreams,
+        clients,
+        ledger,
+        keys,
+        scope: raw.marks.scope,
+        admin,
+        limits: checker.limits(&raw.limits)?,
+        log: Log { format: raw.log.format, level: raw.log.level },
+        notices,
+        file,
+    })
+}
+
+/// What every check needs to look at.
+struct Checker<'s> {
+    layers: &'s Layers,
+    environment: &'s Environment,
+    directory: &'s Path,
+}
+
+fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(Layers, Raw, Option<PathBuf>), Error> {
+    let mut layers = Layers::default();
+    let file = read_file(&mut layers, flags, directory)?;
+    let unknown = env::add(&mut layers, environment)?;
+    add_flags(&mut layers, flags);
+    let raw: Raw = layers.extract()?;
+    refuse_unknown(&raw, &unknown)?;
+    Ok((layers, raw, file))
+}
+
+fn read_file(layers: &mut Layers, flags: &Flags, directory: &Path) -> Result<Option<PathBuf>, Error> {
+    let path = directory.join(flags.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => layers.toml(&path.display().to_string(), &text)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && flags.config.is_none() => return Ok(None),
+        Err(source) => return Err(Error::Read { path, source }),
+    }
+    Ok(Some(path))
+}
+
+fn add_flags(layers: &mut Layers, flags: &Flags) {
+    if let Some(listen) = &flags.listen {
+        layers.value("--listen", &["listen"], listen.as_str().into());
+    }
+    if let Some(policy) = &flags.policy {
+        layers.value("--policy", &["policy"], policy.as_str().into());
+    }
+    if let Some(url) = &flags.upstream {
+        layers.value("--upstream", &["upstreams"], upstream::of_flag(url));
+    }
+}
+
+/// A variable may have any name where a setting names it as the place of a secret.
+fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
+    let named = |name: &&String| {
+        raw.marks.key_env == **name || raw.upstreams.iter().any(|upstream| upstream.api_key_env.as_deref() == Some(name.as_str()))
+    };
+    match unknown.iter().find(|name| !named(name)) {
+        Some(name) => Err(env::unknown(name)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_unbuilt(layers: &Layers, raw: &Raw, flags: &Flags) -> Result<(), Fault> {
+    if !raw.mcp.is_empty() {
+        return Err(layers.fault("mcp", "not built yet: toolmark doesn't speak MCP in this version; remove [[mcp]]"));
+    }
+    if flags.record.is_some() {
+        let message = "not built yet: exchanges can't be recorded in this version; leave it out".into();
+        return Err(Fault { place: "--record".into(), line: None, key: String::new(), message });
+    }
+    Ok(())
+}
+
+/// The settings file of the working directory.
+pub const CONFIG_FILE: &str = "toolmark.toml";
+/// Where the keys of the marks are, unless `[marks] key_env` names another variable.
+pub const KEY_ENV: &str = "TOOLMARK_KEY";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Settings as they are written, before anything is made of them. CONTRACT.md, "Settings".
+//!
+//! Shapes and defaults only; what the values mean is checked in [`super::upstream`] and [`super::access`].
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{CallIds, LogFormat, LogLevel, Scope, ToolChoice};
+use crate::policy::{bytes, duration};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Raw {
+    pub listen: String,
+    pub policy: Option<String>,
+    pub passthrough: Vec<String>,
+    pub allowed_hosts: Vec<String>,
+    pub allow_anonymous: bool,
+    pub upstreams: Vec<RawUpstream>,
+    pub clients: Vec<RawClient>,
+    pub ledger: RawLedger,
+    pub marks: RawMarks,
+    pub mcp: Vec<IgnoredAny>,
+    pub admin: RawAdmin,
+    pub limits: RawLimits,
+    pub log: RawLog,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8787".into(),
+            policy: None,
+            passthrough: Vec::new(),
+            allowed_hosts: Vec::new(),
+            allow_anonymous: false,
+            upstreams: Vec::new(),
+            clients: Vec::new(),
+            ledger: RawLedger::default(),
+            marks: RawMarks::default(),
+            mcp: Vec::new(),
+            admin: RawAdmin::default(),
+            limits: RawLimits::default(),
+            log: RawLog::default(),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawUpstream {
+    pub name: String,
+    pub base_url: String,
+    pub api_key_env: Option<String>,
+    pub models: Option<Vec<String>>,
+    #[serde(default)]
+    pub call_ids: CallIds,
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    #[serde(default)]
+    pub fallback: Vec<String>,
+    #[serde(default)]
+    pub fallback_models: BTreeMap<String, String>,
+    pub probe: Option<String>,
+    pub responses: Option<String>,
+    #[serde(default)]
+    pub timeouts: RawTimeouts,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawTimeouts {
+    #[serde(with = "duration")]
+    pub connect: Duration,
+    #[serde(with = "duration")]
+    pub first_byte: Duration,
+    #[serde(with = "duration")]
+    pub idle: Duration,
+}
+
+impl Default for RawTimeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(5), first_byte: Duration::from_secs(600), idle: Duration::from_secs(300) }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawClient {
+    pub name: String,
+    pub key_sha256: String,
+    pub policy: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLedger {
+    pub url: String,
+    #[serde(with = "duration")]
+    pub keep: Duration,
+    pub store: Store,
+    pub durability: Durability,
+}
+
+impl Default for RawLedger {
+    fn default() -> Self {
+        let keep = Duration::from_secs(30 * 24 * 3600);
+        Self { url: "sqlite:toolmark.db".into(), keep, store: Store::default(), durability: Durability::default() }
+    }
+}
+
+/// `[ledger] store`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// Digests of arguments and results only.
+    #[default]
+    Digests,
+    /// The arguments and results themselves.
+    Bodies,
+}
+
+/// `[ledger] durability`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Records reach the disk a little after the answer.
+    #[default]
+    Batch,
+    /// The answer waits for its records.
+    Commit,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawMarks {
+    pub key_env: String,
+    pub scope: Scope,
+}
+
+impl Default for RawMarks {
+    fn default() -> Self {
+        Self { key_env: super::KEY_ENV.into(), scope: Scope::default() }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawAdmin {
+    pub listen: String,
+}
+
+impl Default for RawAdmin {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:8788".into() }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    #[serde(with = "bytes")]
+    pub request_bytes: u64,
+    #[serde(with = "bytes")]
+    pub response_bytes: u64,
+    pub connections: u32,
+    #[serde(with = "bytes")]
+    pub held_bytes: u64,
+}
+
+impl Default for RawLimits {
+    fn default() -> Self {
+        Self { request_bytes: 32 << 20, response_bytes: 64 << 20, connections: 10_000, held_bytes: 1 << 20 }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLog {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}

@@ -1,0 +1,299 @@
+//! Settings in, settings or a message out.
+
+use std::{fs, time::Duration};
+
+use super::*;
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const UPSTREAM: &str = "[[upstreams]]\nname = \"a\"\nbase_url = \"http://a/v1\"\n";
+
+fn read(toml: &str, environment: &[(&str, &str)], flags: &Flags) -> Result<Settings, String> {
+    let directory = tempfile::tempdir().unwrap();
+    if !toml.is_empty() {
+        fs::write(directory.path().join(CONFIG_FILE), toml).unwrap();
+    }
+    let settings = load(flags, &Environment::of(environment), directory.path());
+    settings.map_err(|error| error.to_string().replace(&format!("{}/", directory.path().display()), ""))
+}
+
+fn with(rest: &str) -> String {
+    format!("{rest}\n{UPSTREAM}")
+}
+
+#[track_caller]
+fn refused(toml: &str, environment: &[(&str, &str)], words: &[&str]) {
+    let error = read(toml, environment, &Flags::default()).expect_err(toml);
+    for word in words {
+        assert!(error.contains(word), "{word:?} isn't in:\n{error}\nfor:\n{toml}");
+    }
+}
+
+#[test]
+fn nothing_but_an_upstream() {
+    for (url, base) in [
+        ("https://api.openai.com", "https://api.openai.com/v1"),
+        ("http://localhost:11434/", "http://localhost:11434/v1"),
+        ("https://api.groq.com/openai/v1/", "https://api.groq.com/openai/v1"),
+    ] {
+        let flags = Flags { upstream: Some(url.into()), ..Flags::default() };
+        let settings = read("", &[], &flags).unwrap();
+        let upstream = settings.upstream_for(Some("anything")).unwrap();
+        assert_eq!((&*upstream.name, &*upstream.base_url, &upstream.credential), ("upstream", base, &Credential::Caller));
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8787");
+        assert_eq!(settings.policy, PolicySource::Default);
+        assert!(matches!(&settings.keys, KeySource::File(path) if path.ends_with("toolmark.key")));
+        assert_eq!((settings.limits.request_bytes, settings.limits.connections), (32 << 20, 10_000));
+        assert!(settings.notices.iter().any(|notice| notice.contains("[ledger]")), "{:?}", settings.notices);
+    }
+    let error = read("", &[], &Flags::default()).unwrap_err();
+    assert!(error.contains("toolmark serve --upstream https://") && error.contains("[[upstreams]]"), "{error}");
+}
+
+#[test]
+fn offline_needs_no_upstream() {
+    let flags = Flags { policy: Some("strict".into()), ..Flags::default() };
+    let offline = load_offline(&flags, &Environment::of(&[("TOOLMARK_KEY", KEY)]), Path::new("/no/such")).unwrap();
+    assert_eq!((offline.policy, offline.scope), (PolicySource::Strict, Scope::Caller));
+    assert!(matches!(offline.keys, KeySource::Ring(_)));
+}
+
+#[test]
+fn the_contracts_example() {
+    let toml = format!(
+        r#"
+listen = "127.0.0.1:8787"
+policy = "policies/default.toml"
+passthrough = []
+allowed_hosts = ["Proxy.example.org"]
+[[upstreams]]
+name = "cerebras"
+base_url = "https://api.cerebras.ai/v1"
+api_key_env = "CEREBRAS_API_KEY"
+models = ["llama*", "gpt-oss*"]
+call_ids = "short9"
+tool_choice = "required"
+probe = "off"
+timeouts = {{ connect = "5s", first_byte = "600s", idle = "1m" }}
+[[upstreams]]
+name = "openai"
+base_url = "https://api.openai.com/v1"
+[[clients]]
+name = "support-bot"
+key_sha256 = "{KEY}"
+policy = "strict"
+[ledger]
+url = "sqlite:data/toolmark.db"
+keep = "30d"
+store = "bodies"
+durability = "commit"
+[marks]
+key_env = "TOOLMARK_KEY"
+scope = "shared"
+[admin]
+listen = "127.0.0.1:8788"
+[limits]
+request_bytes = "1MiB"
+response_bytes = 1048576
+connections = 10
+held_bytes = "1MiB"
+[log]
+format = "json"
+level = "debug"
+"#
+    );
+    let settings = read(&toml, &[("CEREBRAS_API_KEY", "csk-1"), ("TOOLMARK_KEY", KEY)], &Flags::default()).unwrap();
+    let serves = |model| settings.upstream_for(model).map(|upstream| &*upstream.name);
+    assert_eq!(serves(Some("llama-3.3/70b")), Some("cerebras"));
+    assert_eq!(serves(Some("gpt-4o")), Some("openai"));
+    assert_eq!(serves(None), Some("cerebras"));
+    assert_eq!(settings.upstreams[0].timeouts.idle, Duration::from_secs(60));
+    assert_eq!((settings.upstreams[0].call_ids, settings.upstreams[0].tool_choice), (CallIds::Short9, ToolChoice::Required));
+    assert_eq!(settings.clients[0].policy, Some(PolicySource::Strict));
+    assert_eq!(settings.allowed_hosts, ["proxy.example.org"]);
+    assert_eq!((settings.limits.request_bytes, settings.limits.response_bytes), (1 << 20, 1 << 20));
+    assert_eq!((settings.log.format, settings.log.level, settings.scope), (LogFormat::Json, LogLevel::Debug, Scope::Shared));
+    assert_eq!((settings.ledger.store, settings.ledger.durability), (Store::Bodies, Durability::Commit));
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("csk-1") && shown.contains("[…]"), "{shown}");
+}
+
+#[test]
+fn later_layers_win() {
+    let toml = with("listen = '127.0.0.1:1'\npolicy = 'strict'");
+    let environment = [
+        ("TOOLMARK_LISTEN", "127.0.0.1:2"),
+        ("TOOLMARK_LIMITS__CONNECTIONS", "7"),
+        ("TOOLMARK_LIMITS__HELD_BYTES", "4096"),
+        ("TOOLMARK_ALLOWED_HOSTS", "a.example, b.example"),
+        ("TOOLMARK_PASSTHROUGH", "[\"/v1/rerank\"]"),
+        ("TOOLMARK_LOG__LEVEL", "\"warn\""),
+        ("TOOLMARK_LEDGER__URL", "memory:"),
+        ("TOOLMARK_UPSTREAMS", "[{name = \"b\", base_url = \"http://b/v1\", api_key_env = \"\"}]"),
+    ];
+    let settings = read(&toml, &environment, &Flags::default()).unwrap();
+    assert_eq!(settings.listen.port(), 2);
+    assert_eq!((settings.limits.connections, settings.limits.held_bytes), (7, 4096));
+    assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
+    assert_eq!(settings.passthrough, ["/v1/rerank"]);
+    assert_eq!((settings.log.level, &settings.ledger.url, &settings.keys), (LogLevel::Warn, &LedgerUrl::Memory, &KeySource::Ephemeral));
+    assert_eq!((&*settings.upstreams[0].name, &settings.upstreams[0].credential), ("b", &Credential::None));
+    let flags =
+        Flags { listen: Some("localhost:3".into()), policy: Some("observe".into()), upstream: Some("http://c".into()), ..Flags::default() };
+    let settings = read(&toml, &environment, &flags).unwrap();
+    assert_eq!((settings.listen.to_string().as_str(), settings.policy), ("127.0.0.1:3", PolicySource::Observe));
+    assert_eq!((settings.upstreams.len(), &*settings.upstreams[0].base_url), (1, "http://c/v1"));
+}
+
+#[test]
+fn text_from_the_environment_stays_text() {
+    for (name, value, shown) in [("TOOLMARK_LISTEN", "0123", "`0123`"), ("TOOLMARK_LISTEN", "true", "`true`")] {
+        refused(&with(""), &[(name, value)], &[name, shown, "127.0.0.1:8787"]);
+    }
+    let settings = read(&with("policy = 'x'"), &[("TOOLMARK_POLICY", "0123")], &Flags::default()).unwrap();
+    assert!(matches!(settings.policy, PolicySource::File(path) if path.ends_with("0123")));
+}
+
+#[test]
+fn variables_that_are_no_settings() {
+    let fine = [
+        ("TOOLMARK_KEY", KEY),
+        ("TOOLMARK_ADMIN_TOKEN", "x"),
+        ("TOOLMARK_SKIP_CLIENTS", "1"),
+        ("TOOLMARK_BIN", "/x"),
+        ("TOOLMARK_SERVICE_HOST", "10.0.0.1"),
+        ("TOOLMARK_SERVICE_PORT_HTTP", "8787"),
+        ("TOOLMARK_PORT", "tcp://10.0.0.1:8787"),
+        ("TOOLMARK_PORT_8787_TCP_ADDR", "10.0.0.1"),
+        ("TOOLMARK_ADMIN_PORT_8788_TCP", "tcp://10.0.0.1:8788"),
+        ("TOOLMARK_OPENAI_KEY", "sk-x"),
+    ];
+    let settings = read(&with("").replace("base_url", "api_key_env = 'TOOLMARK_OPENAI_KEY'\nbase_url"), &fine, &Flags::default()).unwrap();
+    assert!(matches!(settings.keys, KeySource::Ring(_)));
+    for (name, value, hint) in [
+        ("TOOLMARK_LISTN", "x", "TOOLMARK_LISTEN"),
+        ("TOOLMARK_LIMITS_CONNECTIONS", "7", "TOOLMARK_LIMITS__CONNECTIONS"),
+        ("TOOLMARK_PORT", "8787", "known at the top: `listen`"),
+        ("TOOLMARK_LIMITS__CONECTIONS", "7", "did you mean `connections`"),
+        ("TOOLMARK_LIMTS__CONNECTIONS", "7", "did you mean `limits`"),
+        ("TOOLMARK_UPSTREAMS__0__NAME", "x", "TOOLMARK_UPSTREAMS='[{name"),
+    ] {
+        refused(&with(""), &[(name, value)], &[name, hint]);
+    }
+}
+
+#[test]
+fn what_is_refused_and_how() {
+    let set = [("SET", "sk-secret")];
+    for (toml, words) in [
+        ("listen = \n", &["toolmark.toml:1:", "not valid TOML"][..]),
+        ("listen = '1'\nlisten = '2'", &["toolmark.toml:2:", "duplicate key"]),
+        (&with("listne = 'x'"), &["toolmark.toml:1: `listne`: unknown key (did you mean `listen`?", "known here: `listen`"]),
+        (&with("[limits]\n\nconections = 1"), &["toolmark.toml:3: `limits.conections`", "`connections`"]),
+        (
+            &with("[limits]\nconnections = 'many'"),
+            &["toolmark.toml:2: `limits.connections`: found string \"many\", expected a whole number"],
+        ),
+        (&with("[limits]\nconnections = 0"), &["`limits.connections`", "1 to 1000000"]),
+        (&with("[limits]\nconnections = -1"), &["`limits.connections`", "-1"]),
+        (&with("[limits]\nrequest_bytes = 'lots'"), &["`limits.request_bytes`: `lots` is no size", "\"32MiB\""]),
+        (&with("[limits]\nrequest_bytes = '1TiB'"), &["`limits.request_bytes`", "out of range"]),
+        (&with("[limits]\nheld_bytes = true"), &["`limits.held_bytes`: found bool true, expected a size"]),
+        (&with("limits = 3"), &["`limits`: found", "expected a table"]),
+        (&with("allow_anonymous = 'yes'"), &["`allow_anonymous`", "expected true or false"]),
+        (&with("passthrough = '/v1/x'"), &["`passthrough`", "expected an array"]),
+        (&with("passthrough = ['/v2/x']"), &["`passthrough[0]`: `/v2/x`", "/v1/rerank"]),
+        (&with("passthrough = ['/v1/a', '/v1/../x']"), &["`passthrough[1]`"]),
+        (&with("passthrough = ['/v1/*']"), &["`/v1/chat/completions`", "enforced"]),
+        (&with("passthrough = ['/v1/responses']"), &["enforced"]),
+        (&with("allowed_hosts = ['http://x']"), &["`allowed_hosts[0]`", "without scheme"]),
+        (&with("listen = '8787'"), &["toolmark.toml:1: `listen`: `8787` is no address", "127.0.0.1:8787"]),
+        (&with("[log]\nformat = 'jsn'"), &["`log.format`: `jsn`", "did you mean `json`", "known: `text`, `json`"]),
+        (&with("[log]\nlevel = 'loud'"), &["`log.level`", "`trace`"]),
+        (&with("[ledger]\nurl = 'mysql://u:pw@x'"), &["`ledger.url`", "sqlite:toolmark.db"]),
+        (&with("[ledger]\nurl = 'sqlite::memory:'"), &["\"memory:\""]),
+        (&with("[ledger]\nurl = 'postgres://x'"), &["`marks.key_env`", "several replicas need TOOLMARK_KEY"]),
+        (&with("[ledger]\nkeep = 'ever'"), &["`ledger.keep`: `ever` is no duration"]),
+        (&with("[marks]\nscope = 'all'"), &["`marks.scope`", "`caller`, `shared`"]),
+        (&with("[marks]\nkey_env = 'MY_KEY'"), &["toolmark.toml:2: `marks.key_env`", "MY_KEY isn't set"]),
+        (&with("[marks]\nkey_env = 'SET'"), &["SET has 9 characters where 64 hex digits belong"]),
+        (&with("[admin]\nlisten = '0.0.0.0:8788'"), &["`admin.listen`", "TOOLMARK_ADMIN_TOKEN"]),
+        (&with("[admin]\nlisten = '127.0.0.1:8787'"), &["`admin.listen`", "two addresses"]),
+        (&with("[[mcp]]\nname = 'todo'\ncommand = ['x']"), &["`mcp`", "not built yet"]),
+    ] {
+        refused(toml, &set, words);
+    }
+}
+
+#[test]
+fn what_is_refused_of_upstreams_and_clients() {
+    let set = [("SET", "sk-secret"), ("EMPTY", ""), ("BLANK", "sk secret")];
+    let second = "[[upstreams]]\nname = 'b'\nbase_url = 'http://b/v1'\n";
+    let client = |rest: &str| format!("{UPSTREAM}[[clients]]\nname = 'c'\n{rest}\n");
+    let upstream = |rest: &str| format!("{UPSTREAM}{rest}\n");
+    for (toml, words) in [
+        (UPSTREAM.replace("http://a/v1", "a/v1"), &["toolmark.toml:3: `upstreams[0].base_url`", "https://api.openai.com/v1"][..]),
+        (UPSTREAM.replace("http:", "ftp:"), &["base_url", "http or https"]),
+        (UPSTREAM.replace("/v1", "/v1?a=b"), &["base_url", "`?`"]),
+        (UPSTREAM.replace("//a", "//user:pw@a"), &["base_url", "api_key_env"]),
+        (UPSTREAM.replace("/v1", "/v1/chat/completions"), &["without `/chat/completions`"]),
+        (UPSTREAM.replace("\"a\"", "\"\""), &["`upstreams[0].name`"]),
+        ("[[upstreams]]\nname = 'x'".into(), &["`upstreams[0]`", "`base_url` is missing"]),
+        (format!("{UPSTREAM}{UPSTREAM}"), &["toolmark.toml:5: `upstreams[1].name`", "two upstreams are named `a`"]),
+        (upstream("api_key = 'sk-x'"), &["`upstreams[0].api_key`", "did you mean `api_key_env`", "never written in the file"]),
+        (upstream("api_key_env = 'UNSET'"), &["toolmark.toml:4: `upstreams[0].api_key_env`", "UNSET isn't set"]),
+        (upstream("api_key_env = 'EMPTY'"), &["EMPTY is empty"]),
+        (upstream("api_key_env = 'BLANK'"), &["BLANK holds blanks"]),
+        (upstream("api_key_env = 'sk-proj-123'"), &["name the variable"]),
+        (upstream("models = ['gpt-[']"), &["`upstreams[0].models[0]`: `gpt-[` is no glob"]),
+        (upstream("models = []"), &["`upstreams[0].models`", "leave `models` out"]),
+        (upstream("call_ids = 'short'"), &["call_ids", "did you mean `short9`"]),
+        (upstream("timeouts = { conect = '1s' }"), &["`upstreams[0].timeouts.conect`", "did you mean `connect`"]),
+        (upstream("timeouts = { connect = '0s' }"), &["`upstreams[0].timeouts.connect`", "more than 0"]),
+        (upstream("timeouts = { connect = 5 }"), &["`upstreams[0].timeouts.connect`", "expected a string"]),
+        (format!("{}{second}", upstream("fallback = ['c']")), &["`upstreams[0].fallback`: there is no upstream `c`", "`b`"]),
+        (format!("{}{second}", upstream("fallback = ['b']")), &["a fallback needs an api_key_env", "`b`"]),
+        (format!("{}{second}api_key_env = ''", upstream("fallback = ['b']")), &["fallback", "not built yet"]),
+        (upstream("fallback_models = { a = 'b' }"), &["fallback_models", "not built yet"]),
+        (upstream("probe = 'startup'"), &["`upstreams[0].probe`: not built yet"]),
+        (upstream("probe = '10m'"), &["not built yet"]),
+        (upstream("probe = 'sometimes'"), &["expected \"off\""]),
+        (upstream("responses = 'translate'"), &["responses", "not built yet"]),
+        (client("key_sha256 = 'abc'"), &["toolmark.toml:6: `clients[0].key_sha256`", "64 hex digits", "sha256sum"]),
+        (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'c'\nkey_sha256 = '{KEY}'")), &["`clients[1].name`", "must differ"]),
+        (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'd'\nkey_sha256 = '{KEY}'")), &["`clients[1].key_sha256`", "same key"]),
+    ] {
+        refused(&toml, &set, words);
+        let error = read(&toml, &set, &Flags::default()).unwrap_err();
+        assert!(!error.contains("secret ") && !error.contains("sk-") && !error.contains("pw"), "{error}");
+    }
+}
+
+#[test]
+fn no_open_relay() {
+    let open = "listen = '0.0.0.0:8787'\n";
+    let keyed = format!("{UPSTREAM}api_key_env = 'SET'\n");
+    let set = [("SET", "sk-secret")];
+    refused(&format!("{open}{keyed}"), &set, &["`listen`", "upstream `a`", "[[clients]]", "allow_anonymous = true"]);
+    for fine in [
+        format!("{open}allow_anonymous = true\n{keyed}"),
+        format!("{open}{UPSTREAM}"),
+        format!("listen = '[::1]:0'\n{keyed}"),
+        format!("{open}{keyed}[[clients]]\nname = 'c'\nkey_sha256 = '{KEY}'"),
+    ] {
+        read(&fine, &set, &Flags::default()).unwrap();
+    }
+}
+
+#[test]
+fn files_and_flags_that_are_wrong() {
+    let flags = |config: &str| Flags { config: Some(config.into()), ..Flags::default() };
+    assert!(read(UPSTREAM, &[], &flags("no/such.toml")).unwrap_err().contains("no/such.toml can't be read"));
+    assert!(read(UPSTREAM, &[], &flags(CONFIG_FILE)).is_ok());
+    let upstream = Flags { upstream: Some("api.openai.com".into()), ..Flags::default() };
+    assert!(read("", &[], &upstream).unwrap_err().starts_with("--upstream: `upstreams[0].base_url`: no URL"));
+    let listen = Flags { listen: Some("here".into()), ..upstream.clone() };
+    let listen = Flags { upstream: Some("http://a".into()), ..listen };
+    assert!(read("", &[], &listen).unwrap_err().starts_with("--listen: `listen`: `here` is no address"));
+    let record = Flags { record: Some("x".into()), upstream: Some("http://a".into()), ..Flags::default() };
+    assert!(read("", &[], &record).unwrap_err().starts_with("--record: not built yet"));
+}

@@ -1,0 +1,228 @@
+//! `[[upstreams]]`: where requests go, with whose credential, and which models each serves.
+//!
+//! Keys are read from the environment here, once, and never shown.
+
+use std::{collections::HashSet, time::Duration};
+
+use figment::value::{Dict, Value};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use reqwest::Url;
+
+use super::{
+    CallIds, Checker, Fault, Secret, ToolChoice,
+    fault::{list, maybe},
+    raw::{Raw, RawTimeouts, RawUpstream},
+};
+
+/// A model server.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Its name in logs and records.
+    pub name: Box<str>,
+    /// What goes before `/chat/completions`, without a slash at the end.
+    pub base_url: Box<str>,
+    /// What it is called with.
+    pub credential: Credential,
+    /// The globs of the models it serves; `None`: all.
+    pub models: Option<Vec<String>>,
+    matcher: Option<GlobSet>,
+    /// The form of call ids it takes.
+    pub call_ids: CallIds,
+    /// What is asked for where the request says nothing.
+    pub tool_choice: ToolChoice,
+    /// How long it may take.
+    pub timeouts: Timeouts,
+}
+
+impl Upstream {
+    /// Does it serve this model?
+    pub fn serves(&self, model: &str) -> bool {
+        self.matcher.as_ref().is_none_or(|globs| globs.is_match(model))
+    }
+}
+
+/// What an upstream is called with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Credential {
+    /// The caller's own `Authorization`, passed on.
+    Caller,
+    /// None: it needs no key.
+    None,
+    /// toolmark's own key for it.
+    Own {
+        /// The environment variable that holds it.
+        env: Box<str>,
+        /// The key.
+        key: Secret,
+    },
+}
+
+/// `[[upstreams]] timeouts`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timeouts {
+    /// Until there is a connection.
+    pub connect: Duration,
+    /// Until the first byte of the answer.
+    pub first_byte: Duration,
+    /// Between two bytes of the answer.
+    pub idle: Duration,
+}
+
+/// The one upstream of `--upstream URL`: `/v1` is added where the URL has no path.
+pub(super) fn of_flag(url: &str) -> Value {
+    let bare = Url::parse(url).is_ok_and(|url| url.path() == "/" && url.query().is_none() && url.fragment().is_none());
+    let url = if bare { format!("{}/v1", url.trim_end_matches('/')) } else { url.to_owned() };
+    let upstream = Dict::from([("name".to_owned(), Value::from("upstream")), ("base_url".to_owned(), Value::from(url))]);
+    Value::from(vec![Value::from(upstream)])
+}
+
+impl Checker<'_> {
+    pub(super) fn upstreams(&self, raw: &Raw) -> Result<Vec<Upstream>, Fault> {
+        let mut names = HashSet::new();
+        for (index, upstream) in raw.upstreams.iter().enumerate() {
+            let key = format!("upstreams.{index}.name");
+            if upstream.name.is_empty() || !upstream.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
+                return Err(self.layers.fault(&key, format!("`{}` is no name: use letters, digits, `-`, `_` and `.`", upstream.name)));
+            }
+            if !names.insert(upstream.name.as_str()) {
+                return Err(self.layers.fault(&key, format!("two upstreams are named `{}`: names must differ", upstream.name)));
+            }
+        }
+        raw.upstreams.iter().enumerate().map(|(index, upstream)| self.upstream(raw, index, upstream)).collect()
+    }
+
+    fn upstream(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
+        let at = |key: &str| format!("upstreams.{index}.{key}");
+        let base_url = base_url(&raw.base_url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        self.fallbacks(all, index, raw)?;
+        self.refuse_unbuilt_of(index, raw)?;
+        let matcher = match &raw.models {
+            Some(globs) if globs.is_empty() => {
+                return Err(self.layers.fault(&at("models"), "no model at all: leave `models` out to serve all"));
+            }
+            Some(globs) => Some(self.matcher(&at("models"), globs)?),
+            None => None,
+        };
+        Ok(Upstream {
+            name: raw.name.as_str().into(),
+            base_url: base_url.into(),
+            credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
+            models: raw.models.clone(),
+            matcher,
+            call_ids: raw.call_ids,
+            tool_choice: raw.tool_choice,
+            timeouts: self.timeouts(&at("timeouts"), &raw.timeouts)?,
+        })
+    }
+
+    fn fallbacks(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+        for name in &raw.fallback {
+            let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
+            let Some(other) = all.upstreams.iter().find(|other| other.name == *name) else {
+                let known: Vec<&str> = all.upstreams.iter().map(|other| other.name.as_str()).collect();
+                return fault(format!("there is no upstream `{name}`{}; known: {}", maybe(name, &known), list(&known)));
+            };
+            if other.name == raw.name {
+                return fault(format!("`{name}` can't be its own fallback"));
+            }
+            if other.api_key_env.is_none() {
+                return fault(format!(
+                    "a fallback needs an api_key_env, because a caller's own credential goes to no other upstream: \
+                     give `{name}` one, or `api_key_env = \"\"` where it needs no key"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_unbuilt_of(&self, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+        let fault = |key: &str, message: &str| Err(self.layers.fault(&format!("upstreams.{index}.{key}"), message));
+        if !raw.fallback.is_empty() {
+            return fault("fallback", "not built yet: this version tries one upstream only; leave it out");
+        }
+        if !raw.fallback_models.is_empty() {
+            return fault("fallback_models", "not built yet: this version tries one upstream only; leave it out");
+        }
+        match raw.probe.as_deref() {
+            None | Some("off") => {}
+            Some(probe) if probe == "startup" || humantime::parse_duration(probe).is_ok() => {
+                return fault("probe", "not built yet: this version doesn't probe upstreams; write \"off\" or leave it out");
+            }
+            Some(_) => {
+                return fault("probe", "expected \"off\", \"startup\" or a duration like \"10m\" (of which only \"off\" is built yet)");
+            }
+        }
+        if raw.responses.is_some() {
+            return fault("responses", "not built yet: this version doesn't translate the Responses API; leave it out");
+        }
+        Ok(())
+    }
+
+    fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
+        let mut builder = GlobSetBuilder::new();
+        for (index, glob) in globs.iter().enumerate() {
+            let compiled = GlobBuilder::new(glob).build();
+            let wrong = |error: globset::Error| {
+                let message = format!("`{glob}` is no glob: {}; write it like \"gpt-*\"", error.kind());
+                self.layers.fault(&format!("{key}.{index}"), message)
+            };
+            builder.add(compiled.map_err(wrong)?);
+        }
+        builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
+    }
+
+    fn credential(&self, key: &str, env: Option<&str>) -> Result<Credential, Fault> {
+        let env = match env {
+            None => return Ok(Credential::Caller),
+            Some("") => return Ok(Credential::None),
+            Some(env) => env,
+        };
+        let named = env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !named {
+            // Not quoted: it is most likely the key itself.
+            return Err(self
+                .layers
+                .fault(key, "this is no name of an environment variable: name the variable that holds the key, never the key"));
+        }
+        let fault = |what: &str| {
+            let message = format!("the environment variable {env} {what}; set it, or write \"\" for an upstream that needs no key");
+            Err(self.layers.fault(key, message))
+        };
+        match self.environment.lookup(env).map(str::trim) {
+            None => fault("isn't set"),
+            Some("") => fault("is empty"),
+            Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => fault("holds blanks or characters that no key has"),
+            Some(value) => Ok(Credential::Own { env: env.into(), key: Secret::new(value) }),
+        }
+    }
+
+    fn timeouts(&self, key: &str, raw: &RawTimeouts) -> Result<Timeouts, Fault> {
+        for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
+            if value.is_zero() || value > TIMEOUT_MAX {
+                return Err(self.layers.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));
+            }
+        }
+        Ok(Timeouts { connect: raw.connect, first_byte: raw.first_byte, idle: raw.idle })
+    }
+}
+
+/// Checks a base URL and takes the slash off its end. The error never quotes it: it may hold a password.
+fn base_url(text: &str) -> Result<String, String> {
+    let example = "write it like \"https://api.openai.com/v1\"";
+    let url = Url::parse(text).map_err(|error| format!("no URL ({error}): {example}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("a URL of http or https is needed, found `{}:`: {example}", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("no credentials in the URL: name the variable that holds the key in `api_key_env`".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("no `?` or `#` in it, because paths are added at its end: {example}"));
+    }
+    if url.path().trim_end_matches('/').ends_with("/chat/completions") {
+        return Err(format!("without `/chat/completions`, which is added to it: {example}"));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
