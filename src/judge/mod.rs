@@ -2,5 +2,8 @@
 
 pub mod history;
 pub mod marks;
+pub mod protocol;
+pub mod reply;
 pub mod stamp;
+pub mod text;
 pub mod violation;

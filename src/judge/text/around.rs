@@ -1,0 +1,84 @@
+//! What stands around an id: brackets, quotes, markup and blanks that belong to it. Pure.
+
+use std::ops::Range;
+
+use super::tail::Tail;
+
+/// Brackets and marks before an id that are counted as its own.
+const OPENERS_MAX: usize = 8;
+/// Blanks before them that go with it where it is taken out.
+const BLANKS_MAX: usize = 16;
+
+/// The mark that closes `opener`.
+pub(super) fn closer(opener: char) -> Option<char> {
+    match opener {
+        '(' => Some(')'),
+        '[' => Some(']'),
+        '<' => Some('>'),
+        '"' | '\'' | '`' | '*' | '~' => Some(opener),
+        '“' => Some('”'),
+        '‘' => Some('’'),
+        '«' => Some('»'),
+        '「' => Some('」'),
+        '（' => Some('）'),
+        '【' => Some('】'),
+        '［' => Some('］'),
+        _ => None,
+    }
+}
+
+/// Where what begins at `from` really begins: with the marks right before it, and the blanks before
+/// those unless they stay. Never before `floor`.
+pub(super) fn beginning(tail: &Tail, from: usize, floor: usize, blanks: bool) -> usize {
+    let mut start = from;
+    for _ in 0..OPENERS_MAX {
+        match tail.before(start) {
+            Some(c) if start > floor && closer(c).is_some() => start -= c.len_utf8(),
+            Some(_) | None => break,
+        }
+    }
+    if blanks { before_blanks(tail, start, floor) } else { start }
+}
+
+fn before_blanks(tail: &Tail, from: usize, floor: usize) -> usize {
+    let mut start = from;
+    for _ in 0..BLANKS_MAX {
+        match tail.before(start) {
+            Some(c) if start > floor && c.is_whitespace() => start -= c.len_utf8(),
+            Some(_) | None => break,
+        }
+    }
+    start
+}
+
+/// What is taken out with the citation in `span`: marks that enclose it directly, and the blanks
+/// before. `inner` are marks opened inside `span`, `closed` such that were closed inside it.
+/// `None`: what follows isn't known yet.
+pub(super) fn enclosed(tail: &Tail, span: Range<usize>, inner: &str, closed: &str, floor: usize, last: bool) -> Option<Range<usize>> {
+    let Range { mut start, mut end } = span;
+    for opener in inner.chars().rev() {
+        match tail.after(end) {
+            None if !last => return None,
+            Some(c) if closer(opener) == Some(c) => end += c.len_utf8(),
+            Some(_) | None => break,
+        }
+    }
+    for close in closed.chars() {
+        match tail.before(start) {
+            Some(c) if start > floor && closer(c) == Some(close) => start -= c.len_utf8(),
+            Some(_) | None => break,
+        }
+    }
+    for _ in 0..OPENERS_MAX {
+        let Some(open) = tail.before(start).filter(|c| start > floor && closer(*c).is_some()) else { break };
+        match tail.after(end) {
+            None if !last => return None,
+            Some(c) if closer(open) == Some(c) => {
+                start -= open.len_utf8();
+                end += c.len_utf8();
+            }
+            Some(_) | None => break,
+        }
+    }
+    Some(before_blanks(tail, start, floor)..end)
+}

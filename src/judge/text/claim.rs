@@ -1,0 +1,217 @@
+//! Judging one citation or block against the evidence. Pure; what is done about it is the gate's.
+
+use super::{
+    Evidence, Known, Rules, Whereabouts,
+    item::{Block, Id},
+    label,
+    object::{self, Object},
+    shape,
+    tail::Tail,
+};
+use crate::judge::violation::{Code, Severity, Violation};
+
+/// Characters of an input that a message quotes.
+const QUOTED_CHARS_MAX: usize = 200;
+/// Objects of one block that are looked up in the conversation one by one.
+const LOOKUPS_MAX: usize = 16;
+/// Executions inside one object that are looked at for covering it.
+const INNER_MAX: usize = 64;
+
+/// What a citation is worth.
+#[derive(Debug)]
+pub(super) enum Ruling {
+    /// No citation but a quotation.
+    Quotation,
+    /// A citation of this execution, which is here.
+    Verified(String),
+    /// Only the ledger knows.
+    Ask(String),
+    /// A violation; `None` where the policy has it off.
+    Against(Option<Violation>),
+}
+
+/// Judges something of our shape.
+pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Evidence, known: &[(String, Known)]) -> Ruling {
+    let tool_registered = |text: &str| evidence.is_registered(shape::tool(text));
+    for reading in readings(id) {
+        let canonical = shape::canonical(reading);
+        let ours = match evidence.whereabouts(&canonical) {
+            Whereabouts::NotOurs => continue,
+            Whereabouts::Here { expired: false } => return Ruling::Verified(canonical),
+            Whereabouts::Here { expired: true } => Code::ExpiredExecution,
+            Whereabouts::Elsewhere => match known.iter().find(|(id, _)| *id == canonical) {
+                Some((_, Known { same_session: true })) => return Ruling::Verified(canonical),
+                None if rules.ask_ledger => return Ruling::Ask(canonical),
+                Some(_) | None => Code::ExecutionElsewhere,
+            },
+        };
+        return Ruling::Against(citation(rules, ours, &canonical));
+    }
+    let quotable = !labelled && !readings(id).into_iter().any(tool_registered);
+    if quotable && (evidence.is_quotation(&id.text) || evidence.is_quotation(&shape::canonical(&id.text))) {
+        return Ruling::Quotation;
+    }
+    let [_, bare, _] = readings(id);
+    Ruling::Against(citation(rules, Code::UnknownExecution, bare))
+}
+
+/// The ids that a run may hold: all of it, without underscores of emphasis, from the last markup on.
+fn readings(id: &Id) -> [&str; 3] {
+    let bare = |text: &'_ str| text.len() - text.trim_start_matches(['_', '-']).len();
+    let from = |at: usize| id.text.get(at..).unwrap_or_default();
+    let cut = from(id.cut);
+    [&id.text, from(bare(&id.text)), from(id.cut + bare(cut))]
+}
+
+/// Judges a labelled value that isn't of our shape.
+pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn Evidence) -> Ruling {
+    if !label::asserts(text) || evidence.is_quotation(text) || evidence.is_quotation(raw) {
+        return Ruling::Quotation;
+    }
+    Ruling::Against(citation(rules, Code::UnknownExecution, text))
+}
+
+fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
+    let tool = Some(shape::tool(id)).filter(|tool| !tool.is_empty() && shape::is_id(id));
+    let (wrong, advice) = match code {
+        Code::ExpiredExecution => ("is too old to be cited", "call the tool again and cite the execution_id of its new result"),
+        Code::ExecutionElsewhere => (
+            "was issued, but its result isn't in this conversation",
+            "cite only executions whose results are in this conversation, or call the tool again",
+        ),
+        _ => (
+            "is no execution ID that was issued here",
+            "call the tool and cite the execution_id that its result carries; never make one up",
+        ),
+    };
+    rules.checks.violation(code, tool, format!("`{}` {wrong}", quoted(id)), advice)
+}
+
+/// Refuses what is too long to be judged, whatever the policy's severities.
+pub(super) fn too_long(rules: &Rules) -> Violation {
+    Violation {
+        code: Code::MissingExecutionId,
+        severity: Severity::Block,
+        tool: None,
+        message: format!("a block of more than {} bytes is too long to be judged", rules.held_bytes_max),
+        advice: "write it in smaller parts, or as prose".to_owned(),
+    }
+}
+
+/// Judges a phrase that needs a success.
+pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+    let rule = rules.phrases.get(number)?;
+    if rule.requires.iter().any(|tool| evidence.succeeded(tool)) {
+        return None;
+    }
+    let tools = rule.requires.join("`, `");
+    let message = match rule.message.as_str() {
+        "" => format!("`{}` may be said only after `{tools}` succeeded ({})", quoted(said), rule.name),
+        message => format!("`{}`: {message}", quoted(said)),
+    };
+    rules.checks.violation(
+        Code::UnsupportedClaim,
+        rule.requires.first().map(String::as_str),
+        message,
+        format!("call `{tools}` first, or don't say so"),
+    )
+}
+
+/// An execution that an object names, where it is one of ours.
+struct Cited {
+    start: usize,
+    tool: String,
+}
+
+/// Judges the objects of a block; the ids in it are judged by themselves.
+pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules, evidence: &dyn Evidence) -> Vec<Violation> {
+    let mut objects: Vec<&Object> = block.objects.iter().collect();
+    objects.sort_by_key(|object| object.span.start);
+    let cited: Vec<Cited> = objects.iter().filter_map(|object| cited(object, tail, evidence)).collect();
+    let mut covered = 0;
+    let mut looked_up = 0;
+    let mut quotation = None;
+    let mut violations = Vec::new();
+    for object in objects {
+        let inside = object.span.start < covered;
+        let own = cited.binary_search_by_key(&object.span.start, |cited| cited.start).ok().and_then(|at| cited.get(at));
+        if own.is_some() {
+            covered = covered.max(object.span.end);
+        }
+        let Some(violation) = judge_object(object, own, inside, &cited, tail, rules, evidence) else { continue };
+        let mut is_quotation = *quotation.get_or_insert_with(|| evidence.is_quotation(whole));
+        if !is_quotation && looked_up < LOOKUPS_MAX {
+            looked_up += 1;
+            is_quotation = evidence.is_quotation(tail.slice(object.span.clone()));
+        }
+        if !is_quotation {
+            violations.push(violation);
+        }
+    }
+    violations
+}
+
+fn judge_object(
+    object: &Object,
+    own: Option<&Cited>,
+    inside: bool,
+    cited: &[Cited],
+    tail: &Tail,
+    rules: &Rules,
+    evidence: &dyn Evidence,
+) -> Option<Violation> {
+    let named = object::tool_name(tail.slice(object.tool.clone()?));
+    let tool = evidence.tool_named(&named)?;
+    if let Some(own) = own {
+        if own.tool == tool || own.tool == named {
+            return None;
+        }
+        let message = format!("the block names the tool `{}`, but its execution_id is one of `{}`", quoted(&named), quoted(&own.tool));
+        return rules.checks.violation(Code::ToolMismatch, Some(tool), message, "cite the execution of the tool whose result it is");
+    }
+    let from = cited.partition_point(|cited| cited.start <= object.span.start);
+    let inner = cited.iter().skip(from).take(INNER_MAX).take_while(|cited| cited.start < object.span.end);
+    if inside
+        || inner.into_iter().any(|cited| cited.tool == tool)
+        || asserts_id(object, tail, evidence)
+        || !object.is_result(tail, tool, evidence)
+    {
+        return None;
+    }
+    let message = format!("the block presents a result of `{tool}` without an execution_id");
+    rules.checks.violation(
+        Code::MissingExecutionId,
+        Some(tool),
+        message,
+        format!("call `{tool}`, wait for its result, and give the execution_id that it carries"),
+    )
+}
+
+fn cited(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Cited> {
+    let value = object.id.clone()?;
+    let plain = super::fold::plain(tail.slice(value));
+    let id = plain.trim();
+    if !shape::is_id(id) {
+        return None;
+    }
+    let ours = match evidence.whereabouts(&shape::canonical(id)) {
+        Whereabouts::Here { .. } | Whereabouts::Elsewhere => true,
+        Whereabouts::NotOurs => false,
+    };
+    ours.then(|| Cited { start: object.span.start, tool: shape::tool(id).to_owned() })
+}
+
+/// True if the object's execution id is judged as a citation of its own.
+fn asserts_id(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> bool {
+    let Some(value) = object.id.clone() else { return false };
+    let raw = tail.slice(value);
+    let text = super::fold::plain(raw);
+    let text = text.trim();
+    let quotation = !shape::is_id(text) && (evidence.is_quotation(text) || evidence.is_quotation(raw));
+    label::asserts(text) && !quotation
+}
+
+/// `text`, cut to what a message may quote.
+fn quoted(text: &str) -> &str {
+    text.char_indices().nth(QUOTED_CHARS_MAX).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}

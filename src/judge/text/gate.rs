@@ -1,0 +1,274 @@
+//! The gate: takes a text piece by piece, says what is decided of it and what was wrong. Pure.
+//!
+//! The readers' findings are judged in the order of their places, each once no reader can find anything
+//! before it. INVARIANT: `cleared` only grows, and never passes the start of a blocking claim.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
+
+use super::{
+    Evidence, Known, Progress, Rules, around,
+    block::Blocks,
+    claim::{self, Ruling},
+    fence::{Fences, Mode},
+    item::{Id, Item, Kind, Label},
+    line::Lines,
+    run::Runs,
+    tail::Tail,
+};
+use crate::judge::violation::Violation;
+
+/// Violations recorded of one text; further ones still block.
+const VIOLATIONS_MAX: usize = 64;
+
+type Key = (usize, u8, usize);
+
+/// What came of one finding.
+enum Step {
+    Done,
+    /// What follows it isn't known yet.
+    Wait,
+    /// The ledger must be asked.
+    Ask,
+}
+
+/// The gate in the way of one text. See the module's documentation.
+#[derive(Debug, Default)]
+pub struct TextGate {
+    tail: Tail,
+    fences: Fences,
+    runs: Runs,
+    blocks: Blocks,
+    lines: Lines,
+    pending: BTreeMap<Key, Item>,
+    found: Vec<Item>,
+    last: bool,
+    /// Where the last finding that was judged ends.
+    floor: usize,
+    /// The last whole block that was judged.
+    block: Range<usize>,
+    /// The last labelled value.
+    value: Range<usize>,
+    asked: Vec<String>,
+    known: Vec<(String, Known)>,
+    cleared: usize,
+    blocked: Option<usize>,
+    removals: VecDeque<Range<usize>>,
+    violations: Vec<Violation>,
+    citations: Vec<String>,
+}
+
+impl TextGate {
+    /// A gate for one text: one per choice, or per part of text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next piece of the text.
+    pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+        self.tail.push(piece);
+        self.advance(rules, evidence)
+    }
+
+    /// There is no more text. May be called again after [`Self::answer`].
+    pub fn finish(&mut self, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+        self.last = true;
+        self.advance(rules, evidence)
+    }
+
+    /// What the ledger said about an id that [`Progress::Need`] named.
+    pub fn answer(&mut self, execution_id: &str, known: Known) {
+        self.known.push((execution_id.to_owned(), known));
+    }
+
+    /// Up to here, in bytes of the whole text, it is decided and may be released, without
+    /// [`Self::removals`]. Never shrinks; once something blocks, never passes its start.
+    pub fn cleared(&self) -> usize {
+        self.cleared
+    }
+
+    /// Spans to be taken out of the text, in order; each lies within what is cleared, or will once it is.
+    pub fn removals(&self) -> impl Iterator<Item = Range<usize>> {
+        self.removals.iter().cloned()
+    }
+
+    /// Removals that end before `place` were carried out; they are forgotten.
+    pub fn forget_removals(&mut self, place: usize) {
+        while self.removals.front().is_some_and(|span| span.end <= place) {
+            self.removals.pop_front();
+        }
+    }
+
+    /// What was wrong so far, in the order of the text.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Where the first claim begins that the policy blocks, once there is one.
+    pub fn blocked(&self) -> Option<usize> {
+        self.blocked
+    }
+
+    /// The executions cited and verified, each once.
+    pub fn citations(&self) -> &[String] {
+        &self.citations
+    }
+
+    fn advance(&mut self, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+        self.fences.advance(&self.tail);
+        self.runs.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
+        if !rules.json_only {
+            self.blocks.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
+        }
+        self.lines.advance(&self.tail, rules, self.last, &mut self.found);
+        for item in self.found.drain(..) {
+            self.pending.insert(item.key(), item);
+        }
+        let blocks = if rules.json_only { self.tail.end() } else { self.blocks.hold() };
+        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold());
+        let waits = self.settle(hold, rules, evidence);
+        if let Some((start, _, _)) = self.pending.keys().next() {
+            hold = hold.min(*start);
+        }
+        self.clear(hold, rules);
+        match waits {
+            true => Progress::Need(std::mem::take(&mut self.asked)),
+            false => Progress::Flow,
+        }
+    }
+
+    /// Judges what nothing can come before; true where the ledger must be asked first.
+    fn settle(&mut self, hold: usize, rules: &Rules, evidence: &dyn Evidence) -> bool {
+        while let Some((key, item)) = self.pending.pop_first() {
+            if !self.last && (item.span.start >= hold || item.span.end > self.runs.hold()) {
+                self.pending.insert(key, item);
+                return false;
+            }
+            match self.judge(&item, rules, evidence) {
+                Step::Done => {}
+                Step::Wait => {
+                    self.pending.insert(key, item);
+                    return false;
+                }
+                Step::Ask => {
+                    self.pending.insert(key, item);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn judge(&mut self, item: &Item, rules: &Rules, evidence: &dyn Evidence) -> Step {
+        match &item.kind {
+            Kind::TooLong => self.record(item.span.clone(), Some(claim::too_long(rules)), rules),
+            Kind::Phrase(number) => {
+                let violation = claim::judge_phrase(self.tail.slice(item.span.clone()), *number, rules, evidence);
+                self.record(item.span.clone(), violation, rules);
+            }
+            Kind::Block(block) => {
+                let whole = self.tail.slice(item.span.clone());
+                let judged = rules.has_tools && !block.objects.is_empty();
+                let violations = if judged { claim::judge_block(block, whole, &self.tail, rules, evidence) } else { Vec::new() };
+                if block.complete {
+                    self.block = item.span.clone();
+                }
+                for violation in violations {
+                    self.record(item.span.start..item.span.start, Some(violation), rules);
+                }
+            }
+            Kind::Label(label) => return self.judge_label(&item.span, label, rules, evidence),
+            Kind::Id(id) => {
+                let labelled = self.value.start < item.span.end && item.span.start < self.value.end;
+                return self.judge_citation(&item.span, id, None, labelled, rules, evidence);
+            }
+        }
+        Step::Done
+    }
+
+    /// A label stands for the id of our shape in its value; without one its value is judged as it is.
+    fn judge_label(&mut self, span: &Range<usize>, label: &Label, rules: &Rules, evidence: &dyn Evidence) -> Step {
+        let inside = |item: &Item| matches!(item.kind, Kind::Id(_)) && item.span.end > label.value.start;
+        let inner = self.pending.range(..(label.value.end, 0, 0)).find(|(_, item)| inside(item)).map(|(key, item)| (*key, item.clone()));
+        if let Some((key, Item { span: place, kind: Kind::Id(id) })) = inner {
+            let whole = span.start..span.end.max(place.end);
+            let step = self.judge_citation(&whole, &id, Some(label), true, rules, evidence);
+            if matches!(step, Step::Done) {
+                self.value = label.value.clone();
+                self.pending.remove(&key);
+            }
+            return step;
+        }
+        match claim::judge_value(&label.text, self.tail.slice(label.value.clone()), rules, evidence) {
+            Ruling::Against(violation) => self.record(span.clone(), violation, rules),
+            Ruling::Quotation | Ruling::Verified(_) | Ruling::Ask(_) => {}
+        }
+        Step::Done
+    }
+
+    fn judge_citation(
+        &mut self,
+        span: &Range<usize>,
+        id: &Id,
+        label: Option<&Label>,
+        labelled: bool,
+        rules: &Rules,
+        evidence: &dyn Evidence,
+    ) -> Step {
+        match claim::judge_id(id, labelled, rules, evidence, &self.known) {
+            Ruling::Quotation => {}
+            Ruling::Against(violation) => self.record(span.clone(), violation, rules),
+            Ruling::Ask(execution_id) => {
+                self.asked = vec![execution_id];
+                return Step::Ask;
+            }
+            Ruling::Verified(execution_id) => {
+                let prose = self.fences.mode(span.start) == Mode::Prose && !self.in_block(span);
+                let mut end = span.end;
+                if prose && !rules.show && !rules.json_only {
+                    let (inner, closed) = label.map_or(("", ""), |label| (label.openers.as_str(), label.closers.as_str()));
+                    let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
+                        return Step::Wait;
+                    };
+                    end = removal.end;
+                    self.removals.push_back(removal);
+                }
+                self.floor = self.floor.max(end);
+                if !self.citations.contains(&execution_id) {
+                    self.citations.push(execution_id);
+                }
+            }
+        }
+        Step::Done
+    }
+
+    fn in_block(&self, span: &Range<usize>) -> bool {
+        self.block.start <= span.start && span.end <= self.block.end
+    }
+
+    /// Records a violation of what lies in `span`; what blocks, blocks from its beginning on.
+    fn record(&mut self, span: Range<usize>, violation: Option<Violation>, rules: &Rules) {
+        let Some(violation) = violation else { return };
+        let start = if self.in_block(&span) { self.block.start } else { span.start };
+        if violation.blocks() && self.blocked.is_none() {
+            self.blocked = Some(around::beginning(&self.tail, start, self.floor, !rules.show));
+        }
+        self.floor = self.floor.max(span.end);
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Nothing before `hold` is undecided: it is clear, but for the marks right before what may come.
+    fn clear(&mut self, hold: usize, rules: &Rules) {
+        let done = self.last && self.pending.is_empty();
+        let place = if done { self.tail.end() } else { around::beginning(&self.tail, hold, self.floor.min(hold), !rules.show) };
+        if done || !rules.hold_all {
+            self.cleared = self.cleared.max(place).min(self.blocked.unwrap_or(usize::MAX));
+        }
+        self.fences.forget(place);
+        self.tail.discard(place);
+    }
+}

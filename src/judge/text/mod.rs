@@ -1,0 +1,143 @@
+//! Judging the text of an answer: the citations and claims in it, whole or as it streams. Pure.
+//!
+//! One [`TextGate`] stands in the way of one text. It takes pieces, says how much of the text is
+//! decided, and what was wrong. Every decision depends on the text alone, never on how it was cut.
+//! The way of a piece:
+//!
+//! ```text
+//! piece ─▶ tail ─▶ fence   (where is code?)
+//!                ├▶ run     (ids and labels in word runs, disguises folded by `fold`)
+//!                ├▶ block   (JSON and Python-dict blocks, members weighed by `object`)
+//!                └▶ line    (the policy's patterns and phrases)
+//!                     └─▶ items, in order of place ─▶ gate + claim ─▶ violations, citations, removals
+//! ```
+//!
+//! Each reader says from where on it may still find something; what lies before is decided and clears.
+
+mod around;
+mod block;
+mod claim;
+mod fence;
+mod fold;
+mod gate;
+mod item;
+mod label;
+mod line;
+mod object;
+mod run;
+mod shape;
+mod tail;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_honest;
+#[cfg(test)]
+mod tests_properties;
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use super::violation::Checks;
+pub use gate::TextGate;
+
+/// Where the execution with some id stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Whereabouts {
+    /// Its result stands, stamped, in this conversation.
+    Here {
+        /// Older than the policy lets executions be cited.
+        expired: bool,
+    },
+    /// The id verifies, but its result isn't in this conversation.
+    Elsewhere,
+    /// The id doesn't verify.
+    NotOurs,
+}
+
+/// What the conversation proves. By value, without I/O; the adapters implement it.
+pub trait Evidence {
+    /// Where `execution_id`, which has our shape and lower-case hex, stands.
+    fn whereabouts(&self, execution_id: &str) -> Whereabouts;
+    /// True if `text` stands word for word in the conversation's own data.
+    fn is_quotation(&self, text: &str) -> bool;
+    /// The registered tool of that name, or nearly so (case, separators, a small typo).
+    fn tool_named(&self, name: &str) -> Option<&str>;
+    /// True if a tool of exactly that name is registered.
+    fn is_registered(&self, name: &str) -> bool;
+    /// True if the registered `tool` has a parameter `name`.
+    fn has_parameter(&self, tool: &str, name: &str) -> bool;
+    /// True if `tool` succeeded in this conversation.
+    fn succeeded(&self, tool: &str) -> bool;
+}
+
+/// What the ledger answered about an id that is [`Whereabouts::Elsewhere`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Known {
+    /// The execution belongs to the session of this exchange, so it may be cited.
+    pub same_session: bool,
+}
+
+/// A thing that may be said only if a tool succeeded: one of the policy's `[[claims]]`.
+#[derive(Clone, Debug)]
+pub struct PhraseRule {
+    /// The rule's name in reports.
+    pub name: String,
+    /// What is said; matched within one line.
+    pub regex: Regex,
+    /// One of these must have succeeded in the conversation.
+    pub requires: Vec<String>,
+    /// What the model is told; may be empty.
+    pub message: String,
+}
+
+/// What is looked for in one exchange. Cheap to clone; the regular expressions are shared.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Severity of each code.
+    pub checks: Checks,
+    /// Verified citations stay in prose (`[citations] show`).
+    pub show: bool,
+    /// Further regular expressions with a group `id`; a match is a labelled id.
+    pub extra_patterns: Arc<[Regex]>,
+    /// What may be said only after a success.
+    pub phrases: Arc<[PhraseRule]>,
+    /// `response_format` asks for JSON: only ids of our shape and the policy's own rules count.
+    pub json_only: bool,
+    /// The exchange has tools: labels and blocks count.
+    pub has_tools: bool,
+    /// Nothing clears before the end.
+    pub hold_all: bool,
+    /// The ledger can tell whose an id is that isn't in this conversation: ask by [`Progress::Need`].
+    pub ask_ledger: bool,
+    /// Bytes of one block or one disguised id above which it is refused unread.
+    pub held_bytes_max: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            checks: Checks::default(),
+            show: false,
+            extra_patterns: Arc::new([]),
+            phrases: Arc::new([]),
+            json_only: false,
+            has_tools: true,
+            hold_all: false,
+            ask_ledger: false,
+            held_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// Can the gate go on?
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Progress {
+    /// What can be decided is decided: see [`TextGate::cleared`].
+    Flow,
+    /// Nothing further clears before [`TextGate::answer`] was given for each of these ids, and then
+    /// `handle("")` or `finish` was called again.
+    Need(Vec<String>),
+}

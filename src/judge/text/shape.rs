@@ -1,0 +1,74 @@
+//! The shape of our execution IDs, `[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}`, in folded runs. Pure.
+//!
+//! CONTRACT, "Ids". Upper-case hex counts as a disguise and is found too.
+
+use std::ops::Range;
+
+/// Bytes of the tool's name at most.
+pub(super) const TOOL_BYTES_MAX: usize = 128;
+/// Digits of the milliseconds.
+const DIGITS: usize = 13;
+/// Hex digits of the counter and MAC.
+const HEX: usize = 16;
+/// What follows the tool's name: `_`, 13 digits, `_`, 16 hex digits.
+const ENDING_BYTES: usize = 1 + DIGITS + 1 + HEX;
+/// Bytes of the longest id, and of what must be kept of a run that goes on.
+pub(super) const ID_BYTES_MAX: usize = TOOL_BYTES_MAX + ENDING_BYTES;
+/// Bytes of the shortest id.
+pub(super) const ID_BYTES_MIN: usize = 1 + ENDING_BYTES;
+
+/// Finds ids in a run of letters, digits, `_` and `-`, each once, none overlapping. Returns where the
+/// last one ends. `closed`: the run ends here; otherwise what its end doesn't decide is left out.
+pub(super) fn find(run: &[u8], closed: bool, mut found: impl FnMut(Range<usize>)) -> usize {
+    let mut floor = 0;
+    let mut segment = 0;
+    let mut digits = None;
+    for at in 0..=run.len() {
+        let byte = run.get(at).copied();
+        if byte.is_some_and(|byte| byte.is_ascii_alphanumeric()) || (byte.is_none() && !closed) {
+            continue;
+        }
+        let part = run.get(segment..at).unwrap_or_default();
+        if let Some(digits) = digits
+            && part.len() == HEX
+            && part.iter().all(u8::is_ascii_hexdigit)
+        {
+            let tool_end: usize = digits - 1;
+            let start = floor.max(tool_end.saturating_sub(TOOL_BYTES_MAX));
+            if start < tool_end {
+                found(start..at);
+                floor = at;
+            }
+        }
+        if byte == Some(b'_') {
+            let is_time = part.len() == DIGITS && segment > floor && part.iter().all(u8::is_ascii_digit);
+            digits = is_time.then_some(segment);
+            segment = at + 1;
+        }
+    }
+    floor
+}
+
+/// True if the whole of `text` is one id.
+pub(super) fn is_id(text: &str) -> bool {
+    let word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let mut whole = false;
+    word && text.len() <= ID_BYTES_MAX && {
+        find(text.as_bytes(), true, |span| whole |= span == (0..text.len()));
+        whole
+    }
+}
+
+/// The tool that an id of our shape names.
+pub(super) fn tool(id: &str) -> &str {
+    id.len().checked_sub(ENDING_BYTES).and_then(|end| id.get(..end)).unwrap_or_default()
+}
+
+/// An id with its hex in lower case: the form that is verified.
+pub(super) fn canonical(id: &str) -> String {
+    let mut canonical = id.to_owned();
+    if let Some(hex) = canonical.len().checked_sub(HEX).and_then(|at| canonical.get_mut(at..)) {
+        hex.make_ascii_lowercase();
+    }
+    canonical
+}

@@ -1,0 +1,76 @@
+//! The part of a text that is still being judged, addressed by places in the whole text. Pure.
+//!
+//! What lies before is dropped in strides, so that a small piece costs no copy of the rest.
+
+use std::ops::Range;
+
+/// Bytes that may be dropped before dropping is worth a copy.
+const STRIDE_BYTES: usize = 4096;
+
+/// The last part of a text. Places are byte offsets into the whole text.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    base: usize,
+    text: String,
+}
+
+impl Tail {
+    /// Takes the next piece.
+    pub fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+    }
+
+    /// Where the text ends so far.
+    pub fn end(&self) -> usize {
+        self.base + self.text.len()
+    }
+
+    /// The text in `span`, as far as it is kept and cut between characters.
+    pub fn slice(&self, span: Range<usize>) -> &str {
+        let (Some(start), Some(end)) = (span.start.checked_sub(self.base), span.end.checked_sub(self.base)) else {
+            return "";
+        };
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    /// The text from `at` on.
+    pub fn from(&self, at: usize) -> &str {
+        self.slice(at..self.end())
+    }
+
+    /// The bytes in `span`, as far as they are kept.
+    pub fn bytes(&self, span: Range<usize>) -> &[u8] {
+        let (Some(start), Some(end)) = (span.start.checked_sub(self.base), span.end.checked_sub(self.base)) else {
+            return &[];
+        };
+        self.text.as_bytes().get(start..end).unwrap_or_default()
+    }
+
+    /// The character that ends at `at`.
+    pub fn before(&self, at: usize) -> Option<char> {
+        self.slice(self.base..at).chars().next_back()
+    }
+
+    /// The character that starts at `at`.
+    pub fn after(&self, at: usize) -> Option<char> {
+        self.from(at).chars().next()
+    }
+
+    /// `at`, or the nearest place before it that lies between characters.
+    pub fn boundary(&self, at: usize) -> usize {
+        self.base + self.text.floor_char_boundary(at.saturating_sub(self.base))
+    }
+
+    /// What lies before `place` isn't needed any more.
+    pub fn discard(&mut self, place: usize) {
+        let drop = self.boundary(place) - self.base;
+        if drop == self.text.len() {
+            self.text.clear();
+        } else if drop >= STRIDE_BYTES && drop * 2 >= self.text.len() {
+            self.text.drain(..drop);
+        } else {
+            return;
+        }
+        self.base += drop;
+    }
+}

@@ -1,0 +1,38 @@
+//! Honest text is never stopped, and never changed.
+
+use super::tests::judge;
+
+#[test]
+fn honest_text_passes_unchanged() {
+    for text in [
+        "id 550e8400-e29b-41d4-a716-446655440000, commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "arn:aws:iam::123456789012:role/x AKIAIOSFODNN7EXAMPLE i-0abcdef1234567890 ami_2024_01",
+        "snake_case_with_123_digits_4 and file_1700000000000_backup.tar.gz and img_20240101_123456",
+        "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "Every result carries an execution_id, which you cite. Execution IDs are checked. The execution ID is in front.",
+        "{\"type\": \"object\", \"properties\": {\"execution_id\": {\"type\": \"string\", \"maxLength\": 64}}, \"required\": [\"execution_id\"]}",
+        "[{\"type\": \"function\", \"function\": {\"name\": \"run_speed_test\", \"description\": \"d\", \"parameters\": {\"type\": \"object\"}}}]",
+        "Tools:\n- {\"tool\": \"run_speed_test\", \"description\": \"Measures 2 things\"}\n- {\"tool\": \"check_net\", \"parameters\": {}}",
+        "body { color: red; margin: 0 } .a > b { content: \"{\"; }",
+        "const x = { a: 1, b: [2, 3], c: () => { return 4; } };",
+        "function f() { if (a) { return { b: c }; } }",
+        "$\\frac{1}{2} + \\sqrt{x_{1}}$ and \\textbf{bold}",
+        "Hello {{name}}, {{ user.id }}, {% if x %}, ${HOME}, {0}, {:?}, f'{value:.2f}' and {\"x\" | upper}",
+        "```rust\nstruct A { execution_id: u64 }\nlet a = A { execution_id: 12 };\n```\n",
+        "~~~python\nd = {'tool': 'run_speed_test', 'download': 1}\nexecution_id = 'a1'\n~~~\n",
+        "a < b && c > d; 50% of 5 <br> R&D &amp; AT&T <div>x</div> \\n \\u00e9 \\alpha",
+        "*bold* **stars** `code` ~~gone~~ ***\n---\n```\nplain\n```\n",
+        "“quoted” (bracketed) [link](http://x.y/z_1?a=1%20b) <mailto:a@b.c>",
+        "日本語、한국어, Русский, ελληνικά, ﬁne, ½, ①, 😀👍🏽, naïve café",
+        "regex \\d{13}_[0-9a-f]{16} and {1,128}",
+        "{\"name\": \"run_speed_test\", \"arguments\": {\"server\": 1}}",
+        "{\"users\": [{\"id\": 1, \"tool\": \"hammer\", \"status\": \"ok\"}], \"note\": \"it's {fine}\"}",
+        "{'a': 'it's broken', \"b\"} {\"unclosed",
+        "",
+        " \n\n ",
+    ] {
+        let judged = judge(text);
+        assert!(judged.codes.is_empty(), "{text}\n{judged:#?}");
+        assert_eq!(judged.released, text);
+    }
+}

@@ -1,0 +1,172 @@
+//! Properties: however a text is cut, the verdict and the released text are the same.
+
+use std::sync::Arc;
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use regex::Regex;
+
+use super::{
+    PhraseRule, Progress, Rules, TextGate,
+    tests::{AWAY, FAKE, OLD, OTHER, Stub, VALID, judge_pieces},
+};
+
+const SCRAPS: [&str; 62] = [
+    VALID,
+    FAKE,
+    OLD,
+    AWAY,
+    OTHER,
+    "execution_id",
+    "Execution ID",
+    "execution",
+    " ",
+    "id",
+    ": ",
+    "=",
+    "\"",
+    "'",
+    "`",
+    "**",
+    "*",
+    "_",
+    "\n",
+    "\n```\n",
+    "\n```json\n",
+    "\n~~~py\n",
+    "~~~",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "{\"tool\": \"run_speed_test\", ",
+    "\"download\": 1}",
+    "\"execution_id\": \"",
+    "tool",
+    "check_net",
+    "a1",
+    "12",
+    ",",
+    ", ",
+    "<b>",
+    "</b>",
+    "<",
+    "&#95;",
+    "&",
+    "\u{200b}",
+    "\\",
+    "\\_",
+    "\\u005f",
+    "%5F",
+    "%",
+    "é",
+    "日",
+    "ﬁ",
+    "wf-77a",
+    "x",
+    "  ",
+    "1700000000000",
+    "_0123456789abcdef",
+    "{'a': ",
+    "(1, 2)",
+    "ref#",
+    "said",
+    ".",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    vec(select(&SCRAPS[..]), 0..24).prop_map(|scraps| scraps.concat())
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), select(vec![40, 300, 1 << 20])).prop_map(|(show, json_only, lines, held_bytes_max)| {
+        let mut rules = Rules { show, json_only, held_bytes_max, ..Rules::default() };
+        if lines {
+            let regex = Regex::new("said").unwrap();
+            rules.extra_patterns = Arc::new([Regex::new(r"ref#(?<id>\S+)").unwrap()]);
+            rules.phrases = Arc::new([PhraseRule { name: "p".into(), regex, requires: vec!["none".into()], message: String::new() }]);
+        }
+        rules
+    })
+}
+
+fn pieces<'t>(text: &'t str, cuts: &[usize]) -> Vec<&'t str> {
+    let mut places: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+    places.extend([0, text.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn cuts_change_nothing(text in text(), cuts in vec(any::<usize>(), 0..8), rules in rules()) {
+        let whole = judge_pieces([text.as_str()], &rules);
+        prop_assert_eq!(&judge_pieces(pieces(&text, &cuts), &rules), &whole);
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        prop_assert_eq!(&judge_pieces(single, &rules), &whole);
+    }
+
+    #[test]
+    fn ids_that_are_not_ours_never_leave(text in text(), before in "[a-z(*` \n]{0,8}", after in "[) .,\n]{1,4}") {
+        let text = format!("{text} {before}{FAKE}{after}");
+        let judged = judge_pieces([text.as_str()], &Rules { show: true, ..Rules::default() });
+        prop_assert!(judged.blocked.is_some());
+        let hex = text.rfind("ffffffffffffffff").unwrap();
+        prop_assert!(judged.cleared <= hex - "run_speed_test_1700000000000_".len());
+    }
+
+    #[test]
+    fn any_text_is_judged(text in any::<String>(), cuts in vec(any::<usize>(), 0..4)) {
+        let whole = judge_pieces([text.as_str()], &Rules::default());
+        prop_assert_eq!(judge_pieces(pieces(&text, &cuts), &Rules::default()), whole);
+    }
+}
+
+#[test]
+fn long_runs_in_small_pieces() {
+    let text = format!("{}_{FAKE} {}", "ab_1".repeat(5000), "x*y".repeat(5000));
+    let whole = judge_pieces([text.as_str()], &Rules::default());
+    assert_eq!(whole.codes.len(), 1);
+    assert_eq!(judge_pieces(pieces(&text, &(0..3000).map(|n| n * 13).collect::<Vec<_>>()), &Rules::default()), whole);
+    let mut gate = TextGate::new();
+    for _ in 0..10_000 {
+        assert_eq!(gate.handle("abcdefgh", &Rules::default(), &Stub), Progress::Flow);
+    }
+    assert!(gate.cleared() > 70_000);
+}
+
+/// What would take minutes if anything were read again and again.
+#[test]
+fn adversaries_cost_no_more_than_their_length() {
+    for scrap in [
+        "{",
+        "{\"a\":",
+        "{\"a\":{'b':[",
+        "`",
+        "execution_id: ",
+        "execution_id: \"",
+        "execution_id:'\"",
+        "{'{\"",
+        "<b",
+        "&#9",
+        "\\",
+        "*a",
+        "a*",
+        "((((",
+        "\n```\n",
+        "{\"tool\":\"check_net\",\"up\":1},",
+        "execution ",
+        "a_1700000000000_",
+        "{\"a\":\"",
+        "\u{200b}",
+        "<!--",
+    ] {
+        let text = scrap.repeat((128 << 10) / scrap.len());
+        let whole = judge_pieces([text.as_str()], &Rules::default());
+        let cuts: Vec<&str> = text.as_bytes().chunks(scrap.len() * 3).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
+        assert_eq!(judge_pieces(cuts, &Rules::default()), whole, "{scrap}");
+    }
+}
