@@ -1,3 +1,13 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
+pub mod call;
+mod call_advice;
+mod call_arguments;
+pub mod call_turn;
+mod correct;
+pub mod registry;
+pub mod schema;
+mod schema_bounds;
+mod schema_issue;
+pub mod suggest;
 pub mod violation;
