@@ -1,8 +1,10 @@
 //! toolmark: an OpenAI-compatible reverse proxy that enforces tool-call integrity inline.
 
+pub mod chat;
 pub mod cli;
 pub mod judge;
 pub mod log;
 pub mod policy;
+pub mod proxy;
 pub mod settings;
 pub mod wire;

@@ -12,7 +12,7 @@ use crate::{
         marks::{ExecutionId, KeyRing, Moment, Scope},
         suggest::nearly_same,
         text::{Evidence, TextGate, Whereabouts},
-        turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
+        call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         violation::{Code, Violation},
     },
     policy::{Mode, rules::Rules},

@@ -14,7 +14,7 @@ use crate::{
         history::{self, Adjacency, Execution, History, Item, PastCall, PastResult},
         marks::{KeyRing, Scope},
         stamp::{self, Nature, Stamp},
-        turn::ToolChoice,
+        call_turn::ToolChoice,
         violation::{Code, Violation},
     },
     policy::{Mode, rules::Rules},

@@ -1,9 +1,19 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
+pub mod call;
+mod call_advice;
+mod call_arguments;
+pub mod call_turn;
+mod correct;
 pub mod history;
 pub mod marks;
 pub mod protocol;
+pub mod registry;
 pub mod reply;
+pub mod schema;
+mod schema_bounds;
+mod schema_issue;
 pub mod stamp;
+pub mod suggest;
 pub mod text;
 pub mod violation;

@@ -26,7 +26,7 @@ use crate::{
         error::{Reported, masked},
         request::{self, Head, Inputs, Prepared, Refusal},
     },
-    judge::{turn::TurnRules, violation::Verdict},
+    judge::{call_turn::TurnRules, violation::Verdict},
     policy::Mode,
     wire::{json::Document, text::quote},
 };

@@ -1,0 +1,180 @@
+//! Judges the calls of one turn together: each by itself, then how many there are and whether they were asked for.
+//!
+//! Pure. What a turn without any text or call is, is decided elsewhere.
+
+use std::collections::HashSet;
+
+use super::{
+    call::{Call, CallKind, CallRules, Cut, IdCheck, Judged, Outcome, ValidCall, judge_call},
+    call_advice::{available, quote},
+    call_arguments::brief,
+    registry::Registry,
+    violation::{Code, Severity, Violation},
+};
+
+/// What the request said about calling tools.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum ToolChoice {
+    /// As the model likes.
+    #[default]
+    Auto,
+    /// Not at all.
+    None,
+    /// At least once.
+    Required,
+    /// This one.
+    Named(CallKind, String),
+    /// Only these, and at least one of them if `required`.
+    Allowed {
+        /// Must there be a call?
+        required: bool,
+        /// Which tools.
+        names: Vec<String>,
+    },
+}
+
+/// How the turn ended.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Ending {
+    /// Of the model's own accord.
+    #[default]
+    Complete,
+    /// At the length limit: `finish_reason: length`, `incomplete: max_output_tokens`.
+    Length,
+    /// By a content filter.
+    ContentFilter,
+    /// By a refusal.
+    Refusal,
+}
+
+/// What a turn is held to, besides the policy.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TurnRules {
+    /// The request's `tool_choice`.
+    pub tool_choice: ToolChoice,
+    /// The request's `parallel_tool_calls`.
+    pub parallel_tool_calls: Option<bool>,
+    /// How the turn ended.
+    pub ending: Ending,
+}
+
+/// A turn's judgement.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TurnVerdict {
+    /// The calls' judgements, in their order.
+    pub calls: Vec<Judged>,
+    /// What is wrong with the turn as a whole.
+    pub violations: Vec<Violation>,
+}
+
+impl TurnVerdict {
+    /// True where nothing of the turn may be passed on.
+    pub fn blocks(&self) -> bool {
+        self.violations.iter().any(Violation::blocks) || self.calls.iter().any(|judged| judged.outcome == Outcome::Reject)
+    }
+
+    /// The calls that may be passed on: all of the turn's, or none.
+    ///
+    /// # Errors
+    /// The verdict, where it [`Self::blocks`].
+    pub fn into_calls(self) -> Result<Vec<ValidCall>, Self> {
+        if self.blocks() {
+            return Err(self);
+        }
+        let accepted = self.calls.into_iter().filter_map(|judged| match judged.outcome {
+            Outcome::Accept(call) => Some(call),
+            Outcome::Reject => None,
+        });
+        Ok(accepted.collect())
+    }
+
+    /// Everything that is wrong, the calls' violations first.
+    pub fn all_violations(&self) -> impl Iterator<Item = &Violation> {
+        self.calls.iter().flat_map(|judged| &judged.violations).chain(&self.violations)
+    }
+}
+
+/// Judges the calls of one turn of one choice.
+pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
+    let mut violations = Vec::new();
+    let too_many = calls.len() > rules.calls_max;
+    if too_many {
+        let message = format!("{} calls in one turn, where {} are allowed", calls.len(), rules.calls_max);
+        violations.extend(rules.checks.violation(Code::TooManyCalls, None, message, "make fewer calls at a time"));
+    }
+    // Where too many are refused anyway, the rest isn't worth looking at.
+    let judged_max = if too_many && rules.checks.severity(Code::TooManyCalls) == Severity::Block { rules.calls_max } else { calls.len() };
+    let judge = |(place, call): (usize, &Call)| {
+        if place >= judged_max {
+            return Judged { violations: Vec::new(), outcome: Outcome::Reject };
+        }
+        let cut = match turn.ending {
+            Ending::Length | Ending::ContentFilter if place + 1 == calls.len() => Cut::Here,
+            Ending::Length | Ending::ContentFilter => Cut::Later,
+            Ending::Complete | Ending::Refusal => Cut::Whole,
+        };
+        let mut judged = judge_call(call, registry, rules, cut, ids);
+        if let Some(violation) = unasked(call, registry, rules, turn) {
+            if violation.blocks() {
+                judged.outcome = Outcome::Reject;
+            }
+            judged.violations.push(violation);
+        }
+        judged
+    };
+    let judged = calls.iter().enumerate().map(judge).collect();
+    violations.extend(unanswered(calls, rules, turn));
+    violations.extend(repeated_id(calls, rules));
+    TurnVerdict { calls: judged, violations }
+}
+
+/// A call that `tool_choice` doesn't allow.
+fn unasked(call: &Call, registry: &Registry, rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
+    let name = brief(&call.name, 128);
+    let (message, advice) = match &turn.tool_choice {
+        ToolChoice::Auto | ToolChoice::Required => return None,
+        ToolChoice::None => ("no tool may be called now".to_owned(), "answer without calling a tool".to_owned()),
+        ToolChoice::Named(_, own) if *own == call.name => return None,
+        ToolChoice::Named(_, own) => {
+            (format!("tool {} was called where {} was asked for", quote(&name), quote(own)), format!("call {}", quote(own)))
+        }
+        ToolChoice::Allowed { names, .. } if names.contains(&call.name) => return None,
+        ToolChoice::Allowed { names, .. } => {
+            let some: Vec<String> = names.iter().take(10).map(|name| quote(name)).collect();
+            let advice = if some.is_empty() { available(&call.name, registry) } else { format!("call one of {}", some.join(", ")) };
+            (format!("tool {} isn't among those allowed now", quote(&name)), advice)
+        }
+    };
+    rules.checks.violation(Code::ToolChoiceIgnored, Some(&call.name), message, advice)
+}
+
+/// A call that was asked for and isn't there, or more than the one asked for.
+fn unanswered(calls: &[Call], rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
+    let report = |message: &str, advice: String| rules.checks.violation(Code::ToolChoiceIgnored, None, message, advice);
+    if turn.parallel_tool_calls == Some(false) && calls.len() > 1 {
+        return report("several calls, where one at a time was asked for", "make one call, and wait for its result".into());
+    }
+    if !calls.is_empty() || turn.ending != Ending::Complete {
+        return None;
+    }
+    match &turn.tool_choice {
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Allowed { required: false, .. } => None,
+        ToolChoice::Required => report("no tool was called, where a call was asked for", "call one of the tools".into()),
+        ToolChoice::Named(_, own) => report("no tool was called, where a call was asked for", format!("call {}", quote(own))),
+        ToolChoice::Allowed { required: true, names } => {
+            let some: Vec<String> = names.iter().take(10).map(|name| quote(name)).collect();
+            report("no tool was called, where a call was asked for", format!("call one of {}", some.join(", ")))
+        }
+    }
+}
+
+fn repeated_id(calls: &[Call], rules: &CallRules) -> Option<Violation> {
+    let mut seen = HashSet::new();
+    let mut ids = calls.iter().filter_map(|call| call.id.as_deref()).filter(|id| !id.is_empty());
+    let twice = calls.len() > 1 && ids.any(|id| !seen.insert(id));
+    twice.then(|| rules.checks.violation(Code::DuplicateCallId, None, "two calls have one id", ""))?
+}
+
+#[cfg(test)]
+#[path = "call_turn_tests.rs"]
+mod tests;

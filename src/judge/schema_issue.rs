@@ -1,0 +1,284 @@
+//! What doesn't fit a schema, in words that a model can act on; and a schema's parameters, for advice.
+//!
+//! Pure. Values are quoted in part only; it never quotes more than [`QUOTED_CHARS_MAX`] characters of one.
+
+use std::{collections::HashMap, io};
+
+use jsonschema::{
+    ValidationError,
+    error::{TypeKind, ValidationErrorKind},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    call_arguments::brief,
+    schema_bounds::{Target, anchors, inner, references},
+};
+
+/// Characters of a value that are quoted.
+pub(crate) const QUOTED_CHARS_MAX: usize = 80;
+/// Characters of an expectation.
+const EXPECTED_CHARS_MAX: usize = 300;
+/// Alternatives of one `anyOf` that are told.
+const ALTERNATIVES_MAX: usize = 8;
+/// Schemas looked at to find a schema's parameters.
+const OUTLINED_MAX: usize = 256;
+/// Parameters of one schema above which none is called unknown.
+const PARAMETERS_MAX: usize = 1024;
+/// Patterns for names of parameters.
+const NAME_PATTERNS_MAX: usize = 16;
+/// Bytes of one of them, compiled.
+const NAME_PATTERN_BYTES_MAX: usize = 64 << 10;
+
+/// One thing that doesn't fit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SchemaIssue {
+    /// Where, as a JSON pointer into the arguments; empty for the arguments as a whole.
+    pub pointer: String,
+    /// The keyword of the schema that objects.
+    pub keyword: String,
+    /// What kind of issue, for those that have a code of their own.
+    pub kind: IssueKind,
+    /// What was expected, or what is wrong, in words.
+    pub expected: String,
+    /// What was there, cut short; empty where nothing was.
+    pub got: String,
+    /// Was it `null`?
+    pub null: bool,
+}
+
+/// What kind of issue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum IssueKind {
+    /// A member of this name is missing.
+    Missing(String),
+    /// Members of these names are forbidden.
+    Unexpected(Vec<String>),
+    /// Another type was expected.
+    Type,
+    /// Anything else.
+    Other,
+}
+
+impl SchemaIssue {
+    /// An issue with the arguments as a whole.
+    pub(crate) fn whole(words: &str) -> Self {
+        let (pointer, got) = (String::new(), String::new());
+        Self { pointer, keyword: "schema".into(), kind: IssueKind::Other, expected: words.into(), got, null: false }
+    }
+}
+
+/// The first `budget` errors as issues.
+pub(crate) fn collect<'e>(errors: impl Iterator<Item = ValidationError<'e>>, budget: usize) -> Vec<SchemaIssue> {
+    errors.take(budget).map(|error| issue(&error)).collect()
+}
+
+fn issue(error: &ValidationError<'_>) -> SchemaIssue {
+    let (kind, expected) = explain(error);
+    let value = error.instance();
+    let got = if matches!(kind, IssueKind::Missing(_) | IssueKind::Unexpected(_)) { String::new() } else { quoted(value) };
+    SchemaIssue {
+        pointer: error.instance_path().as_str().to_owned(),
+        keyword: error.kind().keyword().to_owned(),
+        kind,
+        expected: brief(&expected, EXPECTED_CHARS_MAX),
+        got,
+        null: value.is_null(),
+    }
+}
+
+fn explain(error: &ValidationError<'_>) -> (IssueKind, String) {
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default().to_owned();
+            (IssueKind::Missing(name.clone()), format!("member \"{name}\""))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            (IssueKind::Unexpected(unexpected.clone()), "no further members".into())
+        }
+        ValidationErrorKind::Type { kind } => (IssueKind::Type, types(kind)),
+        ValidationErrorKind::Enum { options } => (IssueKind::Other, format!("one of {}", shown(options, EXPECTED_CHARS_MAX))),
+        ValidationErrorKind::Constant { expected_value } => (IssueKind::Other, shown(expected_value, EXPECTED_CHARS_MAX)),
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => alternatives(error, context),
+        ValidationErrorKind::OneOfMultipleValid { .. } => {
+            (IssueKind::Other, "exactly one of the schema's alternatives, not several".into())
+        }
+        ValidationErrorKind::Pattern { pattern } => (IssueKind::Other, format!("text that matches /{pattern}/")),
+        ValidationErrorKind::Format { format } => (IssueKind::Other, format!("text in the format \"{format}\"")),
+        ValidationErrorKind::FalseSchema => (IssueKind::Other, "no such value".into()),
+        ValidationErrorKind::BacktrackLimitExceeded { .. } | ValidationErrorKind::RegexEngineFailure { .. } => {
+            (IssueKind::Other, "text that the schema's pattern can be checked on".into())
+        }
+        ValidationErrorKind::UniqueItems => (IssueKind::Other, "no element twice".into()),
+        _ => (IssueKind::Other, error.masked_with("the value").to_string()),
+    }
+}
+
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => one.to_string(),
+        TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn alternatives(error: &ValidationError<'_>, context: &[Vec<ValidationError<'static>>]) -> (IssueKind, String) {
+    let here = error.instance_path();
+    let mut words: Vec<String> = Vec::new();
+    let mut all_types = !context.is_empty();
+    for alternative in context {
+        let firsts: Vec<String> = alternative
+            .iter()
+            .take(2)
+            .map(|inner| {
+                let (kind, expected) = explain(inner);
+                let place = inner.instance_path().as_str().strip_prefix(here.as_str()).unwrap_or_default().trim_start_matches('/');
+                all_types &= kind == IssueKind::Type && place.is_empty();
+                let expected = brief(&expected, EXPECTED_CHARS_MAX / 2);
+                if place.is_empty() { expected } else { format!("{expected} at {}", brief(place, QUOTED_CHARS_MAX)) }
+            })
+            .collect();
+        let one = firsts.join(" and ");
+        if !one.is_empty() && !words.contains(&one) && words.len() < ALTERNATIVES_MAX {
+            words.push(one);
+        }
+    }
+    if all_types { (IssueKind::Type, words.join(" or ")) } else { (IssueKind::Other, format!("one of: {}", words.join("; or "))) }
+}
+
+/// A value as JSON, cut short.
+pub(crate) fn quoted(value: &Value) -> String {
+    shown(value, QUOTED_CHARS_MAX)
+}
+
+fn shown(value: &Value, chars: usize) -> String {
+    // Four bytes at most to a character, and one more to see that it was cut.
+    let mut cut = Cut { bytes: Vec::new(), max: chars * 4 + 4 };
+    let whole = serde_json::to_writer(&mut cut, value).is_ok();
+    let text = String::from_utf8_lossy(&cut.bytes);
+    let shown = brief(&text, chars);
+    if whole || shown.ends_with('…') { shown } else { format!("{shown}…") }
+}
+
+/// Takes the first bytes, then refuses, so that a long value isn't written out to be cut.
+struct Cut {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl io::Write for Cut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.max.saturating_sub(self.bytes.len());
+        if room == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        let taken = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        self.bytes.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A parameter that a schema names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: Box<str>,
+    /// Must it be there?
+    pub required: bool,
+    /// Its types or values in words; empty where the schema doesn't say.
+    pub types: Box<str>,
+}
+
+/// A schema's parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    /// The parameters named at the top level, in whatever combination.
+    pub(crate) parameters: Vec<Parameter>,
+    /// Are others welcome?
+    open: bool,
+    patterns: Vec<regex::Regex>,
+}
+
+impl Outline {
+    /// The parameters of `root`.
+    pub(crate) fn of(root: &Value) -> Self {
+        let mut outline = Self::default();
+        let anchors = anchors(root);
+        let (mut queue, mut seen, mut named) = (vec![(root, true)], 0, false);
+        while let Some((schema, always)) = queue.pop() {
+            seen += 1;
+            let Value::Object(map) = schema else { continue };
+            if seen > OUTLINED_MAX || outline.parameters.len() > PARAMETERS_MAX {
+                outline.open = true;
+                break;
+            }
+            named |= outline.take(map, always);
+            for (keyword, same, inner) in inner(map) {
+                if same && keyword != "not" {
+                    queue.push((inner, always && keyword == "allOf"));
+                }
+            }
+            for target in references(map, root, &anchors) {
+                match target {
+                    Target::Schema(target) => queue.push((target, always)),
+                    Target::Opaque => outline.open = true,
+                }
+            }
+        }
+        outline.open |= !named || outline.parameters.len() > PARAMETERS_MAX;
+        outline
+    }
+
+    /// True for names that the schema covers.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.open || self.parameters.iter().any(|own| *own.name == *name) || self.patterns.iter().any(|pattern| pattern.is_match(name))
+    }
+
+    /// Takes one schema's share. Does it name any parameters?
+    fn take(&mut self, map: &Map<String, Value>, always: bool) -> bool {
+        let further = ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|keyword| map.get(*keyword));
+        self.open |= further.into_iter().any(|rule| *rule != Value::Bool(false));
+        if let Some(Value::Object(patterns)) = map.get("patternProperties") {
+            for pattern in patterns.keys() {
+                let compiled = regex::RegexBuilder::new(pattern).size_limit(NAME_PATTERN_BYTES_MAX).build();
+                match compiled {
+                    Ok(compiled) if self.patterns.len() < NAME_PATTERNS_MAX => self.patterns.push(compiled),
+                    Ok(_) | Err(_) => self.open = true,
+                }
+            }
+        }
+        let properties = map.get("properties").and_then(Value::as_object);
+        // By name, so that a schema of ten thousand parameters doesn't cost their square.
+        let mut places: HashMap<Box<str>, usize> =
+            self.parameters.iter().enumerate().map(|(place, own)| (own.name.clone(), place)).collect();
+        for (name, schema) in properties.into_iter().flatten() {
+            let name: Box<str> = name.as_str().into();
+            if let std::collections::hash_map::Entry::Vacant(place) = places.entry(name.clone()) {
+                place.insert(self.parameters.len());
+                self.parameters.push(Parameter { name, required: false, types: types_of(schema) });
+            }
+        }
+        let required = map.get("required").and_then(Value::as_array).filter(|_| always);
+        for name in required.into_iter().flatten().filter_map(Value::as_str) {
+            match places.get(name).and_then(|place| self.parameters.get_mut(*place)) {
+                Some(parameter) => parameter.required = true,
+                None => self.parameters.push(Parameter { name: name.into(), required: true, types: "".into() }),
+            }
+        }
+        properties.is_some()
+    }
+}
+
+fn types_of(schema: &Value) -> Box<str> {
+    if let Some(values) = schema.get("enum") {
+        return format!("one of {}", shown(values, EXPECTED_CHARS_MAX / 2)).into();
+    }
+    match schema.get("type") {
+        Some(Value::String(own)) => brief(own, QUOTED_CHARS_MAX).into(),
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).take(7).collect::<Vec<_>>().join(" or ").into(),
+        _ => "".into(),
+    }
+}

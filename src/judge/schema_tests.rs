@@ -1,0 +1,179 @@
+use serde_json::json;
+
+use super::*;
+
+fn check(schema: &Value, arguments: &str) -> Vec<SchemaIssue> {
+    let schema = Schema::compile(&schema.to_string(), true).expect("compiles");
+    let parsed = crate::judge::call_arguments::parse_unique(arguments).expect("parses");
+    let issues = schema.issues_of(&parsed, 20);
+    assert_eq!(issues.is_empty(), schema.fits(&parsed));
+    assert_eq!(issues, schema.violations(&parsed.value, 20));
+    issues
+}
+
+#[test]
+fn faults() {
+    let refs = |count: usize| {
+        let defs: serde_json::Map<String, Value> =
+            (0..count).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)}))).collect();
+        json!({"$ref": "#/$defs/d0", "$defs": defs}).to_string()
+    };
+    let many_refs = json!({"prefixItems": vec![json!({"$ref": "#/$defs/a"}); 1100], "$defs": {"a": {}}}).to_string();
+    let many: Vec<Value> = (0..9000).map(|_| json!({})).collect();
+    for (raw, fault) in [
+        ("", "no JSON"),
+        ("{\"type\":\"object\",\"type\":\"object\"}", "no JSON"),
+        ("3", "object or a boolean"),
+        ("[]", "object or a boolean"),
+        (r#"{"type":"strng"}"#, "valid"),
+        (r#"{"properties":{"a":{"type":"float"}}}"#, "valid"),
+        (r#"{"$ref":"https://example.com/schema.json"}"#, "valid"),
+        (r#"{"$ref":"file:///etc/passwd"}"#, "valid"),
+        (r##"{"$ref":"#/$defs/none"}"##, "valid"),
+        (r##"{"$ref":"#"}"##, "itself"),
+        (r##"{"allOf":[{"$ref":"#"}]}"##, "itself"),
+        (r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}}"##, "itself"),
+        (r#"{"pattern":"("}"#, "valid"),
+        (r#"{"pattern":"(\\w{1000}){1000}"}"#, "valid"),
+        (&refs(100), "deep"),
+        (&many_refs, "too many"),
+        (&json!({ "anyOf": many }).to_string(), "too many"),
+        (&format!("{}{}", r#"{"not":"#.repeat(70) + "{}", "}".repeat(70)), "deep"),
+        (&format!("{}{}", r#"{"not":"#.repeat(200) + "{}", "}".repeat(200)), "no JSON"),
+        (&json!({ "description": "x".repeat(300 << 10) }).to_string(), "longer"),
+    ] {
+        let error = Schema::compile(raw, true).expect_err(raw.get(..60).unwrap_or(raw)).to_string();
+        assert!(error.contains(fault), "{} {error}", raw.get(..60).unwrap_or(raw));
+    }
+}
+
+#[test]
+fn fits_or_not() {
+    let lookahead = json!({"properties": {"a": {"pattern": "^(?!x)a"}}});
+    let recursive = json!({"properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}, "additionalProperties": false});
+    for (schema, arguments, fits) in [
+        (Value::Null, "{}", true),
+        (Value::Null, r#"{"a":1}"#, true),
+        (json!({"$schema": "https://example.com/ours", "required": ["a"]}), "{}", false),
+        (json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "email"}}}), r#"{"a":"x"}"#, false),
+        (json!({"properties": {"a": {"format": "email"}}}), r#"{"a":"x"}"#, false),
+        (json!({"properties": {"a": {"format": "ours"}}}), r#"{"a":"x"}"#, true),
+        (json!({"properties": {"a": {"items": [{"type": "string"}]}}}), r#"{"a":[1]}"#, false),
+        (json!({"properties": {"a": {"minimum": 1, "exclusiveMinimum": true}}}), r#"{"a":1}"#, false),
+        (json!({"properties": {"a": {"type": "integer"}}}), r#"{"a":1.0}"#, true),
+        (json!({"properties": {"a": {"type": "integer"}}}), r#"{"a":12345678901234567890123}"#, true),
+        (json!({"properties": {"a": {"type": "integer"}}}), r#"{"a":1.5}"#, false),
+        (json!({"properties": {"a": {"type": "string", "nullable": true}}}), r#"{"a":null}"#, true),
+        (json!({"properties": {"a": {"type": "string", "enum": ["x"], "nullable": true}}}), r#"{"a":null}"#, true),
+        (json!({"properties": {"a": {"type": "string", "nullable": false}}}), r#"{"a":null}"#, false),
+        (json!({"properties": {"a": {"anyOf": [{"type": "string"}], "nullable": true}}}), r#"{"a":null}"#, true),
+        (json!({"properties": {"a": {"$ref": "#/$defs/d", "nullable": true}}, "$defs": {"d": {"type": "string"}}}), r#"{"a":null}"#, true),
+        (json!({"properties": {"nullable": {"type": "string"}}}), r#"{"nullable":null}"#, false),
+        (json!({"properties": {"a": {"const": {"nullable": true, "type": "x"}}}}), r#"{"a":{"nullable":true,"type":"x"}}"#, true),
+        (lookahead.clone(), r#"{"a":"ab"}"#, true),
+        (lookahead, r#"{"a":"xa"}"#, false),
+        (recursive.clone(), r#"{"child":{"child":{"n":1}}}"#, true),
+        (recursive, r#"{"child":{"child":{"n":"1"}}}"#, false),
+        (json!({"properties": {"a": {"uniqueItems": true}}}), r#"{"a":[1,1.0]}"#, false),
+        (json!(false), "{}", false),
+        (json!({"$id": "https://example.com/a", "$ref": "#b", "$defs": {"b": {"$anchor": "b", "required": ["x"]}}}), "{}", false),
+    ] {
+        assert_eq!(check(&schema, arguments).is_empty(), fits, "{schema} {arguments}");
+    }
+    let loose = Schema::compile(r#"{"properties":{"a":{"format":"email"}}}"#, false).expect("compiles");
+    assert!(loose.violations(&json!({"a": "x"}), 20).is_empty());
+}
+
+#[test]
+fn issues_are_told() {
+    let schema = json!({"type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
+        "a": {"type": "integer"}, "b": {"enum": ["x", "y"]}, "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "d": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["e"]}]},
+        "l": {"items": {"type": "string", "maxLength": 2}}}});
+    let long = format!(r#"{{"a":"{}","c":1,"d":{{}},"l":["abc",{{}}],"z":0}}"#, "x".repeat(1000));
+    let told: Vec<String> = check(&schema, &long)
+        .iter()
+        .map(|issue| format!("{}|{}|{}|{}", issue.pointer, issue.keyword, issue.expected, issue.got.chars().count()))
+        .collect();
+    for line in [
+        "|required|member \"b\"|0",
+        "|additionalProperties|no further members|0",
+        "/a|type|integer|81",
+        "/c|anyOf|string or null|1",
+        "/d|anyOf|one of: string; or member \"e\"|2",
+        "/l/0|maxLength|the value is longer than 2 characters|5",
+        "/l/1|type|string|2",
+    ] {
+        assert!(told.iter().any(|own| own == line), "{line} in {told:#?}");
+    }
+    assert_eq!(Schema::compile(&schema.to_string(), true).expect("compiles").violations(&json!({"a": "", "l": [1, 2, 3, 4]}), 3).len(), 3);
+}
+
+#[test]
+fn hostile_schemas_end_soon() {
+    // 2^40 ways through acyclic references, and 2^60 through ones that come back.
+    let mut defs: serde_json::Map<String, Value> = (0..40)
+        .map(|n| {
+            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            (format!("d{n}"), json!({"properties": {"a": {"anyOf": [next, next]}}}))
+        })
+        .collect();
+    defs.insert("d40".into(), json!(false));
+    let acyclic = json!({"$ref": "#/$defs/d0", "$defs": defs});
+    assert_eq!(Schema::compile(&acyclic.to_string(), true).expect_err("too many"), SchemaFault::TooMany);
+    let cyclic = json!({"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["z"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["y"]}]});
+    let deep = format!("{}1{}", "{\"a\":".repeat(60), "}".repeat(60));
+    let backtracking = json!({"properties": {"a": {"pattern": "^(?=(a+)+$)(a|a)*b$"}}});
+    for (schema, arguments) in [(cyclic, deep), (backtracking, format!(r#"{{"a":"{}!"}}"#, "a".repeat(5000)))] {
+        let start = std::time::Instant::now();
+        assert!(!check(&schema, &arguments).is_empty());
+        assert!(start.elapsed().as_secs() < 5, "{:?} {schema}", start.elapsed());
+    }
+}
+
+#[test]
+fn the_stack_holds() {
+    let mut inner = json!({"properties": {"a": {"$ref": "#"}}});
+    for _ in 0..29 {
+        inner = json!({"allOf": [inner]});
+    }
+    let schema = json!({"allOf": [inner]});
+    for depth in [5, 18, 19, 120] {
+        let arguments = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        assert_eq!(check(&schema, &arguments).is_empty(), depth < 19, "{depth}");
+    }
+}
+
+#[test]
+fn parameters() {
+    let schema = json!({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"b": {"type": ["string", "null"]}}, "required": ["b"],
+        "patternProperties": {"^x-": {}}, "$defs": {"base": {"properties": {"a": {"type": "integer"}}, "required": ["a"]}}});
+    let schema = Schema::compile(&schema.to_string(), true).expect("compiles");
+    let mut required: Vec<&str> = schema.required().collect();
+    required.sort_unstable();
+    assert_eq!(required, ["a", "b"]);
+    assert_eq!(["a", "b", "x-y", "c"].map(|name| schema.is_unknown(name)), [false, false, false, true]);
+    for (raw, unknown) in [
+        ("null", true),
+        ("{}", false),
+        ("true", false),
+        (r#"{"type":"object"}"#, false),
+        (r#"{"type":"object","properties":{}}"#, true),
+        (r#"{"properties":{},"additionalProperties":true}"#, false),
+        (r#"{"properties":{},"additionalProperties":{"type":"string"}}"#, false),
+        (r#"{"properties":{},"additionalProperties":false}"#, true),
+        (r#"{"anyOf":[{"properties":{"z":{}}},{"properties":{"y":{}}}]}"#, true),
+        (r#"{"anyOf":[{"properties":{"z":{}}},{"properties":{"q":{}}}]}"#, false),
+    ] {
+        assert_eq!(Schema::compile(raw, true).expect(raw).is_unknown("q"), unknown, "{raw}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_schema_compiles_or_not(raw in r##"\{("(type|properties|items|anyOf|\$ref|required|enum|pattern|nullable|\$id|\$anchor|not)":("#|#a|string|object|\^a"|"#"|\{\}|\[\]|true|null|\{"a":\{"\$ref":"#"\}\}|\[\{\}\]),?){0,4}\}"##) {
+        if let Ok(schema) = Schema::compile(&raw, true) {
+            let _ = schema.violations(&json!({"a": {"a": [1, null]}, "b": "c"}), 20);
+        }
+    }
+}
