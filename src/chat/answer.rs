@@ -194,8 +194,8 @@ impl WholeChoice {
     fn take_text(&mut self, value: Value<'_>, context: &Context) {
         let Some(text) = value.text() else { return };
         let mut gate = TextGate::default();
-        gate.handle(&text, &context.text, context);
-        gate.finish(&context.text, context);
+        context.feed(&mut gate, &text);
+        context.close(&mut gate);
         self.text.push_str(&text);
         self.texts.push(TextPlace { span: value.span(), gate, text: text.into_owned() });
     }
@@ -226,7 +226,7 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
         edits.set_member(value, "finish_reason", finish);
     }
     let mut changed = false;
-    for place in choice.texts.iter().filter(|place| !place.gate.removals().is_empty()) {
+    for place in choice.texts.iter().filter(|place| place.gate.removals().next().is_some()) {
         let mut text = String::with_capacity(place.text.len());
         let mut from = 0;
         for removal in place.gate.removals() {

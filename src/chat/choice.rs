@@ -190,7 +190,7 @@ impl ChoiceStream {
         if self.keep_text && kind == 0 && self.texts[kind].len() < context.held_bytes_max {
             self.texts[kind].push_str(&text);
         }
-        self.gates[kind].handle(&text, &context.text, context);
+        context.feed(&mut self.gates[kind], &text);
         facts.texts.push(TextSpan { kind, start, end: self.fed[kind], text: text.into_owned() });
     }
 
@@ -212,7 +212,7 @@ impl ChoiceStream {
         let Some(front) = self.queue.front() else { return };
         let [span] = &front.texts[..] else { return };
         let cleared = self.gates[span.kind].cleared().clamp(span.start, span.end);
-        let blocked = self.gates[span.kind].blocked();
+        let blocked = self.gates[span.kind].blocked().is_some();
         if cleared == span.start || (front.finish && !blocked) || (cleared - span.start < PART_BYTES_MIN && !blocked) {
             return;
         }
@@ -280,7 +280,7 @@ impl ChoiceStream {
     /// No more events: judges the choice.
     pub fn conclude(&mut self, context: &Context) -> JudgedChoice {
         for gate in &mut self.gates {
-            gate.finish(&context.text, context);
+            context.close(gate);
         }
         let calls: Vec<Call> = self.assembler.slots().iter().map(Slot::call).collect();
         let has_text = self.fed[0] > 0;

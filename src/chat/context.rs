@@ -11,7 +11,7 @@ use crate::{
         history::Execution,
         marks::{ExecutionId, KeyRing, Moment, Scope},
         suggest::nearly_same,
-        text::{Evidence, TextGate, Whereabouts},
+        text::{Evidence, Known, Progress, TextGate, Whereabouts},
         call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         violation::{Code, Violation},
     },
@@ -58,6 +58,26 @@ impl Context {
         self.rules.policy.mode == Mode::Observe
     }
 
+    /// Takes a piece of text through its gate.
+    pub fn feed(&self, gate: &mut TextGate, text: &str) {
+        match gate.handle(text, &self.text, self) {
+            Progress::Flow => {}
+            // Without a ledger nothing is asked of it (`ask_ledger`), and nothing waits.
+            Progress::Need(ids) => self.unknown_to_the_ledger(gate, &ids),
+        }
+    }
+
+    /// Ends a text.
+    pub fn close(&self, gate: &mut TextGate) {
+        while let Progress::Need(ids) = gate.finish(&self.text, self) {
+            self.unknown_to_the_ledger(gate, &ids);
+        }
+    }
+
+    fn unknown_to_the_ledger(&self, gate: &mut TextGate, ids: &[String]) {
+        ids.iter().for_each(|id| gate.answer(id, Known { same_session: false }));
+    }
+
     fn data(&self) -> &[String] {
         self.data.get_or_init(|| Head::read(&self.request).map(|head| head.data()).unwrap_or_default())
     }
@@ -65,8 +85,8 @@ impl Context {
     /// Checks a text inside a call's arguments for ids that claim an execution.
     fn id_in_arguments(&self, text: &str) -> Option<Violation> {
         let mut gate = TextGate::default();
-        gate.handle(text, &self.text, self);
-        gate.finish(&self.text, self);
+        self.feed(&mut gate, text);
+        self.close(&mut gate);
         let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere];
         let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })

@@ -239,7 +239,6 @@ fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
 
 /// Where things lie in one message.
 struct Place<'d> {
-    message: Value<'d>,
     content: Option<Value<'d>>,
     /// The ids of calls, or the id that a result answers.
     ids: Vec<Value<'d>>,
@@ -271,7 +270,7 @@ fn read_messages<'d>(head: &Head<'d>, rules: &Rules) -> Result<(Vec<Item<'d>>, V
             "user" => Item::User,
             _ => Item::Other,
         });
-        places.push(Place { message, content, ids });
+        places.push(Place { content, ids });
     }
     Ok((items, places))
 }

@@ -1,17 +1,125 @@
-//! `toolmark serve`: the proxy itself.
-//!
-//! A stub until the path of an exchange is there.
+//! `toolmark serve`: the proxy itself, its signals, and the re-reading of its policies.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode, sync::Arc};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use crate::settings::Flags;
+use crate::{
+    log,
+    policy::watch::Watch,
+    proxy::{app::App, server::Server},
+    settings::{self, Environment, Flags, Settings},
+};
 
-/// Runs it.
+/// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Always: it isn't wired yet.
+/// Settings, policy or keys that can't be used; an address that can't be listened on.
 pub fn run(flags: Flags) -> Result<ExitCode, Error> {
-    let _ = flags;
-    Err(Error::Failed("not wired yet: toolmark serve".into()))
+    let settings = settings::load(&flags, &Environment::of_process(), Path::new(""))?;
+    let guard = log::start(settings.log, std::env::var("RUST_LOG").ok().as_deref()).map_err(failed)?;
+    let server = bind(settings)?;
+    let (app, address) = (server.app(), server.address());
+    announce(&app, address);
+    let control = Control::start(app, server.stop()).map_err(failed)?;
+    let served = server.run();
+    drop(control);
+    tracing::info!("stopped");
+    guard.flush();
+    served.map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bind(settings: Settings) -> Result<Server, Error> {
+    Server::bind(Arc::new(App::new(settings).map_err(failed)?)).map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}
+
+fn announce(app: &App, address: std::net::SocketAddr) {
+    let settings = &app.settings;
+    for notice in &settings.notices {
+        tracing::warn!("{notice}");
+    }
+    for upstream in &settings.upstreams {
+        tracing::info!(upstream = &*upstream.name, base_url = &*upstream.base_url, "upstream `{}`", upstream.name);
+    }
+    tracing::info!(%address, policy = %settings.policy, "listening on http://{address}: set OPENAI_BASE_URL=http://{address}/v1");
+}
+
+/// The thread that hears signals and file changes; it ends when this is dropped.
+struct Control {
+    ended: CancellationToken,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Control {
+    fn start(app: Arc<App>, stop: CancellationToken) -> std::io::Result<Self> {
+        let ended = CancellationToken::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Signals are ours from here on, before the caller goes on.
+        let signals = {
+            let _entered = runtime.enter();
+            [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]
+        };
+        let token = ended.clone();
+        let listen = move || runtime.block_on(listen(app, stop, token, signals));
+        let thread = std::thread::Builder::new().name("control".into()).spawn(listen)?;
+        Ok(Self { ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, signals: [tokio::signal::unix::Signal; 3]) {
+    let [mut terminate, mut interrupt, mut hangup] = signals;
+    let mut watching = watch(&app);
+    loop {
+        let changed = async {
+            match &mut watching {
+                Some((_, changes)) => {
+                    if changes.recv().await.is_none() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ended.cancelled() => return,
+            _ = terminate.recv() => tracing::info!("SIGTERM: no new connections, what runs may finish"),
+            _ = interrupt.recv() => tracing::info!("interrupted: no new connections, what runs may finish"),
+            _ = hangup.recv() => {
+                app.reload();
+                watching = watch(&app);
+                continue;
+            }
+            () = changed => {
+                app.reload();
+                watching = watch(&app);
+                continue;
+            }
+        }
+        if stop.is_cancelled() {
+            tracing::warn!("asked to stop a second time: stopping at once");
+            std::process::exit(1);
+        }
+        stop.cancel();
+    }
+}
+
+fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<()>)> {
+    Watch::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()
 }

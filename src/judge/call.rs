@@ -27,9 +27,10 @@ const VALUE_ISSUES_MAX: usize = 20;
 const PLACEHOLDERS_BYTES_MAX: usize = 4 << 20;
 
 /// What kind of call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CallKind {
     /// A function call in `tool_calls`, or a `function_call` item.
+    #[default]
     Function,
     /// A custom tool's call, with free text.
     Custom,

@@ -33,6 +33,19 @@ pub enum ToolChoice {
     },
 }
 
+impl ToolChoice {
+    /// The word for it in the log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::None => "none",
+            Self::Required => "required",
+            Self::Named(..) => "named",
+            Self::Allowed { .. } => "allowed_tools",
+        }
+    }
+}
+
 /// How the turn ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Ending {

@@ -92,8 +92,8 @@ codes! {
     AlteredCall "altered_call" Request Warn Block;
     RewrittenResult "rewritten_result" Request Warn Block;
     ForgedStamp "forged_stamp" Request Warn Block;
-    InvalidToolSchema "invalid_tool_schema" Request Warn Warn;
-    SchemaDrift "schema_drift" Request Warn Warn;
+    InvalidToolSchema "invalid_tool_schema" Request Warn Block;
+    SchemaDrift "schema_drift" Request Warn Block;
     MissingTool "missing_tool" Request Block Block;
     LargeResult "large_result" Request Info Warn;
     DuplicatePathSegment "duplicate_path_segment" Request Info Warn;
