@@ -70,7 +70,7 @@ pub struct Serve {
     /// Where to listen [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// The model server; replaces the settings' [[upstreams]]. Where it has no path, /v1 is added
+    /// The model server, instead of the upstreams in the settings. Where it has no path, /v1 is added
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
     /// The policy: a file, or one of `default`, `strict`, `observe`
