@@ -154,11 +154,24 @@ impl TextGate {
                 }
                 Step::Ask => {
                     self.pending.insert(key, item);
+                    self.ask_further(rules, evidence);
                     return true;
                 }
             }
         }
         false
+    }
+
+    /// What else is waiting is asked for at the same time.
+    fn ask_further(&mut self, rules: &Rules, evidence: &dyn Evidence) {
+        for item in self.pending.values() {
+            if let Kind::Id(id) = &item.kind
+                && let Ruling::Ask(further) = claim::judge_id(id, true, rules, evidence, &self.known)
+                && !self.asked.contains(&further)
+            {
+                self.asked.push(further);
+            }
+        }
     }
 
     fn judge(&mut self, item: &Item, rules: &Rules, evidence: &dyn Evidence) -> Step {
@@ -227,7 +240,9 @@ impl TextGate {
             Ruling::Verified(execution_id) => {
                 let prose = self.fences.mode(span.start) == Mode::Prose && !self.in_block(span);
                 let mut end = span.end;
-                if prose && !rules.show && !rules.json_only {
+                // What lies before the floor went with the label before it.
+                let apart = span.start >= self.floor;
+                if prose && apart && !rules.show && !rules.json_only {
                     let (inner, closed) = label.map_or(("", ""), |label| (label.openers.as_str(), label.closers.as_str()));
                     let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
                         return Step::Wait;

@@ -71,19 +71,24 @@ pub(super) struct Runs {
 impl Runs {
     /// Reads all that is there.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
-        let end = tail.end();
-        while self.at < end {
-            let bytes = tail.bytes(self.at..end);
-            let Some(first) = bytes.first() else { break };
+        let begin = self.at;
+        let bytes = tail.bytes(begin..tail.end());
+        while let Some(first) = bytes.get(self.at - begin) {
+            let rest = bytes.get(self.at - begin..).unwrap_or_default();
             match class(*first) {
                 Class::Word => {
-                    let length = bytes.iter().position(|b| class(*b) != Class::Word).unwrap_or(bytes.len());
-                    self.word(tail, rules, self.at..self.at + length, found);
+                    let length = rest.iter().position(|b| class(*b) != Class::Word).unwrap_or(rest.len());
+                    let short = !self.open && length < WORD_BYTES_MIN;
+                    if !short || rest.get(length).is_none_or(|b| class(*b) == Class::Special) {
+                        self.word(tail, rules, self.at..self.at + length, found);
+                    }
                     self.at += length;
                 }
                 Class::Breaker => {
-                    self.close(tail, fences, rules, found);
-                    self.at += bytes.iter().position(|b| class(*b) != Class::Breaker).unwrap_or(bytes.len());
+                    if self.open {
+                        self.close(tail, fences, rules, found);
+                    }
+                    self.at += 1;
                 }
                 Class::Special => {
                     let Some((symbol, length)) = fold::next(tail.from(self.at), last) else { break };
@@ -259,7 +264,9 @@ impl Runs {
                 Reading::Found(mut label) => {
                     label.value = from + label.value.start..from + label.value.end;
                     let end = label.value.end;
-                    self.labels.retain(|waiting| waiting.start >= end);
+                    while self.labels.front().is_some_and(|waiting| waiting.start < end) {
+                        self.labels.pop_front();
+                    }
                     found.push(Item { span: start..end, kind: Kind::Label(label) });
                 }
             }

@@ -244,6 +244,12 @@ fn verified_citations_leave_prose() {
 }
 
 #[test]
+fn one_label_with_two_ids() {
+    let judged = judge(&format!("so \"execution_id\": \"{OTHER} {VALID}\"."));
+    assert_eq!((judged.citations.len(), judged.released.as_str()), (2, "so."));
+}
+
+#[test]
 fn nothing_of_a_rejected_claim_is_released() {
     for (text, released) in [
         (format!("It says ({FAKE}) so"), "It says"),
