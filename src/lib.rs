@@ -7,4 +7,5 @@ pub mod log;
 pub mod policy;
 pub mod proxy;
 pub mod settings;
+pub mod testing;
 pub mod wire;

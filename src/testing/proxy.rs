@@ -1,0 +1,89 @@
+//! A proxy in this process, on a free port of loopback.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    proxy::{
+        app::{App, Error},
+        server::Server,
+    },
+    settings::{self, Environment, Flags},
+};
+
+/// Why there is no proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings.
+    #[error(transparent)]
+    Settings(#[from] settings::Error),
+    /// The proxy.
+    #[error(transparent)]
+    Proxy(#[from] Error),
+    /// The system.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+}
+
+/// See the module.
+pub struct Proxy {
+    address: SocketAddr,
+    app: Arc<App>,
+    stop: CancellationToken,
+    thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
+}
+
+impl Proxy {
+    /// Starts one with these settings, as a `toolmark.toml` would say them but for `listen` and `[ledger]`:
+    /// a free port, and nothing is kept. `environment`: what its variables are; `TOOLMARK_KEY` for marks
+    /// that hold over restarts. `directory`: from where relative paths are taken.
+    ///
+    /// # Errors
+    /// [`StartError`], as `toolmark serve` would report it.
+    pub fn start(settings: &str, environment: &[(&str, &str)], directory: &Path) -> Result<Self, StartError> {
+        let file = directory.join("toolmark-under-test.toml");
+        let ledger = if settings.contains("[ledger]") { "" } else { "\n[ledger]\nurl = \"memory:\"\n" };
+        std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{settings}{ledger}"))?;
+        let flags = Flags { config: Some(file), ..Flags::default() };
+        let settings = settings::load(&flags, &Environment::of(environment), directory)?;
+        let server = Server::bind(Arc::new(App::new(settings)?))?;
+        let (address, app, stop) = (server.address(), server.app(), server.stop());
+        let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || server.run())?;
+        Ok(Self { address, app, stop, thread: Some(thread) })
+    }
+
+    /// Starts one in front of this upstream, with the built-in policy of this name or a policy file.
+    ///
+    /// # Errors
+    /// [`StartError`], as `toolmark serve` would report it.
+    pub fn in_front_of(base_url: &str, policy: &str, directory: &Path) -> Result<Self, StartError> {
+        let settings = format!("policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n");
+        Self::start(&settings, &[], directory)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What to set as `OPENAI_BASE_URL`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Re-reads the policy, as SIGHUP does.
+    pub fn reload(&self) {
+        self.app.reload();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // What went wrong there was logged.
+            let _ended = thread.join();
+        }
+    }
+}

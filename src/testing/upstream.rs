@@ -1,0 +1,226 @@
+//! An upstream that answers as it is told: any status, any bytes, in any pieces, cut or hanging anywhere.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{SocketAddr, TcpListener as StdListener},
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A request that the upstream got.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Counts from 0.
+    pub number: usize,
+    /// `POST /v1/chat/completions`
+    pub line: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl Received {
+    /// The body as JSON; `null` where it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// A part of an answer's body.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// These bytes, in a write of their own.
+    Bytes(Bytes),
+    /// The connection breaks here.
+    Cut,
+    /// Nothing more comes, and the connection stays.
+    Hang,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: StatusCode,
+    headers: Vec<(&'static str, String)>,
+    pieces: Vec<Piece>,
+}
+
+impl Reply {
+    /// JSON with this status.
+    pub fn json(status: u16, body: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, headers: vec![("content-type", "application/json".into())], pieces: vec![Piece::Bytes(body.into().into())] }
+    }
+
+    /// Server-sent events, in these pieces.
+    pub fn events(pieces: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
+        let pieces = pieces.into_iter().map(|piece| Piece::Bytes(piece.into())).collect();
+        Self { status: StatusCode::OK, headers: vec![("content-type", "text/event-stream".into())], pieces }
+    }
+
+    /// Server-sent events: each value as the data of one, then `[DONE]`.
+    pub fn chunks(data: impl IntoIterator<Item = impl std::fmt::Display>) -> Self {
+        let events = data.into_iter().map(|data| format!("data: {data}\n\n"));
+        Self::events(events.chain(["data: [DONE]\n\n".to_owned()]).collect::<Vec<_>>())
+    }
+
+    /// With this header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(own, _)| *own != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// And then this.
+    #[must_use]
+    pub fn then(mut self, piece: Piece) -> Self {
+        self.pieces.push(piece);
+        self
+    }
+
+    fn response(self) -> Response<Pieces> {
+        let mut response = Response::new(Pieces(self.pieces.into()));
+        *response.status_mut() = self.status;
+        for (name, value) in self.headers {
+            if let Ok(value) = value.parse() {
+                response.headers_mut().append(name, value);
+            }
+        }
+        response
+    }
+}
+
+struct Pieces(std::collections::VecDeque<Piece>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match self.0.pop_front() {
+            None => Poll::Ready(None),
+            Some(Piece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Some(Piece::Cut) => Poll::Ready(Some(Err(io::Error::other("cut, as scripted")))),
+            Some(Piece::Hang) => {
+                self.0.push_front(Piece::Hang);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match self.0.iter().collect::<Vec<_>>()[..] {
+            [Piece::Bytes(bytes)] => http_body::SizeHint::with_exact(bytes.len() as u64),
+            _ => http_body::SizeHint::default(),
+        }
+    }
+}
+
+type Script = dyn Fn(&Received) -> Reply + Send + Sync;
+
+struct Shared {
+    script: Box<Script>,
+    received: Mutex<Vec<Received>>,
+}
+
+/// See the module.
+pub struct ScriptedUpstream {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl ScriptedUpstream {
+    /// Starts one on a free port of loopback.
+    ///
+    /// # Errors
+    /// Where the system gives no port or thread.
+    pub fn start(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
+        let listener = StdListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { script: Box::new(script), received: Mutex::default() });
+        let stop = CancellationToken::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (own, token) = (shared.clone(), stop.clone());
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    _ended = serve(own, listener) => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("upstream".into()).spawn(serve)?;
+        Ok(Self { address, shared, stop, thread: Some(thread) })
+    }
+
+    /// What to set as `base_url`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// What it got so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for ScriptedUpstream {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+async fn serve(shared: Arc<Shared>, listener: StdListener) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let _unsupported = stream.set_nodelay(true);
+        let shared = shared.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let shared = shared.clone();
+            async move { Ok::<_, Infallible>(answer(&shared, request).await) }
+        });
+        tokio::spawn(async move {
+            // A client that goes away is no concern of the script's.
+            let _ended = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Pieces> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let line = format!("{} {}", parts.method, parts.uri);
+    let received = {
+        let mut all = shared.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let received = Received { number: all.len(), line, headers: parts.headers, body };
+        all.push(received.clone());
+        received
+    };
+    let mut response = (shared.script)(&received).response();
+    response.headers_mut().entry(header::SERVER).or_insert(http::HeaderValue::from_static("scripted"));
+    response
+}
