@@ -77,7 +77,7 @@ impl Slot {
 
     /// The arguments are one whole JSON document: what follows belongs to another call.
     fn complete(&self) -> bool {
-        self.started() && Document::parse(self.text.clone().into()).is_ok()
+        self.started() && Document::parse_noting(self.text.clone().into(), 0).is_ok()
     }
 
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
@@ -294,10 +294,10 @@ impl<'d> Fragment<'d> {
 /// Keeps members that toolmark doesn't know; of one name the first.
 fn keep_extras(extras: &mut Vec<String>, object: Value<'_>, known: impl Fn(&str) -> bool) {
     const EXTRAS_MAX: usize = 16;
-    for member in object.members() {
+    for member in object.members().filter(|member| !known(&member.name())) {
         let raw = format!("{}:{}", member.key.raw_str(), member.value.raw_str());
         let key = &raw[..member.key.raw().len() + 1];
-        if !known(&member.name()) && extras.len() < EXTRAS_MAX && !extras.iter().any(|extra| extra.starts_with(key)) {
+        if extras.len() < EXTRAS_MAX && !extras.iter().any(|extra| extra.starts_with(key)) {
             extras.push(raw);
         }
     }

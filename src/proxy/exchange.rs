@@ -57,14 +57,14 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
-    let document = Document::parse(body).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}")))?;
+    let document = Document::parse_noting(body, request::DEPTH_NOTED).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}")))?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
     let standard = app.standard(&caller);
     let rules = &standard.rules;
     let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
-    let inputs = Inputs { rules, ring: &app.ring, scope: &caller.scope, now_ms: app.now_ms(), upstream: worker.endpoints[endpoint].chat };
+    let inputs = Inputs { rules, ring: &app.ring, scope: &caller.scope, now_ms: app.now_ms(), upstream: worker.endpoints[endpoint].chat, protocol: &standard.protocol };
     let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(&document, &head, &tools, &inputs)?;
     let (stream, choices, json_only) = (head.stream, head.choices, head.json_only);
     let mut text = standard.text.clone();
