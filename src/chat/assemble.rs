@@ -77,7 +77,7 @@ impl Slot {
 
     /// The arguments are one whole JSON document: what follows belongs to another call.
     fn complete(&self) -> bool {
-        self.started() && Document::parse_noting(self.text.clone().into(), 0).is_ok()
+        self.started() && Document::parse_noting(self.text.clone().into(), 0, &[]).is_ok()
     }
 
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {

@@ -57,11 +57,14 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
-    let document = Document::parse_noting(body, request::DEPTH_NOTED).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}")))?;
+    let standard = app.standard(&caller);
+    let recent = standard.tools.recent();
+    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
+    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
+    let document = Document::parse_noting(body, request::DEPTH_NOTED, &known).map_err(invalid)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
-    let standard = app.standard(&caller);
     let rules = &standard.rules;
     let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
     let inputs = Inputs { rules, ring: &app.ring, scope: &caller.scope, now_ms: app.now_ms(), upstream: worker.endpoints[endpoint].chat, protocol: &standard.protocol };
@@ -83,7 +86,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         json_only,
         choices,
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
-        request: document.clone(),
+        request: document,
         data: OnceLock::new(),
     };
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());

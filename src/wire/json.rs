@@ -79,23 +79,23 @@ impl Document {
     /// # Errors
     /// [`JsonError`], with the place.
     pub fn parse(bytes: Bytes) -> Result<Self, JsonError> {
-        Self::parse_noting(bytes, DEPTH_NOTED_MAX)
+        Self::parse_noting(bytes, DEPTH_NOTED_MAX, &[])
     }
 
-    /// The same, noting values only down to `depth`: 0 is the document's one value.
+    /// The same, noting values only down to `depth`: 0 is the document's one value. A member of the
+    /// document's object whose value is one of `known`, byte for byte, is passed over as a whole: each of
+    /// them is to be a JSON array or object that was checked before.
     ///
     /// # Errors
     /// [`JsonError`], with the place.
-    pub fn parse_noting(bytes: Bytes, depth: usize) -> Result<Self, JsonError> {
+    pub fn parse_noting(bytes: Bytes, depth: usize, known: &[&[u8]]) -> Result<Self, JsonError> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(JsonError::TooLong);
         }
         let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
         let bytes = text.as_bytes();
         let nodes = Vec::with_capacity(if depth < 3 { 32 } else { bytes.len() / 24 + 8 });
-        // Compact JSON has no control character at all, so no string needs to be searched for one.
-        let controls = bytes.iter().any(|byte| *byte < 0x20);
-        let mut scanner = Scanner { bytes, at: 0, nodes, controls, depth_noted: depth };
+        let mut scanner = Scanner { bytes, at: 0, nodes, depth_noted: depth, known };
         scanner.blank();
         scanner.value(0)?;
         scanner.blank();
@@ -315,9 +315,8 @@ struct Scanner<'b> {
     bytes: &'b [u8],
     at: usize,
     nodes: Vec<Node>,
-    /// There is a control character somewhere, so perhaps in a string.
-    controls: bool,
     depth_noted: usize,
+    known: &'b [&'b [u8]],
 }
 
 impl Scanner<'_> {
@@ -401,11 +400,26 @@ impl Scanner<'_> {
             }
             self.at += 1;
             self.blank();
-            self.value(depth + 1)?;
+            if depth > 0 || !self.pass_known()? {
+                self.value(depth + 1)?;
+            }
             if self.more(b'}')? {
                 return Ok(());
             }
         }
+    }
+
+    /// Passes over a value that was checked before.
+    fn pass_known(&mut self) -> Result<bool, JsonError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        // An array or object ends where its own text does, whatever follows.
+        let Some(known) = self.known.iter().find(|known| rest.starts_with(known) && matches!(known.first(), Some(b'[' | b'{'))) else {
+            return Ok(false);
+        };
+        let node = self.open(1)?;
+        self.at += known.len();
+        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object });
+        Ok(true)
     }
 
     fn array(&mut self, depth: usize) -> Result<(), JsonError> {
@@ -484,18 +498,18 @@ impl Scanner<'_> {
         let mut kind = Kind::Plain;
         self.at += 1;
         loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let found = memchr::memchr2(b'"', b'\\', rest).ok_or(JsonError::Syntax(self.bytes.len()))?;
-            if self.controls && let Some(control) = rest[..found].iter().position(|byte| *byte < 0x20) {
-                return Err(JsonError::Syntax(self.at + control));
+            self.at += plain_bytes(self.bytes.get(self.at..).unwrap_or_default());
+            match self.peek() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(kind);
+                }
+                b'\\' => {
+                    kind = Kind::Escaped;
+                    self.escape()?;
+                }
+                _ => return Err(JsonError::Syntax(self.at)),
             }
-            self.at += found;
-            if rest[found] == b'"' {
-                self.at += 1;
-                return Ok(kind);
-            }
-            kind = Kind::Escaped;
-            self.escape()?;
         }
     }
 
@@ -514,6 +528,27 @@ impl Scanner<'_> {
         }
         Ok(())
     }
+}
+
+/// How many bytes pass before a quote, a backslash or a control character; eight at a time.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES * 0x80;
+    let (chunks, tail) = bytes.as_chunks::<8>();
+    for (at, chunk) in chunks.iter().enumerate() {
+        let word = u64::from_le_bytes(*chunk);
+        // Of each byte the high bit is set where subtracting borrows: where it equals the quote or the
+        // backslash, or is below the blank. A borrow only ever spoils the bytes above the first one found.
+        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
+        let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+        let control = word.wrapping_sub(ONES * 0x20);
+        let found = (quote | slash | control) & !word & HIGH;
+        if found != 0 {
+            return at * 8 + (found.trailing_zeros() / 8) as usize;
+        }
+    }
+    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
+    bytes.len() - tail.len() + tail.iter().take_while(plain).count()
 }
 
 #[cfg(test)]

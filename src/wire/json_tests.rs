@@ -42,6 +42,27 @@ fn duplicates() {
     assert!(check(&format!("{{{many}\"z\":1}}")).unwrap().root().duplicate_name().is_none());
 }
 
+#[test]
+fn known_values_are_passed_over() {
+    let known: &[&[u8]] = &[b"[1,{\"a\":2}]", b"{}", b"12"];
+    for (text, fine) in [
+        (r#"{"t":[1,{"a":2}],"b":3}"#, true),
+        (r#"{"t":[1,{"a":2}]}"#, true),
+        (r#"{"t":[1,{"a":2}]x}"#, false),
+        (r#"{"t":{}}"#, true),
+        (r#"{"t":{"x":1}}"#, true),
+        (r#"{"t":123}"#, true),
+        (r#"{"t":[[1,{"a":2}]]}"#, true),
+    ] {
+        let document = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 4, known);
+        assert_eq!(document.is_ok(), fine, "{text}");
+        if let Ok(document) = document {
+            let value = document.root().get("t").unwrap();
+            assert_eq!(value.raw(), check(text).unwrap().root().get("t").unwrap().raw(), "{text}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9eE+.\\/ untrfalse-]{0,24}"#) {
