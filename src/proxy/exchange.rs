@@ -2,10 +2,7 @@
 //!
 //! Waits and sends; what is judged and decided is in [`crate::chat`] and [`crate::judge`].
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -21,12 +18,12 @@ use super::{
 use crate::{
     chat::{
         answer::{Answer, AnswerFault},
-        context::Context,
+        context::{Basis, Begun},
         decide::{self, Decision},
         error::{Reported, masked},
-        request::{self, Head, Inputs, Prepared, Refusal},
+        request::{DEPTH_NOTED, Head, Refusal},
     },
-    judge::{call_turn::TurnRules, violation::Verdict},
+    judge::violation::Verdict,
     policy::Mode,
     wire::{json::Document, text::quote},
 };
@@ -61,34 +58,26 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let recent = standard.tools.recent();
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
     let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    let document = Document::parse_noting(body, request::DEPTH_NOTED, &known).map_err(invalid)?;
+    let document = Document::parse_noting(body, DEPTH_NOTED, &known).map_err(invalid)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
     let rules = &standard.rules;
     let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
-    let inputs = Inputs { rules, ring: &app.ring, scope: &caller.scope, now_ms: app.now_ms(), upstream: worker.endpoints[endpoint].chat, protocol: &standard.protocol };
-    let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(&document, &head, &tools, &inputs)?;
-    let (stream, choices, json_only) = (head.stream, head.choices, head.json_only);
-    let mut text = standard.text.clone();
-    text.json_only = json_only;
-    text.has_tools = tools.any || !executions.is_empty();
-    let context = Context {
-        rules: rules.clone(),
-        call_rules: standard.calls.clone(),
-        ring: app.ring.clone(),
+    let stream = head.stream;
+    let basis = Basis {
+        rules,
+        call_rules: &standard.calls,
+        text: &standard.text,
+        ring: &app.ring,
         scope: caller.scope,
-        turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
         tools,
-        executions,
-        succeeded,
-        text,
-        json_only,
-        choices,
+        now_ms: app.now_ms(),
+        upstream: worker.endpoints[endpoint].chat,
+        protocol: &standard.protocol,
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
-        request: document,
-        data: OnceLock::new(),
     };
+    let Begun { context, body, violations } = Begun::new(&document, &head, basis)?;
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let run = Run::new(worker, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
     Ok((run, stream))

@@ -4,7 +4,7 @@
 //! the rest leaves as it came. Values deeper than [`DEPTH_NOTED_MAX`] are checked and passed over, not
 //! noted. Grammar: RFC 8259. Pure; it never allocates more than [`NODES_MAX`] nodes.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -70,7 +70,8 @@ struct Node {
 #[derive(Clone, Debug)]
 pub struct Document {
     text: ByteString,
-    nodes: Vec<Node>,
+    /// Shared, so that a document is cheap to clone.
+    nodes: Arc<Vec<Node>>,
 }
 
 impl Document {
@@ -102,7 +103,7 @@ impl Document {
         if scanner.at != bytes.len() {
             return Err(JsonError::Syntax(scanner.at));
         }
-        let nodes = scanner.nodes;
+        let nodes = Arc::new(scanner.nodes);
         Ok(Self { text, nodes })
     }
 
