@@ -15,3 +15,4 @@ mod streams;
 #[path = "../tidy.rs"]
 mod tidy;
 mod traffic;
+mod wire;
