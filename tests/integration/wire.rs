@@ -219,7 +219,11 @@ impl Folded {
         }
         for (name, value) in event.as_object().into_iter().flatten() {
             if !matches!(name.as_str(), "index" | "delta" | "finish_reason") && !value.is_null() {
-                choice.others.entry(format!("choice.{name}")).or_default().push(value.clone());
+                // OpenRouter says how it ended in two events: once is enough.
+                let said = choice.others.entry(format!("choice.{name}")).or_default();
+                if said.last() != Some(value) {
+                    said.push(value.clone());
+                }
             }
         }
     }
