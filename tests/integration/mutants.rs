@@ -63,7 +63,11 @@ fn mutants() -> Option<Vec<Mutant>> {
     let bases: HashMap<String, Value> = wire::recorded("bfcl.jsonl")?.into_iter().map(|base| (base["id"].as_str().unwrap().to_owned(), base)).collect();
     let read = |mutant: Value| {
         let base = &bases[mutant["base_id"].as_str().unwrap()];
-        let tools = mutant.get("tools_override").unwrap_or(&base["tools"]);
+        let mut tools = base["tools"].clone();
+        if let Some(other) = mutant.get("tools_override") {
+            let own = tools.as_array_mut().unwrap().iter_mut().find(|tool| tool["function"]["name"] == other["name"]);
+            own.unwrap()["function"]["parameters"] = other["parameters"].clone();
+        }
         let kind = mutant["kind"].as_str().unwrap().to_owned();
         Mutant {
             id: mutant["id"].as_str().unwrap().to_owned(),
@@ -81,21 +85,21 @@ fn mutants() -> Option<Vec<Mutant>> {
 fn fixture(policy: &str) -> Fixture {
     Fixture::with_policy(policy, "", |received| {
         let served = received.headers.get("x-served").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
-        let value: Value = serde_json::from_str(&served).unwrap();
-        match value["events"].as_array() {
-            Some(events) => Scripted::chunks(events),
+        match served.split_once('\t') {
+            // Tabs part the events.
+            Some(_) => Scripted::chunks(served.split('\t')),
             None => Scripted::json(200, served),
         }
     })
 }
 
-fn served(mutant: &Mutant, form: Form) -> Value {
-    let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+fn served(mutant: &Mutant, form: Form) -> String {
+    let chunk = |delta: Value, finish: &str| format!(r#"{{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#);
     if form == Form::Whole {
         let message = json!({"role": "assistant", "content": null, "tool_calls": mutant.calls});
-        return json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+        return json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string();
     }
-    let mut events = vec![chunk(json!({"role": "assistant", "content": null}), Value::Null)];
+    let mut events = vec![chunk(json!({"role": "assistant", "content": null}), "null")];
     for (index, call) in mutant.calls.iter().enumerate() {
         let mut call = call.clone();
         call["index"] = json!(index);
@@ -106,15 +110,15 @@ fn served(mutant: &Mutant, form: Form) -> Value {
             parts = characters.chunks(3).map(|part| json!({"index": index, "function": {"arguments": part.iter().collect::<String>()}})).collect();
         }
         let all = std::iter::once(call).chain(parts);
-        events.extend(all.map(|call| chunk(json!({"tool_calls": [call]}), Value::Null)));
+        events.extend(all.map(|call| chunk(json!({"tool_calls": [call]}), "null")));
     }
-    events.push(chunk(json!({}), json!("tool_calls")));
-    json!({"events": events})
+    events.push(chunk(json!({}), "\"tool_calls\""));
+    events.join("\t")
 }
 
 fn ask(connection: &mut Connection, mutant: &Mutant, form: Form) -> Reply {
     // ASCII only, as headers are.
-    let served: String = served(mutant, form).to_string().chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
+    let served: String = served(mutant, form).chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
     let stream = if form == Form::Whole { "" } else { "\"stream\":true," };
     let request = mutant.request.replacen('{', &format!("{{{stream}"), 1);
     connection.post("/v1/chat/completions", &format!("x-served: {served}\r\n"), request.as_bytes())
@@ -169,9 +173,10 @@ fn check(connection: &mut Connection, mutant: &Mutant, form: Form, expected: Exp
     for (at, ((_, name, arguments), sent)) in calls.iter().zip(&mutant.calls).enumerate() {
         let own = &sent["function"]["arguments"];
         let raw = own.as_str().map_or_else(|| own.to_string(), str::to_owned);
+        let same = *arguments == raw || (!own.is_string() && serde_json::from_str(arguments).ok().as_ref() == Some(own));
         let fits = match expected {
-            _ if at != mutant.call_index => *arguments == raw,
-            Expected::Same(code) => *arguments == raw && code.is_none_or(|code| codes.iter().any(|found| found == code)),
+            _ if at != mutant.call_index => same,
+            Expected::Same(code) => same && code.is_none_or(|code| codes.iter().any(|found| found == code)),
             Expected::Empty => arguments == "{}",
             Expected::WithoutNulls => without_nulls(&raw, arguments) && codes.iter().any(|code| code == "corrected_null_optional"),
             Expected::Reject => false,

@@ -46,8 +46,13 @@ impl Connection {
 
     /// A JSON post with these further header lines, each ending in CRLF.
     pub fn post(&mut self, path: &str, further: &str, body: &[u8]) -> Reply {
+        self.post_as(path, "Bearer test", further, body)
+    }
+
+    /// The same with this `Authorization`.
+    pub fn post_as(&mut self, path: &str, authorization: &str, further: &str, body: &[u8]) -> Reply {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nauthorization: Bearer test\r\n{further}content-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nauthorization: {authorization}\r\n{further}content-length: {}\r\n\r\n",
             self.address,
             body.len()
         );
