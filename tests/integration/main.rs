@@ -10,8 +10,10 @@ mod frame;
 mod harness;
 mod marks;
 mod mutants;
+mod process;
 mod readme;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;
 mod traffic;
+mod wire;
