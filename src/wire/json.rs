@@ -281,9 +281,9 @@ impl<'d> Member<'d> {
 
     /// True where the name is this.
     pub fn is(self, name: &str) -> bool {
-        let raw = self.key.raw();
-        match self.key.kind() {
-            Kind::Plain => &raw[1..raw.len() - 1] == name.as_bytes(),
+        let node = self.key.node();
+        match node.kind {
+            Kind::Plain => (node.end - node.start) as usize == name.len() + 2 && self.key.raw()[1..=name.len()] == *name.as_bytes(),
             _ => self.key.is_text(name),
         }
     }
