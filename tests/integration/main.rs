@@ -10,6 +10,7 @@ mod frame;
 mod harness;
 mod marks;
 mod mutants;
+mod process;
 mod readme;
 mod streams;
 #[path = "../tidy.rs"]
