@@ -35,7 +35,7 @@ fn keep_serves_until_it_is_stopped() {
     let curl = demo.line_with(r#""model":"never-mends""#);
     demo.line_with("Ctrl-C");
     let url = curl.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
-    let body = curl.split("-d '").nth(1).unwrap().trim_end_matches('\'').to_owned();
+    let body = curl[curl.find("-d '").unwrap() + 4..].trim_end_matches('\'').replace(r"'\''", "'");
     let answer = post(&url, &body, "");
     assert_eq!((answer.status, answer.header("toolmark-verdict")), (200, "blocked"), "{answer:?}");
     if Command::new("curl").arg("--version").output().is_ok_and(|output| output.status.success()) {

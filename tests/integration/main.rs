@@ -7,6 +7,7 @@ mod conversations;
 mod demo;
 mod examples;
 mod frame;
+mod frame_log;
 mod harness;
 mod marks;
 mod mutants;
