@@ -204,7 +204,9 @@ impl WholeChoice {
 fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::judge::marks::Moment)], context: &Context) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
-    for ((element, slot), (call, moment)) in elements.zip(choice.slots()).zip(calls) {
+    // The slots lie in the order of the message's members, and a legacy call may come first.
+    let (legacy_calls, functions): (Vec<_>, Vec<_>) = choice.slots().iter().zip(calls).partition(|(slot, _)| slot.kind == CallKind::Legacy);
+    for (element, (slot, (call, moment))) in elements.zip(functions) {
         let mark = context.mint(call.name(), call.arguments(), *moment);
         edits.set_member(element, "id", &quote(&mark));
         let (kind, inner) = if slot.kind == CallKind::Custom { ("custom", "input") } else { ("function", "arguments") };
@@ -216,9 +218,7 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
             None => edits.append_member(element, &format!(r#""{kind}":{{"name":{},"{inner}":{}}}"#, quote(call.name()), quote(call.arguments()))),
         }
     }
-    if let (Some(body), Some((call, _)), CallKind::Legacy) =
-        (message.get_some("function_call"), calls.last(), choice.slots().last().map_or(CallKind::Function, |slot| slot.kind))
-    {
+    if let (Some(body), Some((_, (call, _)))) = (message.get_some("function_call"), legacy_calls.last()) {
         write_arguments(edits, body, "arguments", call);
     }
     let legacy = message.get_some("tool_calls").is_none_or(|calls| calls.items().next().is_none());

@@ -76,6 +76,8 @@ pub struct Basis<'b> {
     pub now_ms: u64,
     /// What the upstream needs.
     pub upstream: Upstream,
+    /// The protocol text, as a JSON string.
+    pub protocol: &'b str,
     /// Bytes held of one call.
     pub held_bytes_max: usize,
 }
@@ -97,8 +99,8 @@ impl Begun {
     /// # Errors
     /// [`Refusal`] for a shape that can't be judged.
     pub fn new(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Self, Refusal> {
-        let Basis { rules, call_rules, text, ring, scope, tools, now_ms, upstream, held_bytes_max } = basis;
-        let inputs = Inputs { rules, ring, scope: &scope, now_ms, upstream };
+        let Basis { rules, call_rules, text, ring, scope, tools, now_ms, upstream, protocol, held_bytes_max } = basis;
+        let inputs = Inputs { rules, ring, scope: &scope, now_ms, upstream, protocol };
         let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(document, head, &tools, &inputs)?;
         let mut text = text.clone();
         text.json_only = head.json_only;

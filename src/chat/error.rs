@@ -54,8 +54,13 @@ impl Reported {
         if self.code.as_deref() != Some("tool_use_failed") {
             return None;
         }
-        let unknown = self.message.contains("not in request.tools");
-        let code = if unknown { Code::UnknownTool } else { Code::MalformedArguments };
+        let says = |words: &str| self.message.contains(words);
+        let code = match () {
+            () if says("not in request.tools") => Code::UnknownTool,
+            () if says("did not match schema") => Code::SchemaViolation,
+            () if says("did not call a tool") => Code::ToolChoiceIgnored,
+            () => Code::MalformedArguments,
+        };
         let generation = self.failed_generation.as_deref().unwrap_or_default();
         let cut = crate::judge::reply::cut(generation, GENERATION_BYTES_MAX);
         Some((code, cut.to_owned()))

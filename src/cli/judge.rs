@@ -103,6 +103,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         tools,
         now_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         upstream: Upstream::default(),
+        protocol: &standard.protocol,
         held_bytes_max: HELD_BYTES_MAX,
     };
     let Begun { context, violations, .. } = Begun::new(&document, &head, basis).map_err(refused)?;

@@ -21,7 +21,7 @@ use crate::{
         context::{Basis, Begun},
         decide::{self, Decision},
         error::{Reported, masked},
-        request::{Head, Refusal},
+        request::{DEPTH_NOTED, Head, Refusal},
     },
     judge::violation::Verdict,
     policy::Mode,
@@ -54,11 +54,14 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
-    let document = Document::parse(body).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}")))?;
+    let standard = app.standard(&caller);
+    let recent = standard.tools.recent();
+    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
+    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
+    let document = Document::parse_noting(body, DEPTH_NOTED, &known).map_err(invalid)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
-    let standard = app.standard(&caller);
     let rules = &standard.rules;
     let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
@@ -71,6 +74,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         tools,
         now_ms: app.now_ms(),
         upstream: worker.endpoints[endpoint].chat,
+        protocol: &standard.protocol,
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
     };
     let Begun { context, body, violations } = Begun::new(&document, &head, basis)?;

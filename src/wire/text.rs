@@ -8,22 +8,31 @@ use std::fmt::Write as _;
 /// becomes U+FFFD. RFC 8259, section 7.
 pub fn unescape(inside: &str) -> String {
     let mut text = String::with_capacity(inside.len());
-    let mut rest = inside;
-    while let Some(slash) = memchr::memchr(b'\\', rest.as_bytes()) {
-        text.push_str(&rest[..slash]);
-        let escape = rest.as_bytes().get(slash + 1).copied().unwrap_or(b'\\');
-        rest = rest.get(slash + 2..).unwrap_or_default();
+    let (bytes, mut from, mut at) = (inside.as_bytes(), 0, 0);
+    // Escapes stand close together in JSON within JSON, so byte by byte is faster than a search for each.
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            at += 1;
+            continue;
+        }
+        text.push_str(&inside[from..at]);
+        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
+        at += 2;
         match escape {
             b'b' => text.push('\u{8}'),
             b'f' => text.push('\u{c}'),
             b'n' => text.push('\n'),
             b'r' => text.push('\r'),
             b't' => text.push('\t'),
-            b'u' => rest = unescape_unit(rest, &mut text),
+            b'u' => {
+                let rest = inside.get(at..).unwrap_or_default();
+                at = inside.len() - unescape_unit(rest, &mut text).len();
+            }
             other => text.push(char::from(other)),
         }
+        from = at.min(bytes.len());
     }
-    text.push_str(rest);
+    text.push_str(&inside[from..]);
     text
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::process::{command, finish};
+use crate::program::{command, finish};
 
 fn write(directory: &Path, name: &str, text: &str) {
     let path = directory.join(name);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     harness::post,
-    process::{Running, command, finish},
+    program::{Running, command, finish},
 };
 
 #[test]

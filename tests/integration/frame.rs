@@ -12,7 +12,7 @@ use toolmark::testing::{Proxy, Reply, ScriptedUpstream};
 
 use crate::{
     harness::{post, run},
-    process::{Running, command, until},
+    program::{Running, command, until},
 };
 
 const CALL_OF_NOTHING: &str = r#"{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"made_up","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;

@@ -7,7 +7,7 @@ use toolmark::testing::{Received, Reply, ScriptedUpstream};
 
 use crate::{
     harness::post,
-    process::{Running, command, until},
+    program::{Running, command, until},
 };
 
 /// Calls an invented tool, and then the one that there is.

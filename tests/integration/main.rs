@@ -12,8 +12,10 @@ mod harness;
 mod marks;
 mod mutants;
 mod process;
+mod program;
 mod readme;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;
 mod traffic;
+mod wire;
