@@ -191,6 +191,9 @@ impl Run {
                 return Final::Say(crate::chat::decide::words(&choice));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
+            for call in &calls {
+                tracing::debug!(exchange = %self.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
+            }
             Final::Accept(calls.into_iter().map(|call| (call, self.worker.app.moment())).collect())
         };
         judged.into_iter().map(end).collect()
@@ -226,6 +229,9 @@ impl Run {
 impl Drop for Run {
     /// The exchange's line in the log, however it ended.
     fn drop(&mut self) {
+        for execution in &self.context.executions {
+            tracing::debug!(exchange = %self.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
+        }
         for violation in &self.tally.violations {
             let (code, severity) = (violation.code.as_str(), violation.severity);
             if severity >= crate::judge::violation::Severity::Warn {

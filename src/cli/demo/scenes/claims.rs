@@ -87,7 +87,7 @@ fn forged_citation(played: &Played, check: &mut Check) {
 
 fn claim_without_id(played: &Played, check: &mut Check) {
     mended(played, check, "missing_execution_id", "run_speed_test");
-    check.that("nothing of the made-up speed test reached the application", !played.leaked("125"));
+    check.that("nothing of the made-up speed test reached the application", !played.leaked("download") && !played.leaked("Mbit"));
 }
 
 fn forged_late(played: &Played, check: &mut Check) {
@@ -113,7 +113,7 @@ fn forged_late(played: &Played, check: &mut Check) {
 fn tool_mismatch(played: &Played, check: &mut Check) {
     check.that("the verdict is repaired, with its code", played.is("repaired", &["tool_mismatch"]));
     objected(played, check, 2, "tool_mismatch");
-    check.that("nothing of the made-up speed test reached the application", !played.leaked("125"));
+    check.that("nothing of the made-up speed test reached the application", !played.leaked("download") && !played.leaked("Mbit"));
     check.that("the application got what was really measured", played.last().text == "It is 7 °C in Oslo. I ran no speed test.");
 }
 
