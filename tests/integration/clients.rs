@@ -85,7 +85,7 @@ fn scenes(results: &Value, modes: &[&str]) {
         let played = |scene: &str| results[format!("{scene}_{mode}")].clone();
         round_trip(mode, &played("round_trip"), &["Paris"], WEATHER, None);
         round_trip(mode, &played("repaired"), &["Paris"], WEATHER, Some("unknown_tool"));
-        round_trip(mode, &played("parallel"), &["Paris", "Rome"], BOTH, Some("missing_required,schema_violation"));
+        round_trip(mode, &played("parallel"), &["Paris", "Rome"], BOTH, Some("missing_required,unknown_parameter,duplicate_call_id"));
         blocked(mode, &played("blocked"));
         exhausted(mode, &played("exhausted"));
     }
@@ -153,8 +153,8 @@ fn exhausted(mode: &str, played: &Value) {
 /// Everything that ends in an error: of the client's own type, and sent once only.
 fn refusals(results: &Value) {
     let table = [
-        ("error_streamed", "APIError", None, "model_fell_over", "server_error", "It is "),
-        ("error_helper", "APIError", None, "model_fell_over", "server_error", "It is "),
+        ("error_streamed", "APIError", None, "model_fell_over", "server_error", "It is sunny in Paris, and"),
+        ("error_helper", "APIError", None, "model_fell_over", "server_error", "It is sunny in Paris, and"),
         ("refused_whole", "UnprocessableEntityError", Some(422), "unknown_tool", "tool_integrity_error", ""),
         ("refused_streamed", "APIError", None, "unknown_tool", "tool_integrity_error", ""),
         ("responses", "InternalServerError", Some(501), "endpoint_not_enforced", "invalid_request_error", ""),

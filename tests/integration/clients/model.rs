@@ -136,6 +136,6 @@ fn error(status: u16) -> Reply {
 
 fn broken() -> Reply {
     let error = json!({"error": {"message": "the model fell over", "type": "server_error", "param": null, "code": "model_fell_over"}});
-    let begun = chunk(json!({"role": "assistant", "content": "It is "}), None);
+    let begun = chunk(json!({"role": "assistant", "content": "It is sunny in Paris, and "}), None);
     Reply::events([format!("data: {begun}\n\n"), format!("data: {error}\n\n")])
 }
