@@ -8,9 +8,8 @@ import json
 import os
 import sys
 
-from openai import OpenAI
+from openai import OpenAI, pydantic_function_tool
 from pydantic import BaseModel
-import openai
 
 
 class GetWeather(BaseModel):
@@ -23,7 +22,7 @@ def get_weather(city: str) -> dict:
     return {"city": city, "degrees": 18}  # ask a real service here
 
 
-tools = [openai.pydantic_function_tool(GetWeather, name="get_weather")]
+tools = [pydantic_function_tool(GetWeather, name="get_weather")]
 functions = {"get_weather": get_weather}
 messages = [{"role": "user", "content": " ".join(sys.argv[1:]) or "What is the weather in Paris?"}]
 

@@ -119,17 +119,22 @@ async function readHelper(client, text, seen) {
   await runner.finalChatCompletion();
 }
 
-const [client, strict] = [clientOf(process.env.EXPLAIN_URL), clientOf(process.env.ERROR_URL)];
+const [client, erring, strict] = ['DEFAULT_URL', 'ERROR_URL', 'STRICT_URL'].map((name) => clientOf(process.env[name]));
 const asks = {
   round_trip: 'What is the weather in Paris?',
   repaired: 'Invent a tool.',
   parallel: 'What is the weather in Paris and Rome?',
+  objected: 'Forge, then mend.',
   blocked: 'Forge a citation.',
   exhausted: 'Never mend.',
 };
+const strictAsks = { strict: 'What is the weather in Paris?', uncited: 'Report without citing.' };
 const results = { version: VERSION };
 for (const [scene, question] of Object.entries(asks)) {
   for (const mode of [whole, streamed, helper]) results[`${scene}_${mode.name}`] = await converse(client, mode, question);
+}
+for (const [scene, question] of Object.entries(strictAsks)) {
+  for (const mode of [whole, streamed, helper]) results[`${scene}_${mode.name}`] = await converse(strict, mode, question);
 }
 for (const scene of ['round_trip', 'repaired', 'parallel']) {
   results[`${scene}_runner`] = await runTools(client, asks[scene], false);
@@ -137,8 +142,8 @@ for (const scene of ['round_trip', 'repaired', 'parallel']) {
 }
 results.error_streamed = await failure((seen) => read(client, 'Break off.', seen));
 results.error_helper = await failure((seen) => readHelper(client, 'Break off.', seen));
-results.refused_whole = await failure(() => ask(strict, 'Never mend.'));
-results.refused_streamed = await failure((seen) => read(strict, 'Never mend.', seen));
+results.refused_whole = await failure(() => ask(erring, 'Never mend.'));
+results.refused_streamed = await failure((seen) => read(erring, 'Never mend.', seen));
 results.responses = await failure(() => client.responses.create({ model: MODEL, input: 'Hello' }));
 results.bad_request = await failure(() => ask(client, 'Be a bad request.'));
 results.bad_tool = await failure(() => client.chat.completions.create({ model: MODEL, messages: [], tools: [{ type: 'function' }] }));

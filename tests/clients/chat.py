@@ -179,23 +179,28 @@ def read_helper(client, text, seen):
 
 def main():
     results = {"version": openai.__version__}
-    client, strict = client_of(os.environ["EXPLAIN_URL"]), client_of(os.environ["ERROR_URL"])
+    client, erring, strict = [client_of(os.environ[name]) for name in ("DEFAULT_URL", "ERROR_URL", "STRICT_URL")]
     asks = {
         "round_trip": "What is the weather in Paris?",
         "repaired": "Invent a tool.",
         "parallel": "What is the weather in Paris and Rome?",
+        "objected": "Forge, then mend.",
         "blocked": "Forge a citation.",
         "exhausted": "Never mend.",
     }
-    with client, strict:
+    strict_asks = {"strict": "What is the weather in Paris?", "uncited": "Report without citing."}
+    with client, erring, strict:
         for scene, question in asks.items():
             for mode in [whole, parsed, streamed, helper]:
                 results[f"{scene}_{mode.__name__}"] = converse(client, mode, question)
-        results["async"] = asyncio.run(asynchronous(os.environ["EXPLAIN_URL"]))
+        for scene, question in strict_asks.items():
+            for mode in [whole, parsed, streamed, helper]:
+                results[f"{scene}_{mode.__name__}"] = converse(strict, mode, question)
+        results["async"] = asyncio.run(asynchronous(os.environ["DEFAULT_URL"]))
         results["error_streamed"] = failure(lambda seen: read(client, "Break off.", seen))
         results["error_helper"] = failure(lambda seen: read_helper(client, "Break off.", seen))
-        results["refused_whole"] = failure(lambda seen: ask(strict, "Never mend."))
-        results["refused_streamed"] = failure(lambda seen: read(strict, "Never mend.", seen))
+        results["refused_whole"] = failure(lambda seen: ask(erring, "Never mend."))
+        results["refused_streamed"] = failure(lambda seen: read(erring, "Never mend.", seen))
         results["responses"] = failure(lambda seen: client.responses.create(model=MODEL, input="Hello"))
         results["bad_request"] = failure(lambda seen: ask(client, "Be a bad request."))
         results["bad_tool"] = failure(lambda seen: client.chat.completions.create(model=MODEL, messages=[], tools=[{"type": "function"}]))

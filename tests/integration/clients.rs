@@ -16,13 +16,13 @@ const ERROR_POLICY: &str = "[calls]\nmax_repairs = 0\non_exhausted = \"error\"\n
 const WEATHER: &str = "It is 18 degrees in Paris.";
 const BOTH: &str = "It is 18 degrees in Paris and 18 degrees in Rome.";
 
-/// Runs a script against two proxies: what it printed, and what the upstreams behind them got.
-fn play(run: impl FnOnce(&[(&str, &str)]) -> String) -> (Value, Vec<Received>, Vec<Received>) {
-    let (explain, error) = (Fixture::new("default", model), Fixture::with_policy(ERROR_POLICY, "", model));
-    let (explain_url, error_url) = (explain.proxy.base_url(), error.proxy.base_url());
-    let printed = run(&[("EXPLAIN_URL", &explain_url), ("ERROR_URL", &error_url), ("OPENAI_API_KEY", "sk-test")]);
+/// Runs a script against three proxies: what it printed, and what the upstreams behind them got.
+fn play(run: impl FnOnce(&[(&str, &str)]) -> String) -> (Value, [Vec<Received>; 3]) {
+    let fixtures = [Fixture::new("default", model), Fixture::with_policy(ERROR_POLICY, "", model), Fixture::new("strict", model)];
+    let [default, error, strict] = fixtures.each_ref().map(|fixture| fixture.proxy.base_url());
+    let printed = run(&[("DEFAULT_URL", &default), ("ERROR_URL", &error), ("STRICT_URL", &strict), ("OPENAI_API_KEY", "sk-test")]);
     let results = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
-    (results, explain.upstream.received(), error.upstream.received())
+    (results, fixtures.map(|fixture| fixture.upstream.received()))
 }
 
 #[test]
@@ -31,13 +31,13 @@ fn openai_of_pypi() {
         return;
     }
     let script = runtimes::repository("tests/clients/chat.py");
-    let (results, explain, error) = play(|environment| runtimes::run_python(&script, environment));
+    let (results, received) = play(|environment| runtimes::run_python(&script, environment));
     assert_eq!(results["version"], "3.54.0");
     scenes(&results, &["whole", "parsed", "streamed", "helper"]);
     refusals(&results);
     assert_eq!(results["async"]["text"], WEATHER);
     is_mark(&results["async"]["id"]);
-    upstreams(&explain, &error);
+    upstreams(&received);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn openai_of_npm() {
         return;
     }
     let script = runtimes::repository("tests/clients/chat.mjs");
-    let (results, explain, error) = play(|environment| runtimes::run_node(&script, environment));
+    let (results, received) = play(|environment| runtimes::run_node(&script, environment));
     assert_eq!(results["version"], "6.49.0");
     scenes(&results, &["whole", "streamed", "helper"]);
     refusals(&results);
@@ -59,7 +59,7 @@ fn openai_of_npm() {
             assert_eq!(result["roles"], json!([&["user", "assistant"][..], &results, &["assistant"]].concat()), "{scene} {mode}");
         }
     }
-    upstreams(&explain, &error);
+    upstreams(&received);
 }
 
 fn is_mark(id: &Value) {
@@ -84,56 +84,77 @@ fn scenes(results: &Value, modes: &[&str]) {
     for mode in modes {
         let played = |scene: &str| results[format!("{scene}_{mode}")].clone();
         round_trip(mode, &played("round_trip"), &["Paris"], WEATHER, None);
-        round_trip(mode, &played("repaired"), &["Paris"], WEATHER, Some("unknown_tool"));
-        round_trip(mode, &played("parallel"), &["Paris", "Rome"], BOTH, Some("missing_required,unknown_parameter,duplicate_call_id"));
+        round_trip(mode, &played("repaired"), &["Paris"], WEATHER, Some(&["unknown_tool"]));
+        let codes = ["missing_required", "unknown_parameter", "duplicate_call_id"];
+        round_trip(mode, &played("parallel"), &["Paris", "Rome"], BOTH, Some(&codes));
+        strict(mode, &played("strict"), None);
+        strict(mode, &played("uncited"), Some(&["missing_citation"]));
+        objected(mode, &played("objected"));
         blocked(mode, &played("blocked"));
         exhausted(mode, &played("exhausted"));
     }
 }
 
-/// Ask, call, result, answer; `repaired`: the codes that the first turn had against it.
-fn round_trip(mode: &str, played: &Value, cities: &[&str], text: &str, repaired: Option<&str>) {
+/// One turn of the conversation: how it ends, and what toolmark says of it; `repaired`: the codes it had against it.
+fn turn(mode: &str, turn: &Value, finish: &str, repaired: Option<&[&str]>) {
+    let tokens = if repaired.is_some() { 30 } else { 15 };
+    assert_eq!((&turn["role"], &turn["finish_reason"]), (&json!("assistant"), &json!(finish)), "{mode}: {turn}");
+    assert_eq!((&turn["id"], &turn["tokens"]), (&json!("chatcmpl-1"), &json!(tokens)), "{mode}: {turn}");
+    if mode == "whole" {
+        assert_eq!(turn["header"], if repaired.is_some() { "repaired" } else { "pass" }, "{mode}: {turn}");
+    }
+    if matches!(mode, "whole" | "streamed") {
+        assert_eq!(turn["exchange"].as_str().map(str::len), Some(36), "{mode}: {turn}");
+    }
+    let Some(codes) = repaired else { return assert_eq!(turn["member"], Value::Null, "{mode}: {turn}") };
+    let member = &turn["member"];
+    assert_eq!((&member["verdict"], &member["repairs"], &member["violations"]), (&json!("repaired"), &json!(1), &json!(codes)), "{mode}: {turn}");
+}
+
+/// Ask, call, result: both turns.
+fn asked(mode: &str, played: &Value, cities: &[&str]) -> [Value; 2] {
     let [calling, answering] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
     assert_eq!(played["sends"], 2, "{mode}: {played}");
     calls(&calling["calls"], cities);
     assert!(calling["calls"].as_array().unwrap().iter().all(|call| call["type"] == "function"), "{mode}: {calling}");
-    let ends = |turn: &Value, text: &str, finish: &str, verdict: &str, attempts: u64| {
-        assert_eq!((turn["text"].as_str(), turn["finish_reason"].as_str()), (Some(text), Some(finish)), "{mode}: {turn}");
-        assert_eq!((&turn["role"], &turn["id"], &turn["tokens"]), (&json!("assistant"), &json!("chatcmpl-1"), &json!(15 * attempts)), "{mode}: {turn}");
-        if *mode == *"whole" {
-            assert_eq!(turn["header"], verdict, "{mode}: {turn}");
-        }
-        if matches!(mode, "whole" | "streamed") {
-            assert_eq!(turn["exchange"].as_str().map(str::len), Some(36), "{mode}: {turn}");
-        }
-    };
-    let attempts = if repaired.is_some() { 2 } else { 1 };
-    ends(calling, "Let me look.", "tool_calls", if repaired.is_some() { "repaired" } else { "pass" }, attempts);
-    ends(answering, text, "stop", "pass", 1);
-    assert_eq!(answering["member"], Value::Null, "{mode}: {answering}");
-    match repaired {
-        None => assert_eq!(calling["member"], Value::Null, "{mode}: {calling}"),
-        Some(codes) => {
-            let codes: Vec<&str> = codes.split(',').collect();
-            let member = json!({"verdict": "repaired", "repairs": 1, "violations": codes, "citations": []});
-            assert_eq!(calling["member"], member, "{mode}: {calling}");
-        }
-    }
+    assert_eq!((&calling["text"], &answering["calls"]), (&json!("Let me look."), &json!([])), "{mode}: {played}");
+    [calling.clone(), answering.clone()]
+}
+
+/// Ask, call, result, answer; the citation is taken out.
+fn round_trip(mode: &str, played: &Value, cities: &[&str], text: &str, repaired: Option<&[&str]>) {
+    let [calling, answering] = asked(mode, played, cities);
+    turn(mode, &calling, "tool_calls", repaired);
+    turn(mode, &answering, "stop", None);
+    assert_eq!(answering["text"], text, "{mode}: {answering}");
+}
+
+/// The same under the strict policy: nothing in a real client's history is held against it, and the citation stays.
+fn strict(mode: &str, played: &Value, repaired: Option<&[&str]>) {
+    let [calling, answering] = asked(mode, played, &["Paris"]);
+    turn(mode, &calling, "tool_calls", None);
+    turn(mode, &answering, "stop", repaired);
+    let text = answering["text"].as_str().unwrap();
+    assert!(text.starts_with("It is 18 degrees in Paris (execution_id: get_weather_") && text.ends_with(")."), "{mode}: {text}");
+}
+
+/// A forged citation that the model takes back when asked: the second answer, and nothing of the first.
+fn objected(mode: &str, played: &Value) {
+    let [only] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
+    assert_eq!((&only["text"], &only["calls"]), (&json!("I can't check that now."), &json!([])), "{mode}: {played}");
+    turn(mode, only, "stop", Some(&["unknown_execution"]));
 }
 
 /// A forged citation that the model never mends: the safe reply, an ordinary message.
 fn blocked(mode: &str, played: &Value) {
     let [turn] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
-    let text = turn["text"].as_str().unwrap();
-    let whole = matches!(mode, "whole" | "parsed");
-    let opening = "I reported a tool result that I can't back with an execution.\n- [unknown_execution] ";
-    // What had left before the forged ID came stays.
-    let expected = if whole { opening.to_owned() } else { format!("It is sunny in Paris, 25 degrees\n\n{opening}") };
-    assert!(text.replace("degrees \n", "degrees\n").starts_with(&expected), "{mode}: {text}");
-    assert!(text.matches(FORGED).count() <= 1 && !text.split(opening).next().unwrap().contains("execution_id"), "{mode}: {text}");
+    // Where it is streamed, what left before the forged ID came stays, and nothing can be repaired.
+    let (before, repairs) = if matches!(mode, "whole" | "parsed") { ("", 1) } else { ("It is sunny in Paris, 25 degrees\n\n", 0) };
+    let opening = format!("{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] `{FORGED}` is no execution ID");
+    assert!(turn["text"].as_str().unwrap().starts_with(&opening), "{mode}: {turn}");
     assert_eq!((&turn["finish_reason"], &turn["calls"], &turn["role"]), (&json!("stop"), &json!([]), &json!("assistant")), "{mode}: {turn}");
-    let member = &turn["member"];
-    assert_eq!((&member["verdict"], &member["violations"], &member["citations"]), (&json!("blocked"), &json!(["unknown_execution"]), &json!([])), "{mode}");
+    let member = json!({"verdict": "blocked", "repairs": repairs, "violations": ["unknown_execution"], "citations": []});
+    assert_eq!(turn["member"], member, "{mode}: {turn}");
     if mode == "whole" {
         assert_eq!((&turn["header"], &turn["violations"]), (&json!("blocked"), &json!("unknown_execution")), "{mode}: {turn}");
     }
@@ -172,9 +193,9 @@ fn refusals(results: &Value) {
 }
 
 /// What was upstream: no client asked twice, marks and stamps went along, and only what toolmark let through came back.
-fn upstreams(explain: &[Received], error: &[Received]) {
-    assert_eq!(error.len(), 2, "one request each, whole and streamed");
-    for received in explain.iter().chain(error) {
+fn upstreams(all: &[Vec<Received>; 3]) {
+    assert_eq!(all[1].len(), 2, "one request each, whole and streamed");
+    for received in all.iter().flatten() {
         let retries = received.headers.get("x-stainless-retry-count").map(|value| value.to_str().unwrap());
         assert_eq!((&*received.line, retries), ("POST /v1/chat/completions", Some("0")));
         assert_eq!(received.headers["authorization"], "Bearer sk-test");

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -190,7 +190,9 @@ fn systemd_understands_the_unit() {
     let file = directory.path().join("toolmark.service");
     fs::write(&file, unit.replace("/usr/local/bin/toolmark", PROGRAM)).unwrap();
     let output = match Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return writeln!(std::io::stderr(), "SKIPPED: examples::systemd_understands_the_unit (there is no systemd-analyze)").unwrap();
+        }
         output => output.unwrap(),
     };
     let text = String::from_utf8_lossy(&output.stderr);

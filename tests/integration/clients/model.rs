@@ -42,6 +42,10 @@ fn next_turn(request: &Value) -> Turn {
         (_, "Be a bad request.") => Turn::Reject,
         (_, "Break off.") => Turn::Break,
         (_, "Forge a citation.") => Turn::Say(format!("It is sunny in Paris, 25 degrees (execution_id: {FORGED}).")),
+        (_, "Forge, then mend.") if last["role"] == "user" && objected(&last) => Turn::Say("I can't check that now.".into()),
+        (_, "Forge, then mend.") => Turn::Say(format!("(execution_id: {FORGED}) It is sunny in Paris.")),
+        (Some("tool"), "Report without citing.") => Turn::Say("It is warm in Paris.".into()),
+        (Some("user"), "Report without citing.") if objected(&last) => Turn::Say(answer(&messages)),
         (_, "Never mend.") => Turn::Call("", vec![("get_wether", r#"{"city":"Paris"}"#)]),
         (Some("tool"), _) if !rejected => Turn::Say(answer(&messages)),
         (Some("user"), "Invent a tool.") => Turn::Call("", vec![("get_wether", r#"{"city":"Paris"}"#)]),
@@ -55,9 +59,9 @@ fn next_turn(request: &Value) -> Turn {
     }
 }
 
-/// Reports the results at the end of the conversation, each with the execution ID that it was stamped with.
+/// Reports the conversation's results, each with the execution ID that it was stamped with.
 fn answer(messages: &[Value]) -> String {
-    let results = messages.iter().rev().take_while(|message| message["role"] == "tool").collect::<Vec<_>>().into_iter().rev();
+    let results = messages.iter().filter(|message| message["role"] == "tool" && !text_of(message).starts_with("Tool call "));
     let parts = results.map(|message| {
         let result: Value = serde_json::from_str(&text_of(message)).unwrap_or_default();
         let text = |name: &str| result[name].as_str().map(str::to_owned).unwrap_or_default();
