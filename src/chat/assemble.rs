@@ -6,9 +6,10 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use super::chunk::is_nothing;
 use crate::{
     judge::call::{Arguments, Call, CallKind},
-    wire::json::{Document, Value},
+    wire::json::Value,
 };
 
 /// Calls of one choice; more are refused.
@@ -23,6 +24,15 @@ pub enum AssembleError {
     /// Two members of one name.
     #[error("a tool call with two members of one name")]
     Duplicate,
+    /// `function` and `custom` in one call, or a name, arguments or input in two places.
+    #[error("a tool call that says twice what is called")]
+    Ambiguous,
+    /// `tool_calls` and `function_call` in one answer.
+    #[error("tool calls in two forms in one answer")]
+    Mixed,
+    /// A text or call where none belongs.
+    #[error("a text or call in a place that can't be judged")]
+    Text,
     /// More than [`CALLS_MAX`].
     #[error("more than {CALLS_MAX} tool calls in one answer")]
     TooMany,
@@ -43,6 +53,38 @@ pub struct Slot {
     pub inner_extras: Vec<String>,
     text: String,
     form: Form,
+    scan: Scan,
+}
+
+/// How far the JSON object in the arguments has come: cheap enough to be kept with every fragment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    ended: bool,
+    /// Something follows the object, or it never was one.
+    broken: bool,
+}
+
+impl Scan {
+    fn read(&mut self, text: &str) {
+        for byte in text.bytes() {
+            if self.in_string {
+                (self.in_string, self.escaped) = (self.escaped || byte != b'"', !self.escaped && byte == b'\\');
+                continue;
+            }
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => continue,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                b'"' => self.in_string = true,
+                _ => {}
+            }
+            self.broken |= self.ended || (self.depth == 0 && !matches!(byte, b'}' | b']'));
+            self.ended = self.depth == 0 && !self.in_string;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,9 +117,9 @@ impl Slot {
         !self.text.trim().is_empty()
     }
 
-    /// The arguments are one whole JSON document: what follows belongs to another call.
+    /// The arguments are one whole object, as far as brackets tell: what follows belongs to another call.
     fn complete(&self) -> bool {
-        self.started() && Document::parse(self.text.clone().into()).is_ok()
+        self.scan.ended && !self.scan.broken
     }
 
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
@@ -102,6 +144,7 @@ impl Slot {
             self.text.push_str("(longer than `limits.held_bytes`)");
             return;
         }
+        self.scan.read(&text);
         self.text.push_str(&text);
     }
 }
@@ -147,12 +190,12 @@ impl Assembler {
     /// # Errors
     /// [`AssembleError`] for what can't be judged.
     pub fn handle_whole(&mut self, tool_calls: Value<'_>) -> Result<(), AssembleError> {
-        if !tool_calls.is_array() && !tool_calls.is_null() {
+        if !tool_calls.is_array() && !is_nothing(tool_calls) {
             return Err(AssembleError::NoObject);
         }
         tool_calls.items().try_for_each(|call| {
             let fragment = Fragment::read(call)?;
-            let at = self.open(None)?;
+            let at = self.open(None, fragment.kind())?;
             self.fill(at, &fragment);
             Ok(())
         })
@@ -171,11 +214,10 @@ impl Assembler {
         }
         let at = match self.slots.iter().position(|slot| slot.kind == CallKind::Legacy) {
             Some(at) => at,
-            None => self.open(None)?,
+            None => self.open(None, CallKind::Legacy)?,
         };
         let bytes_max = self.bytes_max;
         let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
-        slot.kind = CallKind::Legacy;
         if let Some(name) = call.get("name").and_then(Value::text)
             && name != slot.name
         {
@@ -188,6 +230,9 @@ impl Assembler {
     }
 
     fn fragment(&mut self, call: Value<'_>, known: &impl Fn(&str) -> bool) -> Result<(), AssembleError> {
+        if self.slots.first().is_some_and(|slot| slot.kind == CallKind::Legacy) {
+            return Err(AssembleError::Mixed);
+        }
         let fragment = Fragment::read(call)?;
         let at = self.slot_for(&fragment, known)?;
         self.fill(at, &fragment);
@@ -211,7 +256,7 @@ impl Assembler {
         }
         keep_extras(&mut slot.extras, fragment.call, |name| match name {
             "index" | "id" | "type" | "function" | "custom" => true,
-            "name" | "arguments" | "input" => fragment.body.is_none(),
+            "name" | "arguments" | "input" => true,
             _ => false,
         });
         if let Some(body) = fragment.body {
@@ -231,21 +276,24 @@ impl Assembler {
                 None => self.slots.len().checked_sub(1).filter(|at| self.slots[*at].id.is_empty() && !self.slots[*at].started()),
             },
         };
-        let Some(at) = current else { return self.open(index) };
+        let Some(at) = current else { return self.open(index, fragment.kind()) };
         let slot = &self.slots[at];
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let same_id = !id.is_empty() && id == slot.id;
         let other_name = !name.is_empty() && !slot.name.is_empty() && name != slot.name;
         let repeated = !name.is_empty() && name == slot.name && !same_id && brings_text && slot.complete();
         let renamed = other_name && !same_id && (slot.started() || (known(&slot.name) && known(name)));
-        if other_id || renamed || repeated { self.open(index) } else { Ok(at) }
+        if other_id || renamed || repeated { self.open(index, fragment.kind()) } else { Ok(at) }
     }
 
-    fn open(&mut self, index: Option<u64>) -> Result<usize, AssembleError> {
+    fn open(&mut self, index: Option<u64>, kind: CallKind) -> Result<usize, AssembleError> {
         if self.slots.len() >= CALLS_MAX {
             return Err(AssembleError::TooMany);
         }
-        self.slots.push(Slot::default());
+        if self.slots.first().is_some_and(|slot| (slot.kind == CallKind::Legacy) != (kind == CallKind::Legacy)) {
+            return Err(AssembleError::Mixed);
+        }
+        self.slots.push(Slot { kind, ..Slot::default() });
         let at = self.slots.len() - 1;
         if let Some(index) = index {
             self.by_index.insert(index, at);
@@ -279,6 +327,12 @@ impl<'d> Fragment<'d> {
             return Err(AssembleError::NoObject);
         }
         let inner = body.unwrap_or(call);
+        let beside = |name: &str| body.is_some() && call.get(name).is_some_and(|value| !is_nothing(value));
+        let renamed = beside("name") && call.get("name").map(Value::raw) != inner.get("name").map(Value::raw);
+        let twice = (call.get_some("function").is_some() && custom.is_some()) || (inner.get_some("arguments").is_some() && inner.get_some("input").is_some());
+        if twice || renamed || beside("arguments") || beside("input") {
+            return Err(AssembleError::Ambiguous);
+        }
         let text = |object: Value<'d>, name: &str| object.get(name).and_then(Value::text).unwrap_or_default();
         Ok(Self {
             call,
@@ -286,91 +340,27 @@ impl<'d> Fragment<'d> {
             custom: custom.is_some() || call.get("type").is_some_and(|kind| kind.is_text("custom")),
             id: text(call, "id"),
             name: text(inner, "name"),
-            arguments: inner.get("arguments").or_else(|| inner.get("input")),
+            arguments: inner.get_some("arguments").or_else(|| inner.get_some("input")).or_else(|| inner.get("arguments")),
         })
+    }
+
+    fn kind(&self) -> CallKind {
+        if self.custom { CallKind::Custom } else { CallKind::Function }
     }
 }
 
 /// Keeps members that toolmark doesn't know; of one name the first.
 fn keep_extras(extras: &mut Vec<String>, object: Value<'_>, known: impl Fn(&str) -> bool) {
     const EXTRAS_MAX: usize = 16;
-    for member in object.members() {
+    for member in object.members().filter(|member| !known(&member.name())) {
         let raw = format!("{}:{}", member.key.raw_str(), member.value.raw_str());
         let key = &raw[..member.key.raw().len() + 1];
-        if !known(&member.name()) && extras.len() < EXTRAS_MAX && !extras.iter().any(|extra| extra.starts_with(key)) {
+        if extras.len() < EXTRAS_MAX && !extras.iter().any(|extra| extra.starts_with(key)) {
             extras.push(raw);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn joined(deltas: &[&str]) -> Vec<(String, String, String)> {
-        let mut assembler = Assembler::new(1000);
-        for delta in deltas {
-            let document = Document::parse(bytes::Bytes::copy_from_slice(delta.as_bytes())).unwrap();
-            assembler.handle(document.root(), |name| matches!(name, "f" | "g")).unwrap();
-        }
-        assembler.slots().iter().map(|slot| (slot.id.clone(), slot.name.clone(), format!("{:?}", slot.call().arguments))).collect()
-    }
-
-    fn check(deltas: &[&str], expected: &[(&str, &str, &str)]) {
-        let expected: Vec<_> = expected.iter().map(|(id, name, arguments)| ((*id).to_owned(), (*name).to_owned(), (*arguments).to_owned())).collect();
-        assert_eq!(joined(deltas), expected, "{deltas:?}");
-    }
-
-    #[test]
-    fn shapes() {
-        let text = r#"Text("{\"a\":1}")"#;
-        let f = |arguments: &str| format!(r#"[{{"index":0,"id":"x","type":"function","function":{{"name":"f","arguments":{arguments}}}}}]"#);
-        let (head, half) = (f("\"\""), r#"[{"index":0,"function":{"arguments":"1}"}}]"#);
-        check(&[&head, r#"[{"index":0,"function":{"arguments":"{\"a\":"}}]"#, half], &[("x", "f", text)]);
-        // id and name repeated
-        check(&[&f(r#""{\"a\":""#), &f("\"1}\"")], &[("x", "f", text)]);
-        // all calls on index 0
-        check(
-            &[&f(r#""{\"a\":1}""#), r#"[{"index":0,"id":"y","function":{"name":"f","arguments":"{\"a\":1}"}}]"#],
-            &[("x", "f", text), ("y", "f", text)],
-        );
-        // no index, no id
-        check(
-            &[r#"[{"function":{"name":"f","arguments":"{\"a\""}}]"#, r#"[{"function":{"arguments":":1}"}}]"#, r#"[{"function":{"name":"g","arguments":""}}]"#],
-            &[("", "f", text), ("", "g", "Text(\"\")")],
-        );
-        // no index, ids repeated
-        check(&[r#"[{"id":"x","function":{"name":"f","arguments":"{\"a\""}},{"id":"x","function":{"arguments":":1}"}}]"#], &[("x", "f", text)]);
-        // name split
-        check(&[r#"[{"index":0,"id":"x","function":{"name":"get_"}}]"#, r#"[{"index":0,"function":{"name":"x"}}]"#], &[("x", "get_x", "Absent")]);
-        // two known tools without arguments on one index
-        check(&[r#"[{"index":0,"function":{"name":"f"}}]"#, r#"[{"index":0,"function":{"name":"g"}}]"#], &[("", "f", "Absent"), ("", "g", "Absent")]);
-        check(&[&f("null")], &[("x", "f", "Null")]);
-        check(&[&f("{\"a\":1}")], &[("x", "f", r#"Object("{\"a\":1}")"#)]);
-        check(&[r#"{"id":"x","name":"f","arguments":"{}"}"#], &[("x", "f", "Text(\"{}\")")]);
-        // index 1 first
-        check(&[r#"[{"index":1,"id":"y","function":{"name":"g"}}]"#, &f("\"{}\"")], &[("y", "g", "Absent"), ("x", "f", "Text(\"{}\")")]);
-    }
-
-    #[test]
-    fn extras_stay() {
-        let mut assembler = Assembler::new(1000);
-        for delta in [r#"[{"index":0,"id":"x","function":{"name":"f","z":1}}]"#, r#"[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]"#] {
-            let document = Document::parse(bytes::Bytes::from(delta)).unwrap();
-            assembler.handle(document.root(), |_| true).unwrap();
-        }
-        let slot = &assembler.slots()[0];
-        assert_eq!(slot.extras, [r#""extra_content":{"google":{"thought_signature":"s"}}"#]);
-        assert_eq!(slot.inner_extras, [r#""z":1"#]);
-    }
-
-    #[test]
-    fn refusals() {
-        for delta in ["\"x\"", "[1]", r#"[{"id":"a","id":"b"}]"#, r#"[{"function":"f"}]"#, r#"[{"function":{"name":"a","name":"b"}}]"#] {
-            let document = Document::parse(bytes::Bytes::copy_from_slice(delta.as_bytes())).unwrap();
-            assert!(Assembler::new(10).handle(document.root(), |_| true).is_err(), "{delta}");
-        }
-        let long = format!(r#"[{{"function":{{"name":"f","arguments":"{}"}}}}]"#, "x".repeat(1001));
-        assert!(joined(&[&long])[0].2.contains("held_bytes"));
-    }
-}
+#[path = "assemble_tests.rs"]
+mod tests;

@@ -116,7 +116,7 @@ impl Context {
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
         let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
-        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !!answer.has_text || answer.ending != Ending::Complete || !citable() {
+        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !answer.has_text || answer.ending != Ending::Complete || !citable() {
             return None;
         }
         let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
