@@ -56,15 +56,14 @@ struct Part {
 }
 
 impl TextPlace {
-    /// What leaves of a part, where that isn't all of it.
-    fn changed(&self, part: &Part) -> Option<String> {
+    /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
+    fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
         let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
-        for removal in self.gate.removals() {
+        let first = removals.partition_point(|removal| removal.end <= part.place.start);
+        for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
             let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
-            if start < end {
-                text.push_str(self.text.get(from..start).unwrap_or_default());
-                (from, changed) = (end, true);
-            }
+            text.push_str(self.text.get(from..start).unwrap_or_default());
+            (from, changed) = (end, true);
         }
         text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
         changed.then_some(text)
@@ -265,7 +264,8 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
     }
     let mut changed = false;
     for place in &choice.texts {
-        for (part, text) in place.parts.iter().filter_map(|part| Some((part, place.changed(part)?))) {
+        let removals: Vec<Range<usize>> = place.gate.removals().collect();
+        for (part, text) in place.parts.iter().filter_map(|part| Some((part, place.changed(part, &removals)?))) {
             edits.replace(part.span.clone(), quote(&text));
             changed = true;
         }
