@@ -47,7 +47,7 @@ impl Failure {
             401 => "authentication_error",
             403 => "permission_error",
             422 => "tool_integrity_error",
-            400..500 | 501 => "invalid_request_error",
+            400..=499 | 501 => "invalid_request_error",
             _ => "upstream_error",
         }
     }
