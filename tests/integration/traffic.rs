@@ -17,6 +17,8 @@ const SEEDS: [u64; 3] = [1, 20_261_121, 0xdead_beef];
 /// Exchanges whose verdict isn't `pass`, by their `sha`, and why that is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     ("a1f27ae3a5439280", "schema_violation", "Groq's `tool_use_failed`: a rejected call, which is repaired; the recording fails again and again"),
+    ("4076cb6d752bd7f1", "schema_violation", "the same, as an error in mid-stream"),
+    ("072c506497a218b8", "tool_choice_ignored", "Groq's `tool_use_failed` in mid-stream: a call was required and none came"),
     ("e89617c3c3651644", "tool_choice_ignored", "Groq's `tool_use_failed`: a call was required and none came"),
 ];
 
