@@ -118,14 +118,18 @@ fn served(mutant: &Mutant, form: Form) -> String {
 
 fn ask(connection: &mut Connection, mutant: &Mutant, form: Form) -> Reply {
     // ASCII only, as headers are.
-    let served: String = served(mutant, form).chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
+    let served = ascii(served(mutant, form));
     let stream = if form == Form::Whole { "" } else { "\"stream\":true," };
     let request = mutant.request.replacen('{', &format!("{{{stream}"), 1);
     connection.post("/v1/chat/completions", &format!("x-served: {served}\r\n"), request.as_bytes())
 }
 
-fn escaped(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+fn ascii(json: String) -> String {
+    if json.is_ascii() {
+        return json;
+    }
+    let unit = |unit: u16| if unit < 128 { char::from(unit as u8).to_string() } else { format!("\\u{unit:04x}") };
+    json.encode_utf16().map(unit).collect()
 }
 
 /// The calls as the application gets them: id, name, arguments.

@@ -44,6 +44,12 @@ impl Connection {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
 
+    /// Nothing more will be sent.
+    pub fn finish(&mut self) {
+        // The other side may have closed it all.
+        let _closed = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
+    }
+
     /// A JSON post with these further header lines, each ending in CRLF.
     pub fn post(&mut self, path: &str, further: &str, body: &[u8]) -> Reply {
         self.post_as(path, "Bearer test", further, body)
