@@ -15,7 +15,10 @@ pub const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"mo
 
 fn script(received: &Received) -> Scripted {
     match received.json()["model"].as_str() {
-        Some("hang") => Scripted::events(["data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hello\"}}]}\n\n"]).then(Piece::Hang),
+        Some("hang") => Scripted::events([
+            "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hello\"}}]}\n\n",
+        ])
+        .then(Piece::Hang),
         Some("hang whole") => Scripted::json(200, "{").then(Piece::Hang),
         _ => Scripted::json(200, ANSWER),
     }
@@ -41,7 +44,9 @@ pub fn refused(reply: &Reply, status: u16, code: &str, what: &str) {
 fn bodies_that_are_no_requests() {
     let fixture = Fixture::new("default", script);
     let mut connection = Connection::open(fixture.proxy.address());
-    let nested = |open: &str, close: &str| format!(r#"{{"model":"ok","messages":[{{"role":"user","content":{}1{}}}]}}"#, open.repeat(100_000), close.repeat(100_000));
+    let nested = |open: &str, close: &str| {
+        format!(r#"{{"model":"ok","messages":[{{"role":"user","content":{}1{}}}]}}"#, open.repeat(100_000), close.repeat(100_000))
+    };
     let (arrays, objects) = (nested("[", "]"), nested("{\"a\":", "}"));
     let open = "[".repeat(100_000);
     let messages = |message: &str| format!(r#"{{"model":"ok","messages":[{message}]}}"#);
@@ -84,7 +89,13 @@ fn bodies_that_are_no_requests() {
         let reply = connection.chat(body);
         refused(&reply, 400, code, body.get(..120).unwrap_or(body));
     }
-    for bytes in [&b"{\"model\":\"\xff\",\"messages\":[]}"[..], b"\xff\xfe{}", b"{\"messages\":[{\"role\":\"user\",\"content\":\"\xc3\"}]}", b"{\"model\":\"\xed\xa0\x80\",\"messages\":[]}", b"\0"] {
+    for bytes in [
+        &b"{\"model\":\"\xff\",\"messages\":[]}"[..],
+        b"\xff\xfe{}",
+        b"{\"messages\":[{\"role\":\"user\",\"content\":\"\xc3\"}]}",
+        b"{\"model\":\"\xed\xa0\x80\",\"messages\":[]}",
+        b"\0",
+    ] {
         refused(&connection.post("/v1/chat/completions", "", bytes), 400, "invalid_json", &String::from_utf8_lossy(bytes));
     }
     assert_eq!(fixture.upstream.received().len(), 0);
@@ -116,14 +127,24 @@ fn header_floods() {
     let fixture = Fixture::new("default", script);
     let many = |count: usize| (0..count).map(|number| format!("x-{number}: y\r\n")).collect::<String>();
     for headers in [many(300), format!("x-long: {}\r\n", "y".repeat(80 << 10))] {
-        refused(&Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &headers, REQUEST.as_bytes()), 431, "headers_too_large", "headers");
+        refused(
+            &Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &headers, REQUEST.as_bytes()),
+            431,
+            "headers_too_large",
+            "headers",
+        );
     }
     // Beyond what is even read.
     for headers in [many(5000), format!("x-long: {}\r\n", "y".repeat(2 << 20))] {
         let reply = Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &headers, REQUEST.as_bytes());
         assert!(matches!(reply.status, 0 | 431), "{}", reply.status);
     }
-    for garbage in [&b"\0\0\0\0\r\n\r\n"[..], b"GET\r\n\r\n", b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n", b"\x16\x03\x01\x02\x00"] {
+    for garbage in [
+        &b"\0\0\0\0\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ] {
         let mut connection = Connection::open(fixture.proxy.address());
         connection.send(garbage);
         connection.finish();
@@ -181,10 +202,21 @@ fn paths_hosts_and_keys() {
     ] {
         refused(&ask(&format!("{line} HTTP/1.1\r\n{keyed}"), REQUEST), status, code, line);
     }
-    for (host, status) in [("host: evil.example\r\n", 403), ("host: 127.0.0.1.evil.example:80\r\n", 403), ("host: localhost\r\norigin: https://evil.example\r\n", 403), ("host: localhost\r\norigin: null\r\n", 403)] {
+    for (host, status) in [
+        ("host: evil.example\r\n", 403),
+        ("host: 127.0.0.1.evil.example:80\r\n", 403),
+        ("host: localhost\r\norigin: https://evil.example\r\n", 403),
+        ("host: localhost\r\norigin: null\r\n", 403),
+    ] {
         refused(&ask(&format!("{chat}{host}{keyed}"), REQUEST), status, "host_not_allowed", host);
     }
-    for authorization in ["", "authorization: Bearer wrong\r\n", "authorization: secret\r\n", "authorization: Bearer\r\n", "authorization: Basic c2VjcmV0\r\n"] {
+    for authorization in [
+        "",
+        "authorization: Bearer wrong\r\n",
+        "authorization: secret\r\n",
+        "authorization: Bearer\r\n",
+        "authorization: Basic c2VjcmV0\r\n",
+    ] {
         refused(&ask(&format!("{chat}{authorization}"), REQUEST), 401, "unauthorized", authorization);
     }
     let other = REQUEST.replace("ok", "gpt-unknown");
@@ -202,7 +234,9 @@ fn clients_that_go_away_take_their_upstream_request_along() {
     for (number, (model, stream)) in [("hang", true), ("hang whole", false), ("hang", true)].into_iter().enumerate() {
         let mut connection = Connection::open(fixture.proxy.address());
         let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": "hi"}]}).to_string();
-        connection.send(format!("POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        connection.send(
+            format!("POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
+        );
         if stream {
             // Its first words have come.
             assert!(connection.line().unwrap().contains("200"));

@@ -71,7 +71,22 @@ fn whole_answers_that_are_none() {
     let fixture = Fixture::with_policy("default", BOUNDS, bad_answers);
     let mut connection = Connection::open(fixture.proxy.address());
     for case in [
-        "html", "empty", "null", "array", "no choices", "choices no array", "choice no object", "two messages", "two choices", "calls no array", "call outside", "deep", "not utf-8", "gzip", "gzip stream", "long",
+        "html",
+        "empty",
+        "null",
+        "array",
+        "no choices",
+        "choices no array",
+        "choice no object",
+        "two messages",
+        "two choices",
+        "calls no array",
+        "call outside",
+        "deep",
+        "not utf-8",
+        "gzip",
+        "gzip stream",
+        "long",
     ] {
         for stream in [false, true] {
             refused(&connection.chat(&request(case, stream)), 502, "upstream_protocol", case);
@@ -85,13 +100,23 @@ fn whole_answers_that_are_none() {
 #[test]
 fn upstreams_that_are_down_or_silent_or_no_upstreams() {
     let directory = tempfile::tempdir().unwrap();
-    let proxy = |address: &str| Proxy::start(&format!("[[upstreams]]\nname = \"scripted\"\nbase_url = \"http://{address}/v1\"\n{BOUNDS}"), &[], directory.path()).unwrap();
+    let proxy = |address: &str| {
+        Proxy::start(&format!("[[upstreams]]\nname = \"scripted\"\nbase_url = \"http://{address}/v1\"\n{BOUNDS}"), &[], directory.path())
+            .unwrap()
+    };
     // An address of its own, so that nobody else takes the port that is given up here.
     let down = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let rude = TcpListener::bind("127.0.0.1:0").unwrap();
     let rude_address = rude.local_addr().unwrap();
-    let greetings = [&b"\0\x01\x02 no HTTP\r\n\r\n"[..], b"", b"HTTP/1.1 200 OK\r\ncontent-len", b"220 smtp ready\r\n", b"HTTP/1.1 999999 what\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"];
+    let greetings = [
+        &b"\0\x01\x02 no HTTP\r\n\r\n"[..],
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-len",
+        b"220 smtp ready\r\n",
+        b"HTTP/1.1 999999 what\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+    ];
     let count = greetings.len();
     let answering = std::thread::spawn(move || {
         for greeting in greetings {
@@ -146,7 +171,9 @@ fn answers_cut_anywhere() {
             // A break before any byte may show already instead of the head.
             true if reply.status == 502 => refused(&reply, 502, "upstream_protocol", &what),
             // All was said, and the end is regular: only [DONE] lacks, or is cut.
-            true if at >= finished && broken == 0 && STREAM[finished..at].contains('[') == STREAM[finished..at].contains(']') => assert!(reply.text().ends_with("data: [DONE]\n\n") && reply.text().contains("call_"), "{what}: {}", reply.text()),
+            true if at >= finished && broken == 0 && STREAM[finished..at].contains('[') == STREAM[finished..at].contains(']') => {
+                assert!(reply.text().ends_with("data: [DONE]\n\n") && reply.text().contains("call_"), "{what}: {}", reply.text())
+            }
             true if at >= STREAM.len() - 1 => {}
             true => failed(&reply, "upstream_protocol", &what),
         }
@@ -216,7 +243,11 @@ fn streams_that_fail_say_so() {
 fn an_event_beyond_the_bound() {
     let fixture = Fixture::new("default", |received| {
         let huge = || std::iter::repeat_n("x".repeat(1 << 20), 17);
-        if received.json()["model"] == "huge" { Scripted::events(std::iter::once("data: \"".to_owned()).chain(huge())).then(Piece::Hang) } else { Scripted::json(200, ANSWER) }
+        if received.json()["model"] == "huge" {
+            Scripted::events(std::iter::once("data: \"".to_owned()).chain(huge())).then(Piece::Hang)
+        } else {
+            Scripted::json(200, ANSWER)
+        }
     });
     let reply = Connection::open(fixture.proxy.address()).chat(&request("huge", true));
     failed(&reply, "upstream_protocol", "an event of 17 MiB");
@@ -241,7 +272,12 @@ fn errors_with_status_200() {
     ] {
         for stream in [false, true] {
             let reply = connection.chat(&request(body, stream));
-            assert_eq!((reply.status, &reply.json()["error"]["message"], &reply.json()["error"]["code"]), (status, &json!("m"), &code), "{body}: {}", reply.text());
+            assert_eq!(
+                (reply.status, &reply.json()["error"]["message"], &reply.json()["error"]["code"]),
+                (status, &json!("m"), &code),
+                "{body}: {}",
+                reply.text()
+            );
         }
     }
     healthy(&fixture);
