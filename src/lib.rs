@@ -4,6 +4,7 @@ pub mod chat;
 pub mod cli;
 pub mod judge;
 pub mod log;
+mod log_line;
 pub mod policy;
 pub mod proxy;
 pub mod settings;

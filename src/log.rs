@@ -12,7 +12,10 @@ use std::{
 
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::settings::{Log, LogFormat, LogLevel};
+use crate::{
+    log_line::Line,
+    settings::{Log, LogFormat, LogLevel},
+};
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +43,7 @@ pub fn start(log: Log, rust_log: Option<&str>) -> Result<Guard, Error> {
     let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
     match log.format {
-        LogFormat::Text => registry.with(layer.with_ansi(io::stdout().is_terminal())).try_init()?,
+        LogFormat::Text => registry.with(layer.with_ansi(io::stdout().is_terminal()).event_format(Line)).try_init()?,
         LogFormat::Json => {
             let layer = layer.json().flatten_event(true).with_current_span(false).with_span_list(false);
             registry.with(layer).try_init()?;

@@ -4,7 +4,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{request::Head, tools::ToolSet};
+use bytes::Bytes;
+
+use super::{
+    request::{self, Head, Inputs, Prepared, Refusal, Upstream},
+    tools::ToolSet,
+};
 use crate::{
     judge::{
         call::{Call, CallRules},
@@ -50,6 +55,74 @@ pub struct Context {
     pub request: Document,
     /// The conversation's own data, decoded when first asked for.
     pub data: OnceLock<Vec<String>>,
+}
+
+/// What an exchange is judged by, besides the request itself.
+#[derive(Clone, Debug)]
+pub struct Basis<'b> {
+    /// The policy.
+    pub rules: &'b Arc<Rules>,
+    /// The policy's rules for calls, compiled.
+    pub call_rules: &'b Arc<CallRules>,
+    /// The policy's rules for text.
+    pub text: &'b crate::judge::text::Rules,
+    /// The keys.
+    pub ring: &'b Arc<KeyRing>,
+    /// Whose marks count.
+    pub scope: Scope,
+    /// The tools of this request.
+    pub tools: Arc<ToolSet>,
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// What the upstream needs.
+    pub upstream: Upstream,
+    /// The protocol text, as a JSON string.
+    pub protocol: &'b str,
+    /// Bytes held of one call.
+    pub held_bytes_max: usize,
+}
+
+/// A request that was read, verified and prepared.
+#[derive(Debug)]
+pub struct Begun {
+    /// What its answers are judged by.
+    pub context: Context,
+    /// What goes upstream.
+    pub body: Bytes,
+    /// What is wrong with the request, registry and history.
+    pub violations: Vec<Violation>,
+}
+
+impl Begun {
+    /// Begins an exchange.
+    ///
+    /// # Errors
+    /// [`Refusal`] for a shape that can't be judged.
+    pub fn new(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Self, Refusal> {
+        let Basis { rules, call_rules, text, ring, scope, tools, now_ms, upstream, protocol, held_bytes_max } = basis;
+        let inputs = Inputs { rules, ring, scope: &scope, now_ms, upstream, protocol };
+        let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(document, head, &tools, &inputs)?;
+        let mut text = text.clone();
+        text.json_only = head.json_only;
+        text.has_tools = tools.any || !executions.is_empty();
+        let context = Context {
+            rules: rules.clone(),
+            call_rules: call_rules.clone(),
+            ring: ring.clone(),
+            scope,
+            turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
+            tools,
+            executions,
+            succeeded,
+            text,
+            json_only: head.json_only,
+            choices: head.choices,
+            held_bytes_max,
+            request: document.clone(),
+            data: OnceLock::new(),
+        };
+        Ok(Self { context, body, violations })
+    }
 }
 
 impl Context {
@@ -116,7 +189,7 @@ impl Context {
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
         let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
-        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !!answer.has_text || answer.ending != Ending::Complete || !citable() {
+        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !answer.has_text || answer.ending != Ending::Complete || !citable() {
             return None;
         }
         let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
@@ -234,6 +307,6 @@ fn stands_in(data: &str, text: &str) -> bool {
     data.match_indices(text).any(|(at, _)| {
         let before = data[..at].chars().next_back();
         let after = data[at + text.len()..].chars().next();
-        !(word(before) && word(first)) && !(word(after) && word(last))
+        !(word(before) && word(first) || word(after) && word(last))
     })
 }

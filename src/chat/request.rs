@@ -25,6 +25,9 @@ use crate::{
     },
 };
 
+/// How deep a request must be known: `messages[].tool_calls[].function.arguments`.
+pub const DEPTH_NOTED: usize = 6;
+
 /// Why a request is refused before anything is sent: HTTP 400.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -71,6 +74,8 @@ pub struct Inputs<'i> {
     pub now_ms: u64,
     /// The upstream's needs.
     pub upstream: Upstream,
+    /// The protocol text, as a JSON string.
+    pub protocol: &'i str,
 }
 
 /// What a request says, as far as toolmark must know.
@@ -192,7 +197,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         stamp_results(&mut edits, &past, &items, &places, inputs);
         edit_tools(&mut edits, root, head, tools, inputs.upstream);
         if tools.any && rules.policy.protocol.inject && !head.json_only {
-            inject_protocol(&mut edits, head.messages, rules.protocol_text());
+            inject_protocol(&mut edits, head.messages, inputs.protocol);
         }
         if inputs.upstream.short_ids {
             shorten_ids(&mut edits, &places)?;
@@ -387,10 +392,9 @@ fn read_tool_choice(root: Value<'_>, any: bool) -> ToolChoice {
 }
 
 /// Puts the protocol text at the end of the first system or developer message, else into a new first one.
-fn inject_protocol(edits: &mut Edits, messages: Value<'_>, text: &str) {
+fn inject_protocol(edits: &mut Edits, messages: Value<'_>, quoted: &str) {
     let instructs = |message: &Value<'_>| message.get("role").is_some_and(|role| role.is_text("system") || role.is_text("developer"));
     let content = messages.items().find(instructs).and_then(|message| message.get("content"));
-    let quoted = quote(text);
     match content {
         Some(content) if content.is_string() => {
             let gap = if content.raw() == b"\"\"" { "" } else { "\\n\\n" };

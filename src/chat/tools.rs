@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
@@ -60,21 +61,42 @@ impl Weighter<Bytes, Arc<ToolSet>> for ByBytes {
     }
 }
 
+/// Arrays that were met last: [`Document::parse_noting`] passes over them.
+pub type Recent = Vec<(Bytes, Arc<ToolSet>)>;
+
+/// How many arrays are kept at hand.
+const RECENT_MAX: usize = 8;
+
 /// The sets of one policy.
 pub struct ToolSets {
     sources: Vec<ToolSource>,
     cache: Cache<Bytes, Arc<ToolSet>, ByBytes>,
+    recent: ArcSwap<Recent>,
 }
 
 impl ToolSets {
     /// For a policy with these tools.
     pub fn new(sources: Vec<ToolSource>) -> Self {
-        Self { sources, cache: Cache::with_weighter(SETS_MAX, SETS_BYTES_MAX, ByBytes) }
+        Self { sources, cache: Cache::with_weighter(SETS_MAX, SETS_BYTES_MAX, ByBytes), recent: ArcSwap::default() }
     }
 
     /// The policy's tools.
     pub fn sources(&self) -> &[ToolSource] {
         &self.sources
+    }
+
+    /// The arrays that were met last.
+    pub fn recent(&self) -> arc_swap::Guard<Arc<Recent>> {
+        self.recent.load()
+    }
+
+    fn remember(&self, array: &Bytes, set: &Arc<ToolSet>) {
+        // Two at a time may lose one of the two, which costs a look-up and nothing else.
+        let mut recent = Recent::clone(&self.recent.load());
+        recent.retain(|(known, _)| known != array);
+        recent.insert(0, (array.clone(), set.clone()));
+        recent.truncate(RECENT_MAX);
+        self.recent.store(Arc::new(recent));
     }
 
     /// The set for a request with these `tools` or legacy `functions`.
@@ -91,6 +113,9 @@ impl ToolSets {
     ) -> Result<Arc<ToolSet>, Refusal> {
         let legacy = tools.is_none() && functions.is_some();
         let raw = tools.or(functions).map_or(&b""[..], Value::raw);
+        if let Some((_, set)) = self.recent.load().iter().find(|(known, set)| known == raw && set.legacy == legacy) {
+            return Ok(set.clone());
+        }
         let mut lookup = Vec::new();
         let key = if legacy {
             lookup.extend_from_slice(b"functions:");
@@ -100,11 +125,19 @@ impl ToolSets {
             raw
         };
         if let Some(set) = self.cache.get(key) {
+            if raw.first() == Some(&b'[') {
+                self.remember(&Bytes::copy_from_slice(raw), &set);
+            }
             return Ok(set);
         }
-        let set = Arc::new(self.build(tools.or(functions), legacy, policy, checks, schemas)?);
-        // A copy: the request's own buffer would be kept alive with the rest of it.
+        // Parsed anew, as the request may have passed over it.
+        let array = Bytes::copy_from_slice(raw);
+        let document = if array.is_empty() { None } else { Document::parse(array.clone()).ok() };
+        let set = Arc::new(self.build(document.as_ref().map(Document::root), legacy, policy, checks, schemas)?);
         self.cache.insert(Bytes::copy_from_slice(key), set.clone());
+        if array.first() == Some(&b'[') {
+            self.remember(&array, &set);
+        }
         Ok(set)
     }
 

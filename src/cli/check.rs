@@ -6,7 +6,10 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use super::{Error, Prepared, prepare};
 use crate::{
-    judge::violation::{Code, Severity},
+    judge::{
+        registry::ToolSource,
+        violation::{Code, Severity},
+    },
     policy::{
         Mode,
         rules::{Rules, is_internal},
@@ -30,11 +33,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with the tools' schemas, a line each; nothing where all is well.
+/// What is wrong with the tools and their schemas, a line each; nothing where all is well.
 pub fn compile_tools(rules: &Rules) -> Vec<String> {
     let fault = |tool: &crate::policy::rules::PolicyTool| {
-        let error = serde_json::from_str::<serde_json::Value>(&tool.raw).err()?;
-        Some(format!("{}: `{}`: not valid JSON: {error}", tool.file.display(), tool.name))
+        let compiled = ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
+        let why = compiled.err()?;
+        Some(format!("{}: tool `{}`: {why}", tool.file.display(), tool.name))
     };
     rules.tools.iter().filter_map(fault).collect()
 }

@@ -1,17 +1,148 @@
-//! `toolmark demo`: the failures played and caught.
+//! `toolmark demo`: the failures played and caught, over real sockets.
 //!
-//! A stub until the path of an exchange is there.
+//! ```text
+//!  client ─▶ proxy ─▶ scripted upstream
+//!  every scene whole and streamed ─▶ checks on what the client got and the upstream received ─▶ table
+//! ```
+//! The scenes are in [`scenes`]; nothing here judges: the proxy is the one that `serve` runs.
 
-use std::process::ExitCode;
+mod client;
+mod scenes;
+mod script;
+mod table;
 
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use self::{
+    client::Client,
+    scenes::{Check, Mode, Played, SCENES, Scene},
+};
 use super::Error;
-use crate::settings::Flags;
+use crate::{
+    settings::Flags,
+    testing::{Proxy, ScriptedUpstream},
+};
 
 /// Runs it.
 ///
 /// # Errors
-/// Always: it isn't wired yet.
+/// Where the system gives no port, thread or directory.
 pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
-    let _ = (demo, flags);
-    Err(Error::Failed("not wired yet: toolmark demo".into()))
+    if flags.config.is_some() {
+        return Err(Error::Failed("the demo has settings of its own: leave --config out".into()));
+    }
+    let stage = Stage::build().map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let client = Client::new(&stage.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
+    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let style = table::Style { colours };
+    say(&style.head(&stage.proxy.base_url()));
+    let mut results = Vec::new();
+    for (number, scene) in SCENES.iter().enumerate() {
+        for mode in [Mode::Whole, Mode::Streamed] {
+            let result = runtime.block_on(stage.play(&client, scene, mode));
+            say(&style.row(number + 1, scene, &result));
+            results.push((scene.name, result));
+        }
+    }
+    say(&style.foot(&results));
+    if demo.keep {
+        say(&keep_text(&stage.proxy.base_url()));
+        runtime.block_on(asked_to_stop()).map_err(|error| Error::Failed(error.to_string()))?;
+    }
+    let caught = results.iter().all(|(_, result)| result.failed.is_empty());
+    Ok(if caught { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What a scene came to, in one mode.
+pub struct Outcome {
+    /// Whole or streamed.
+    pub mode: Mode,
+    /// What toolmark did.
+    pub toolmark: String,
+    /// What the application saw.
+    pub saw: Vec<String>,
+    /// The checks that failed.
+    pub failed: Vec<String>,
+}
+
+/// Upstream, proxy, and the directory of its settings; all end with it.
+struct Stage {
+    proxy: Proxy,
+    upstream: ScriptedUpstream,
+    _directory: Directory,
+}
+
+impl Stage {
+    fn build() -> Result<Self, crate::testing::StartError> {
+        let directory = Directory::make()?;
+        let upstream = ScriptedUpstream::start(scenes::answer)?;
+        let proxy = Proxy::in_front_of(&upstream.base_url(), "default", &directory.0)?;
+        Ok(Self { proxy, upstream, _directory: directory })
+    }
+
+    async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
+        let before = self.upstream.received().len();
+        let seen = match scenes::play(client, scene, mode).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                return Outcome { mode, toolmark: "–".into(), saw: vec!["–".into()], failed: vec![format!("the exchange ended: {error}")] };
+            }
+        };
+        let upstream = self.upstream.received().iter().skip(before).map(crate::testing::Received::json).collect();
+        let played = Played { mode, seen, upstream };
+        let mut check = Check::default();
+        check.sound(&played);
+        (scene.check)(&played, &mut check);
+        Outcome { mode, toolmark: played.last().toolmark(), saw: played.last().saw(), failed: check.failed }
+    }
+}
+
+/// A directory of our own, gone when this is dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("toolmark-demo-{}", uuid::Uuid::now_v7()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What can't be removed is the system's to clean.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    // Through `write_all`, not `println!`: a closed pipe is no panic.
+    let _closed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn keep_text(base_url: &str) -> String {
+    let mut text = format!("\nStill serving at {base_url} (Ctrl-C ends it). The model's name picks the scene:\n");
+    for (name, stream) in [("invented-tool", false), ("forged-in-mid-stream", true), ("never-mends", false)] {
+        let body = SCENES.iter().find(|scene| scene.name == name).map(|scene| scenes::request(scene, stream, &scenes::opening(scene)));
+        let body = body.unwrap_or_default().to_string().replace('\'', r"'\''");
+        text.push_str(&format!("\ncurl -sN {base_url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"));
+    }
+    text
+}
+
+async fn asked_to_stop() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }

@@ -95,6 +95,14 @@ impl ToolSource {
         &self.name
     }
 
+    /// Compiles its schema, to see whether it does.
+    ///
+    /// # Errors
+    /// Why it doesn't.
+    pub fn compile(&self, formats: bool) -> Result<Schema, SchemaFault> {
+        Schema::compile(self.parameters_raw.as_deref().unwrap_or("null"), formats)
+    }
+
     fn as_request(&self) -> RequestTool<'_> {
         RequestTool {
             name: &self.name,

@@ -77,7 +77,7 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
         let failed = error_patterns.is_match(text);
         return Nature { failed, stamped: trimmed.starts_with("[execution_id:"), ..Nature::default() };
     }
-    let Ok(document) = Document::parse(Bytes::copy_from_slice(text.as_bytes())) else {
+    let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 1, &[]) else {
         return Nature { failed: error_patterns.is_match(text), ..Nature::default() };
     };
     let root = document.root();

@@ -25,6 +25,7 @@ use crate::{
     },
     policy::{load::PolicySource, rules::Rules},
     settings::{self, Settings},
+    wire::text::quote,
 };
 
 /// Why the proxy can't start, or a policy can't be used.
@@ -81,6 +82,8 @@ pub struct Standard {
     pub tools: ToolSets,
     /// Its rules for text, but for what the exchange adds.
     pub text: text::Rules,
+    /// What the model is told about tools, as a JSON string.
+    pub protocol: String,
 }
 
 impl Standard {
@@ -110,14 +113,8 @@ impl Standard {
             ..text::Rules::default()
         };
         let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
-        Ok(Self { rules: Arc::new(rules), calls, tools: ToolSets::new(sources), text })
-    }
-}
-
-impl Rules {
-    /// What the model is told about tools.
-    pub fn protocol_text(&self) -> &str {
-        self.policy.protocol.text.as_deref().unwrap_or(PROTOCOL_TEXT)
+        let protocol = quote(rules.policy.protocol.text.as_deref().unwrap_or(PROTOCOL_TEXT));
+        Ok(Self { rules: Arc::new(rules), calls, tools: ToolSets::new(sources), text, protocol })
     }
 }
 

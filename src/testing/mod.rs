@@ -5,5 +5,5 @@
 mod proxy;
 mod upstream;
 
-pub use proxy::Proxy;
+pub use proxy::{Proxy, StartError};
 pub use upstream::{Piece, Received, Reply, ScriptedUpstream};

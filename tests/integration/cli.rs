@@ -1,1 +1,201 @@
-//! To come.
+//! The command line as people meet it: words, exit codes, and what to do next.
+
+use std::path::Path;
+
+use crate::program::{command, finish};
+
+fn write(directory: &Path, name: &str, text: &str) {
+    let path = directory.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+const UPSTREAM: &str = "[[upstreams]]\nname = 'main'\nbase_url = 'http://127.0.0.1:9/v1'\n";
+
+/// Runs a command; its exit code, and words that its output must have.
+fn check(directory: &Path, arguments: &str, code: i32, words: &[&str]) -> String {
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let finished = finish(&arguments, directory);
+    let text = format!("{}{}", finished.stdout, finished.stderr);
+    assert_eq!(finished.code, Some(code), "{arguments:?}: {text}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?}: {word:?} isn't in:\n{text}");
+    }
+    text
+}
+
+#[test]
+fn help_and_version() {
+    let directory = tempfile::tempdir().unwrap();
+    check(directory.path(), "--version", 0, &["toolmark 0."]);
+    check(directory.path(), "--help", 0, &["serve", "demo", "check", "judge", "EXAMPLE", "Exit codes"]);
+    for name in ["serve", "demo", "check", "judge"] {
+        check(directory.path(), &format!("{name} --help"), 0, &["EXAMPLE", &format!("toolmark {name}")]);
+    }
+    check(directory.path(), "sevre", 2, &["serve"]);
+    check(directory.path(), "serve --lisen x", 2, &["--listen"]);
+}
+
+#[test]
+fn commands_that_are_not_built() {
+    let directory = tempfile::tempdir().unwrap();
+    for arguments in ["verify x_1_2", "ledger verify", "stats", "replay a.jsonl", "import har a.har -o c.jsonl"] {
+        check(directory.path(), arguments, 2, &["not built yet"]);
+    }
+    check(directory.path(), "serve --upstream http://127.0.0.1:9/v1 --record c.jsonl", 2, &["not built yet", "--record"]);
+}
+
+#[test]
+fn settings_that_are_wrong_say_where() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    check(directory, "serve", 2, &["no upstream", "toolmark serve --upstream"]);
+    check(directory, "serve --config nowhere.toml", 2, &["nowhere.toml", "can't be read"]);
+    check(directory, "check --config nowhere.toml", 2, &["nowhere.toml"]);
+    check(directory, "serve --upstream http://127.0.0.1:9/v1 --policy nowhere.toml", 2, &["nowhere.toml"]);
+    write(directory, "toolmark.toml", &format!("lisen = '127.0.0.1:0'\n{UPSTREAM}"));
+    for name in ["check", "serve"] {
+        check(directory, name, 2, &["toolmark.toml:1", "lisen", "`listen`"]);
+    }
+    write(directory, "toolmark.toml", &format!("{UPSTREAM}[limits]\nrequest_bytes = 'many'\n"));
+    check(directory, "check", 2, &["toolmark.toml:5", "request_bytes"]);
+    let finished = command(&["check"], directory).env("TOOLMARK_LIMITS__CONECTIONS", "5").output().unwrap();
+    assert_eq!(finished.status.code(), Some(2));
+}
+
+#[test]
+fn a_port_in_use_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    check(directory.path(), &format!("serve --upstream http://127.0.0.1:9/v1 --listen {address}"), 2, &[&address, "another process listens there", "--listen"]);
+}
+
+#[test]
+fn no_open_relay() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "toolmark.toml", &format!("listen = '0.0.0.0:0'\n{UPSTREAM}api_key_env = 'MAIN_KEY'\n"));
+    let finished = command(&["serve"], directory.path()).env("MAIN_KEY", "sk-very-secret").output().unwrap();
+    let text = String::from_utf8_lossy(&finished.stderr).into_owned();
+    assert_eq!(finished.status.code(), Some(2), "{text}");
+    assert!(text.contains("beyond loopback") && text.contains("[[clients]]") && !text.contains("sk-very-secret"), "{text}");
+}
+
+#[test]
+fn check_explains_or_says_which_tool_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "toolmark.toml", &format!("policy = 'policies/mine.toml'\n{UPSTREAM}"));
+    write(directory, "policies/mine.toml", "[tools]\nfiles = ['../tools/*.json']\n");
+    let tool = |name: &str, parameters: &str| format!(r#"{{"type":"function","function":{{"name":"{name}","parameters":{parameters}}}}}"#);
+    let good = tool("get_weather", r#"{"type":"object","properties":{"city":{"type":"string"}}}"#);
+    write(directory, "tools/good.json", &format!("[{good}]"));
+    check(directory, "check", 0, &["All is well", "get_weather", "main: http://127.0.0.1:9/v1"]);
+    for (parameters, why) in [
+        (r#"{"type":"objekt"}"#, "isn't valid"),
+        (r##"{"type":"object","properties":{"a":{"$ref":"https://example.org/a.json"}}}"##, "isn't valid"),
+        (r#"{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}"#, "isn't valid"),
+    ] {
+        write(directory, "tools/bad.json", &format!("[{good},{}]", tool("send_mail", parameters)).replace("get_weather", "other"));
+        check(directory, "check", 2, &["bad.json", "tool `send_mail`", why]);
+    }
+}
+
+const REQUEST: &str = r#"{"model":"m","messages":[{"role":"user","content":"How fast is my line?"}],
+    "tools":[{"type":"function","function":{"name":"run_speed_test","parameters":{"type":"object","properties":{}}}}]}"#;
+
+fn answer(message: &str) -> String {
+    format!(r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#)
+}
+
+fn call(name: &str) -> String {
+    answer(&format!(r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#))
+}
+
+#[test]
+fn judge_reports_calls_and_claims() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "request.json", REQUEST);
+    let judge = "judge --request request.json --response response.json";
+    let text = |text: &str| answer(&format!(r#"{{"role":"assistant","content":"{text}"}}"#));
+    let forged = text("It is fast (execution_id: run_speed_test_1763000000000_0123456789abcdef).");
+    let claim = text("{'tool_name': 'run_speed_test', 'download': 125}");
+    for (response, code, words) in [
+        (call("run_speed_test"), 0, &["✅ call run_speed_test({})", "pass: nothing to object to"][..]),
+        (call("run_sped_test"), 1, &["❌ call run_sped_test", "[unknown_tool]", "did you mean", "blocked: unknown_tool"]),
+        (text("I can't tell."), 0, &["✅ text", "pass"]),
+        (forged.clone(), 1, &["❌ [unknown_execution]", "never make one up", "blocked"]),
+        (claim, 1, &["❌ [missing_execution_id]", "run_speed_test"]),
+    ] {
+        write(directory, "response.json", &response);
+        check(directory, judge, code, words);
+    }
+    check(directory, &format!("{judge} --policy observe"), 0, &["✅ text"][..0]);
+    write(directory, "response.json", &forged);
+    check(directory, &format!("{judge} --policy observe"), 0, &["[unknown_execution]", "observes"]);
+    assert!(!directory.join("toolmark.key").exists(), "judging makes no key");
+}
+
+#[test]
+fn judge_reads_streams() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "request.json", REQUEST);
+    let chunk = |delta: &str, finish: &str| format!("data: {{\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n");
+    let call = |name: &str| chunk(&format!(r#"{{"role":"assistant","tool_calls":[{{"index":0,"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#), "null");
+    let end = format!("{}data: [DONE]\n\n", chunk("{}", "\"tool_calls\""));
+    for (events, code, words) in [
+        (format!("{}{end}", call("run_speed_test")), 0, &["✅ call run_speed_test", "pass"][..]),
+        (format!("{}{end}", call("made_up")), 1, &["❌ call made_up", "[unknown_tool]"]),
+        (call("run_speed_test"), 1, &["❌ the upstream's stream ended before the answer did", "upstream_protocol"]),
+    ] {
+        write(directory, "stream.sse", &events);
+        check(directory, "judge --request request.json --response stream.sse", code, words);
+    }
+}
+
+#[test]
+fn judge_says_what_it_could_not_judge() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let id = "run_speed_test_1763000000000_0123456789abcdef";
+    let history = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"x"}},
+        {{"role":"assistant","content":null,"tool_calls":[{{"id":"call_01234567890123456789012345678901","type":"function","function":{{"name":"run_speed_test","arguments":"{{}}"}}}}]}},
+        {{"role":"tool","tool_call_id":"call_01234567890123456789012345678901","content":"{{\"execution_id\":\"{id}\",\"download\":92}}"}}],
+        "tools":[{{"type":"function","function":{{"name":"run_speed_test","parameters":{{"type":"object","properties":{{}}}}}}}}]}}"#
+    );
+    write(directory, "request.json", &history);
+    write(directory, "response.json", &answer(&format!(r#"{{"role":"assistant","content":"92 Mbit/s (execution_id: {id})."}}"#)));
+    let judge = "judge --request request.json --response response.json";
+    let text = check(directory, judge, 0, &["not_judged: there is no key", "[not_judged]", "can't be told without the key"]);
+    assert!(!text.contains("✅ citation"), "not judged is no pass: {text}");
+    let finished = command(&judge.split(' ').collect::<Vec<_>>(), directory).env("TOOLMARK_KEY", "7".repeat(64)).output().unwrap();
+    let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+    assert_eq!(finished.status.code(), Some(1), "with a key it is judged: {text}");
+    assert!(text.contains("❌ [unknown_execution]"), "{text}");
+}
+
+#[test]
+fn judge_refuses_files_that_are_not_what_they_should_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "request.json", REQUEST);
+    write(directory, "response.json", &call("run_speed_test"));
+    write(directory, "broken.json", "{\"a\":");
+    write(directory, "empty.json", "\n");
+    write(directory, "error.json", r#"{"error":{"message":"no","type":"server_error"}}"#);
+    for (request, response, words) in [
+        ("nowhere.json", "response.json", &["request file nowhere.json", "can't be read"][..]),
+        ("request.json", "nowhere.json", &["response file nowhere.json"]),
+        ("broken.json", "response.json", &["broken.json", "chat/completions"]),
+        ("response.json", "response.json", &["`messages` is missing"]),
+        ("request.json", "broken.json", &["broken.json", "as JSON, or the events of a stream"]),
+        ("request.json", "request.json", &["it has no `choices`"]),
+        ("request.json", "empty.json", &["is empty"]),
+        ("request.json", "error.json", &["nothing to judge"]),
+    ] {
+        check(directory, &format!("judge --request {request} --response {response}"), 2, words);
+    }
+}

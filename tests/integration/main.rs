@@ -8,10 +8,12 @@ mod conversations;
 mod demo;
 mod examples;
 mod frame;
+mod frame_log;
 mod harness;
 mod marks;
 mod mutants;
 mod process;
+mod program;
 mod readme;
 mod streams;
 #[path = "../tidy.rs"]

@@ -1,0 +1,173 @@
+//! The demo's application: posts to chat completions, and reads what comes as an SDK would.
+
+use serde_json::Value;
+
+/// A client of one proxy.
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+/// A call as the application saw it.
+#[derive(Clone, Debug, Default)]
+pub struct SeenCall {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+}
+
+/// What the application got for one request.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// HTTP's.
+    pub status: u16,
+    /// toolmark's verdict: from the header, or from the comment at the end of a stream.
+    pub verdict: String,
+    /// The codes that came with it.
+    pub codes: Vec<String>,
+    /// Repairs made.
+    pub repairs: u64,
+    /// Citations that were verified; streams only.
+    pub citations: Vec<String>,
+    /// The answer's text.
+    pub text: String,
+    /// The answer's calls.
+    pub calls: Vec<SeenCall>,
+    /// `finish_reason`
+    pub finish: Option<String>,
+    /// The code of an error.
+    pub error: Option<String>,
+    /// `[DONE]` came, or the body was whole JSON.
+    pub ended: bool,
+    /// Everything, as it came.
+    pub raw: String,
+}
+
+impl Client {
+    /// For the proxy at this base URL.
+    ///
+    /// # Errors
+    /// Where there can be no client.
+    pub fn new(base_url: &str) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder().no_proxy().timeout(std::time::Duration::from_secs(30)).build()?;
+        Ok(Self { http, url: format!("{base_url}/chat/completions") })
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// Where the connection breaks.
+    pub async fn ask(&self, request: &Value) -> Result<Seen, reqwest::Error> {
+        let post = self.http.post(&self.url).header("content-type", "application/json").body(request.to_string());
+        let response = post.send().await?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let mut seen = Seen { status: response.status().as_u16(), verdict: header("toolmark-verdict"), ..Seen::default() };
+        seen.codes = header("toolmark-violations").split(',').filter(|code| !code.is_empty()).map(str::to_owned).collect();
+        seen.repairs = header("toolmark-repairs").parse().unwrap_or_default();
+        let stream = header("content-type").starts_with("text/event-stream");
+        seen.raw = response.text().await?;
+        if stream { seen.read_events() } else { seen.read_whole() }
+        Ok(seen)
+    }
+}
+
+impl Seen {
+    /// What toolmark did, in words.
+    pub fn toolmark(&self) -> String {
+        let verdict = match (&*self.verdict, &self.error) {
+            ("" | "pass", Some(_)) => "an error instead",
+            (verdict, _) => verdict,
+        };
+        let repairs = match (verdict, self.repairs) {
+            (_, 0) | ("repaired", 1) => String::new(),
+            (_, repairs) => format!(" after {repairs} repairs"),
+        };
+        let codes = if self.codes.is_empty() { String::new() } else { format!(": {}", self.codes.join(", ")) };
+        format!("{verdict}{repairs}{codes}")
+    }
+
+    /// What the application saw: its text, its calls, its error.
+    pub fn saw(&self) -> Vec<String> {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.text.is_empty() {
+            parts.push(format!("“{}”", self.text.split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
+        parts.extend(self.calls.iter().map(|call| format!("{}({})", call.name, call.arguments)));
+        if let Some(code) = &self.error {
+            let status = if self.status == 200 { "an error in the stream".to_owned() } else { format!("HTTP {}", self.status) };
+            parts.push(format!("{status}: {code}"));
+        }
+        if parts.is_empty() { vec!["nothing".into()] } else { parts }
+    }
+
+    fn read_whole(&mut self) {
+        let Ok(body) = serde_json::from_str::<Value>(&self.raw) else { return };
+        self.ended = true;
+        self.note_error(&body);
+        let message = &body["choices"][0]["message"];
+        self.text = message["content"].as_str().unwrap_or_default().to_owned();
+        self.finish = body["choices"][0]["finish_reason"].as_str().map(str::to_owned);
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let function = &call["function"];
+            self.calls.push(SeenCall { id: text(&call["id"]), name: text(&function["name"]), arguments: text(&function["arguments"]) });
+        }
+    }
+
+    fn read_events(&mut self) {
+        for line in self.raw.clone().lines() {
+            if let Some(verdict) = line.strip_prefix(": toolmark ").and_then(|json| serde_json::from_str::<Value>(json).ok()) {
+                self.read_verdict(&verdict);
+            }
+            match line.strip_prefix("data: ") {
+                Some("[DONE]") => self.ended = true,
+                Some(data) => self.read_chunk(&serde_json::from_str(data).unwrap_or_default()),
+                None => {}
+            }
+        }
+    }
+
+    fn read_verdict(&mut self, verdict: &Value) {
+        let list = |value: &Value| value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        self.verdict = verdict["verdict"].as_str().unwrap_or_default().to_owned();
+        self.codes = list(&verdict["violations"]);
+        self.citations = list(&verdict["citations"]);
+        self.repairs = verdict["repairs"].as_u64().unwrap_or_default();
+    }
+
+    fn read_chunk(&mut self, chunk: &Value) {
+        self.note_error(chunk);
+        let choice = &chunk["choices"][0];
+        self.text.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
+        if let Some(finish) = choice["finish_reason"].as_str() {
+            self.finish = Some(finish.to_owned());
+        }
+        for delta in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            let at = delta["index"].as_u64().and_then(|at| usize::try_from(at).ok()).filter(|at| *at < CALLS_MAX).unwrap_or_default();
+            if self.calls.len() <= at {
+                self.calls.resize(at + 1, SeenCall::default());
+            }
+            let Some(call) = self.calls.get_mut(at) else { continue };
+            for (into, piece) in [
+                (&mut call.id, &delta["id"]),
+                (&mut call.name, &delta["function"]["name"]),
+                (&mut call.arguments, &delta["function"]["arguments"]),
+            ] {
+                into.push_str(piece.as_str().unwrap_or_default());
+            }
+        }
+    }
+
+    fn note_error(&mut self, body: &Value) {
+        let error = &body["error"];
+        if error.is_object() {
+            self.error = Some(error["code"].as_str().or(error["type"].as_str()).unwrap_or("error").to_owned());
+        }
+    }
+}
+
+/// Calls of one answer; the scripted upstream makes two at most.
+const CALLS_MAX: usize = 8;

@@ -1,0 +1,135 @@
+//! Scenes about calls: what a model may call, and with what.
+
+use super::{Asked, Check, Mode, Played, Rounds, Scene};
+use crate::cli::demo::script::Turn;
+
+/// The scenes.
+pub fn scenes() -> Vec<Scene> {
+    let weather = "What's the weather in Oslo?";
+    let both = "Compare the weather in Oslo and Bergen.";
+    let scene = |name, model_does, ask, script: fn(&Asked) -> Turn, check: fn(&Played, &mut Check)| Scene {
+        name,
+        model_does,
+        ask,
+        rounds: Rounds::One,
+        script,
+        check,
+    };
+    vec![
+        scene("valid-call", "calls a tool as it should", weather, |_| oslo(), valid),
+        scene("invented-tool", "calls a tool that doesn't exist", weather, |asked| first(asked, Turn::call(INVENTED, OSLO)), invented),
+        scene("malformed-arguments", "writes arguments that are no JSON", weather, |asked| first(asked, Turn::call("get_weather", BROKEN)), malformed),
+        scene("schema-breaking", "forgets a parameter, exceeds a bound, makes one up", weather, |asked| first(asked, Turn::call("get_weather", UNFIT)), unfit),
+        scene("one-of-two-invalid", "calls twice at once; one call is invalid", both, one_of_two, siblings),
+        scene("repeated-ids", "gives two calls the same id", both, |_| oslo().and("call_0", "get_weather", BERGEN), repeated),
+        scene("never-mends", "keeps inventing tools, however often it is told", weather, never, never_mends),
+        scene("cut-off", "breaks off in mid-answer, without finish_reason", weather, |_| Turn::say(&["It is ", "going to be a fine day in ", "Oslo, with "]).cut(), cut_off),
+    ]
+}
+
+fn oslo() -> Turn {
+    Turn::call("get_weather", OSLO)
+}
+
+/// This at first, and the right thing when asked again.
+fn first(asked: &Asked, wrong: Turn) -> Turn {
+    if asked.repairs() == 0 { wrong } else { oslo() }
+}
+
+fn one_of_two(asked: &Asked) -> Turn {
+    let second = if asked.repairs() == 0 { r#"{"town":"Bergen"}"# } else { BERGEN };
+    oslo().and("call_1", "get_weather", second)
+}
+
+fn never(asked: &Asked) -> Turn {
+    Turn::call(&format!("imagined_tool_{}", asked.repairs()), "{}")
+}
+
+fn valid(played: &Played, check: &mut Check) {
+    check.that("the verdict is pass, with nothing to object to", played.is("pass", &[]));
+    check.that("the upstream was asked once", played.upstream.len() == 1);
+    got_oslo(played, check);
+}
+
+/// The application got the one right call and no word about how it came to be.
+fn got_oslo(played: &Played, check: &mut Check) {
+    let calls = &played.last().calls;
+    check.that("the application got one call", calls.len() == 1);
+    check.that("it is get_weather for Oslo, as the model wrote it", calls.first().is_some_and(|call| call.name == "get_weather" && call.arguments == OSLO));
+    check.that("finish_reason is tool_calls", played.last().finish.as_deref() == Some("tool_calls"));
+}
+
+/// The model was asked again, once, and told this about its call.
+fn mended(played: &Played, check: &mut Check, codes: &[&str], told: &[&str]) {
+    check.that("the verdict is repaired, with its codes", played.is("repaired", codes));
+    check.that("the upstream was asked twice", played.upstream.len() == 2);
+    let tools = played.sent(1, "tool");
+    for words in told {
+        check.that(&format!("the model was told: {words}"), tools.iter().any(|text| text.starts_with("Tool call rejected: ") && text.contains(words)));
+    }
+}
+
+fn invented(played: &Played, check: &mut Check) {
+    mended(played, check, &["unknown_tool"], &["[unknown_tool]", "get_weather"]);
+    check.that("the invented name never reached the application", !played.leaked(INVENTED));
+    got_oslo(played, check);
+}
+
+fn malformed(played: &Played, check: &mut Check) {
+    mended(played, check, &["malformed_arguments"], &["[malformed_arguments]", BROKEN]);
+    let echoed = played.upstream.get(1).map(ToString::to_string).unwrap_or_default();
+    check.that("what is echoed to the model is legal upstream", echoed.contains(r#""arguments":"{}""#));
+    got_oslo(played, check);
+}
+
+fn unfit(played: &Played, check: &mut Check) {
+    mended(played, check, &["missing_required", "schema_violation", "unknown_parameter"], &["[missing_required]", "[schema_violation]", "[unknown_parameter]", "city"]);
+    check.that("the arguments that don't fit never reached the application", !played.leaked("town"));
+    got_oslo(played, check);
+}
+
+fn siblings(played: &Played, check: &mut Check) {
+    mended(played, check, &["missing_required", "unknown_parameter"], &["[missing_required]"]);
+    let told = played.sent(1, "tool");
+    check.that("each of the two calls got an answer of its own", told.len() == 2);
+    check.that("the valid one was told that nothing was run", told.iter().any(|text| text.starts_with("Tool call not run: get_weather")));
+    got_both(played, check);
+    check.that("nothing of the rejected turn reached the application", !played.leaked("town"));
+}
+
+fn got_both(played: &Played, check: &mut Check) {
+    let arguments: Vec<&str> = played.last().calls.iter().map(|call| &*call.arguments).collect();
+    check.that("the application got both calls, in their order", arguments == [OSLO, BERGEN]);
+}
+
+fn repeated(played: &Played, check: &mut Check) {
+    check.that("the verdict is pass, with the repeated id noted", played.is("pass", &["duplicate_call_id"]));
+    check.that("the model's own ids never reached the application", !played.leaked("\"call_0\""));
+    got_both(played, check);
+}
+
+fn never_mends(played: &Played, check: &mut Check) {
+    check.that("the verdict is blocked", played.is("blocked", &["unknown_tool"]));
+    check.that("the upstream was asked three times, and no more", played.upstream.len() == 3);
+    let last = played.last();
+    check.that("no call reached the application", last.calls.is_empty());
+    check.that("it says in plain words that nothing was run", last.text.starts_with("I could not finish this") && last.text.contains("Nothing was run"));
+    check.that("finish_reason is stop", last.finish.as_deref() == Some("stop"));
+}
+
+fn cut_off(played: &Played, check: &mut Check) {
+    let last = played.last();
+    check.that("the application got an error", last.error.as_deref() == Some("upstream_protocol"));
+    check.that("the answer doesn't pose as a whole one", last.finish.is_none() && !last.raw.contains("[DONE]"));
+    match played.mode {
+        Mode::Whole => check.that("the status is 502", last.status == 502),
+        Mode::Streamed => check.that("what was said before has arrived, or the part of it that no check held", !last.text.is_empty() && SAID.starts_with(&last.text)),
+    }
+}
+
+const SAID: &str = "It is going to be a fine day in Oslo, with ";
+const INVENTED: &str = "fetch_forecast_now";
+const OSLO: &str = r#"{"city":"Oslo"}"#;
+const BERGEN: &str = r#"{"city":"Bergen"}"#;
+const BROKEN: &str = r#"{"city": "Oslo", "days": "#;
+const UNFIT: &str = r#"{"town":"Oslo","days":99}"#;

@@ -1,0 +1,94 @@
+//! The scripted model: a turn as data, and its two wire forms.
+
+use serde_json::{Value, json};
+
+use crate::testing::Reply;
+
+/// One answer of the scripted model.
+#[derive(Clone, Debug, Default)]
+pub struct Turn {
+    text: Vec<String>,
+    calls: Vec<(String, String, String)>,
+    cut: bool,
+}
+
+impl Turn {
+    /// Text, in the pieces in which it is streamed.
+    pub fn say(pieces: &[&str]) -> Self {
+        Self { text: pieces.iter().map(ToString::to_string).collect(), ..Self::default() }
+    }
+
+    /// A call.
+    pub fn call(name: &str, arguments: &str) -> Self {
+        Self::default().and("call_0", name, arguments)
+    }
+
+    /// Another call, under this id.
+    pub fn and(mut self, id: &str, name: &str, arguments: &str) -> Self {
+        self.calls.push((id.into(), name.into(), arguments.into()));
+        self
+    }
+
+    /// The connection ends before the answer does.
+    pub fn cut(mut self) -> Self {
+        self.cut = true;
+        self
+    }
+
+    /// On the wire.
+    pub fn reply(&self, model: &str, stream: bool) -> Reply {
+        if stream { self.events(model) } else { self.whole(model) }
+    }
+
+    fn finish(&self) -> &'static str {
+        if self.calls.is_empty() { "stop" } else { "tool_calls" }
+    }
+
+    fn whole(&self, model: &str) -> Reply {
+        let mut message = json!({"role": "assistant", "content": null});
+        if !self.text.is_empty() {
+            message["content"] = self.text.concat().into();
+        }
+        if !self.calls.is_empty() {
+            message["tool_calls"] = self.calls.iter().map(|(id, name, arguments)| call(id, name, arguments)).collect();
+        }
+        let body = json!({
+            "id": "chatcmpl-demo", "object": "chat.completion", "created": CREATED, "model": model,
+            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": self.finish()}],
+            "usage": {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30},
+        })
+        .to_string();
+        let end = if self.cut { body.len() / 2 } else { body.len() };
+        Reply::json(200, body.get(..body.floor_char_boundary(end)).unwrap_or_default())
+    }
+
+    fn events(&self, model: &str) -> Reply {
+        let chunk = |delta: Value, finish: Value| {
+            json!({
+                "id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": CREATED, "model": model,
+                "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}],
+            })
+        };
+        let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
+        chunks.extend(self.text.iter().map(|piece| chunk(json!({ "content": piece }), Value::Null)));
+        for (at, (id, name, arguments)) in self.calls.iter().enumerate() {
+            let middle = arguments.floor_char_boundary(arguments.len() / 2);
+            let (first, second) = arguments.split_at(middle);
+            let mut begin = call(id, name, first);
+            begin["index"] = at.into();
+            chunks.push(chunk(json!({"tool_calls": [begin]}), Value::Null));
+            chunks.push(chunk(json!({"tool_calls": [{"index": at, "function": {"arguments": second}}]}), Value::Null));
+        }
+        if self.cut {
+            return Reply::events(chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n")));
+        }
+        chunks.push(chunk(json!({}), self.finish().into()));
+        Reply::chunks(chunks)
+    }
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+const CREATED: u64 = 1_763_000_000;

@@ -1,0 +1,87 @@
+//! Tests of the JSON scanner.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(text: &str) -> Result<Document, JsonError> {
+    Document::parse(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+#[test]
+fn places() {
+    let document = check(r#" {"a" : [1, {"b\u0063": "x\n"}, "é"], "d":-1.5e+3 , "e":{} }"#).unwrap();
+    let root = document.root();
+    assert_eq!(root.get("a").unwrap().items().count(), 3);
+    let inner = root.get("a").unwrap().items().nth(1).unwrap();
+    assert_eq!(inner.get("bc").unwrap().text().unwrap(), "x\n");
+    assert_eq!(root.get("d").unwrap().raw(), b"-1.5e+3");
+    assert_eq!(root.get("e").unwrap().members().count(), 0);
+    assert_eq!(root.members().map(|m| m.name().into_owned()).collect::<Vec<_>>(), ["a", "d", "e"]);
+}
+
+#[test]
+fn refusals() {
+    for text in [
+        "", "{", "[1,]", "{\"a\":1,}", "01", "1.", "+1", "nul", "\"\u{1}\"", "\"\\x\"", "{\"a\" 1}", "1 2", "'a'", "\"\\u12g4\"",
+        "{a:1}", "[1}", "NaN", "-", "\"abc",
+    ] {
+        assert!(matches!(check(text), Err(JsonError::Syntax(_))), "{text:?}");
+    }
+    assert_eq!(check(&"[".repeat(100_000)).unwrap_err(), JsonError::TooDeep);
+    assert!(check(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_ok());
+    assert!(matches!(Document::parse(Bytes::from_static(b"\"\xff\"")), Err(JsonError::Utf8(1))));
+}
+
+#[test]
+fn duplicates() {
+    assert_eq!(check(r#"{"a":1,"\u0061":2}"#).unwrap().root().duplicate_name().unwrap(), "a");
+    assert!(check(r#"{"a":{"a":1},"b":[{"a":1}]}"#).unwrap().root().duplicate_name().is_none());
+    let many: String = (0..40).map(|n| format!("\"k{n}\":0,")).collect();
+    assert!(check(&format!("{{{many}\"k3\":1}}")).unwrap().root().duplicate_name().is_some());
+    assert!(check(&format!("{{{many}\"z\":1}}")).unwrap().root().duplicate_name().is_none());
+}
+
+#[test]
+fn known_values_are_passed_over() {
+    let known: &[&[u8]] = &[b"[1,{\"a\":2}]", b"{}", b"12"];
+    for (text, fine) in [
+        (r#"{"t":[1,{"a":2}],"b":3}"#, true),
+        (r#"{"t":[1,{"a":2}]}"#, true),
+        (r#"{"t":[1,{"a":2}]x}"#, false),
+        (r#"{"t":{}}"#, true),
+        (r#"{"t":{"x":1}}"#, true),
+        (r#"{"t":123}"#, true),
+        (r#"{"t":[[1,{"a":2}]]}"#, true),
+    ] {
+        let document = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 4, known);
+        assert_eq!(document.is_ok(), fine, "{text}");
+        if let Ok(document) = document {
+            let value = document.root().get("t").unwrap();
+            assert_eq!(value.raw(), check(text).unwrap().root().get("t").unwrap().raw(), "{text}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9eE+.\\/ untrfalse-]{0,24}"#) {
+        let theirs = serde_json::from_str::<serde_json::Value>(&text);
+        let ours = check(&text);
+        // serde_json refuses numbers beyond f64 and lone surrogates; the grammar does not.
+        if let Err(error) = &ours {
+            prop_assert!(theirs.is_err(), "{text:?} {error}");
+        } else if let Err(error) = theirs {
+            let known = ["number out of range", "surrogate", "unexpected end of hex escape"];
+            prop_assert!(known.iter().any(|k| error.to_string().contains(k)), "{text:?} {error}");
+        }
+    }
+
+    #[test]
+    fn strings_are_found_whole(text in ".{0,40}") {
+        let json = serde_json::to_string(&text).unwrap();
+        let document = check(&json).unwrap();
+        let found = document.root().text().unwrap().into_owned();
+        prop_assert_eq!(found, text);
+    }
+}
