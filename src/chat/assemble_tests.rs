@@ -13,7 +13,8 @@ fn joined(deltas: &[&str]) -> Vec<(String, String, String)> {
 }
 
 fn check(deltas: &[&str], expected: &[(&str, &str, &str)]) {
-    let expected: Vec<_> = expected.iter().map(|(id, name, arguments)| ((*id).to_owned(), (*name).to_owned(), (*arguments).to_owned())).collect();
+    let expected: Vec<_> =
+        expected.iter().map(|(id, name, arguments)| ((*id).to_owned(), (*name).to_owned(), (*arguments).to_owned())).collect();
     assert_eq!(joined(deltas), expected, "{deltas:?}");
 }
 
@@ -32,15 +33,25 @@ fn shapes() {
     );
     // no index, no id
     check(
-        &[r#"[{"function":{"name":"f","arguments":"{\"a\""}}]"#, r#"[{"function":{"arguments":":1}"}}]"#, r#"[{"function":{"name":"g","arguments":""}}]"#],
+        &[
+            r#"[{"function":{"name":"f","arguments":"{\"a\""}}]"#,
+            r#"[{"function":{"arguments":":1}"}}]"#,
+            r#"[{"function":{"name":"g","arguments":""}}]"#,
+        ],
         &[("", "f", text), ("", "g", "Text(\"\")")],
     );
     // no index, ids repeated
     check(&[r#"[{"id":"x","function":{"name":"f","arguments":"{\"a\""}},{"id":"x","function":{"arguments":":1}"}}]"#], &[("x", "f", text)]);
     // name split
-    check(&[r#"[{"index":0,"id":"x","function":{"name":"get_"}}]"#, r#"[{"index":0,"function":{"name":"x"}}]"#], &[("x", "get_x", "Absent")]);
+    check(
+        &[r#"[{"index":0,"id":"x","function":{"name":"get_"}}]"#, r#"[{"index":0,"function":{"name":"x"}}]"#],
+        &[("x", "get_x", "Absent")],
+    );
     // two known tools without arguments on one index
-    check(&[r#"[{"index":0,"function":{"name":"f"}}]"#, r#"[{"index":0,"function":{"name":"g"}}]"#], &[("", "f", "Absent"), ("", "g", "Absent")]);
+    check(
+        &[r#"[{"index":0,"function":{"name":"f"}}]"#, r#"[{"index":0,"function":{"name":"g"}}]"#],
+        &[("", "f", "Absent"), ("", "g", "Absent")],
+    );
     check(&[&f("null")], &[("x", "f", "Null")]);
     check(&[&f("{\"a\":1}")], &[("x", "f", r#"Object("{\"a\":1}")"#)]);
     check(&[r#"{"id":"x","name":"f","arguments":"{}"}"#], &[("x", "f", "Text(\"{}\")")]);
@@ -51,7 +62,9 @@ fn shapes() {
 #[test]
 fn extras_stay() {
     let mut assembler = Assembler::new(1000);
-    for delta in [r#"[{"index":0,"id":"x","function":{"name":"f","z":1}}]"#, r#"[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]"#] {
+    for delta in
+        [r#"[{"index":0,"id":"x","function":{"name":"f","z":1}}]"#, r#"[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]"#]
+    {
         let document = Document::parse(bytes::Bytes::from(delta)).unwrap();
         assembler.handle(document.root(), |_| true).unwrap();
     }

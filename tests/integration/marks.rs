@@ -72,7 +72,13 @@ fn execution_of(result: &Value) -> Option<String> {
 }
 
 /// Sends a conversation; the codes found, and the result's execution ID upstream, where it was stamped.
-fn judged(connection: &mut Connection, upstream: &ScriptedUpstream, key: &str, say: &str, messages: &Value) -> (Vec<String>, Option<String>) {
+fn judged(
+    connection: &mut Connection,
+    upstream: &ScriptedUpstream,
+    key: &str,
+    say: &str,
+    messages: &Value,
+) -> (Vec<String>, Option<String>) {
     let reply = as_caller(connection, key, say, &request(messages));
     assert_eq!(reply.status, 200, "{}", reply.text());
     (reply.verdict().1, execution_of(&last_result(upstream)))
@@ -111,7 +117,8 @@ fn a_restart_forgets_nothing() {
     let id = call(&mut first.connect(), "a");
     assert!(first.stop().success());
     let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap()).collect();
-    let key = files.iter().find(|file| file.file_name().to_string_lossy().contains("key")).unwrap_or_else(|| panic!("no key file: {files:?}"));
+    let key =
+        files.iter().find(|file| file.file_name().to_string_lossy().contains("key")).unwrap_or_else(|| panic!("no key file: {files:?}"));
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let second = Process::start_in(directory.path(), &upstream, "[ledger]\nurl = \"sqlite:toolmark.db\"\n", None);
     let (codes, execution) = judged(&mut second.connect(), &upstream, "a", "", &answered(&id, "get_weather", ARGUMENTS, json!(RESULT)));
@@ -120,7 +127,10 @@ fn a_restart_forgets_nothing() {
 
 fn proxy(upstream: &ScriptedUpstream, upstream_settings: &str, further: &str, policy: &str, directory: &Path) -> Proxy {
     std::fs::write(directory.join("policy.toml"), policy).unwrap();
-    let settings = format!("policy = \"policy.toml\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{upstream_settings}{further}", upstream.base_url());
+    let settings = format!(
+        "policy = \"policy.toml\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{upstream_settings}{further}",
+        upstream.base_url()
+    );
     Proxy::start(&settings, &[], directory).unwrap()
 }
 
@@ -212,7 +222,9 @@ fn what_was_altered_is_noticed_and_what_was_reserialised_is_not() {
     let fixture = Fixture::new("default", script);
     let mut connection = Connection::open(fixture.proxy.address());
     let id = call(&mut connection, "a");
-    let mut found = |id: &str, name: &str, arguments: &str| judged(&mut connection, &fixture.upstream, "a", "", &answered(id, name, arguments, json!(RESULT)));
+    let mut found = |id: &str, name: &str, arguments: &str| {
+        judged(&mut connection, &fixture.upstream, "a", "", &answered(id, name, arguments, json!(RESULT)))
+    };
     for arguments in [
         ARGUMENTS,
         r#"{"note":"née à \"Oz\"", "days" : 3.0,"city":"Paris"}"#,
@@ -254,7 +266,9 @@ fn short_ids_where_the_upstream_needs_them() {
     let (codes, execution) = judged(&mut connection, &upstream, "a", "", &json!(messages));
     assert!(codes.is_empty() && execution.is_some(), "{codes:?}");
     let body = upstream.received().last().unwrap().json();
-    let ids = |pointer: &str| -> Vec<String> { body["messages"].as_array().unwrap().iter().filter_map(|message| Some(message.pointer(pointer)?.as_str()?.to_owned())).collect() };
+    let ids = |pointer: &str| -> Vec<String> {
+        body["messages"].as_array().unwrap().iter().filter_map(|message| Some(message.pointer(pointer)?.as_str()?.to_owned())).collect()
+    };
     let (calls, results) = (ids("/tool_calls/0/id"), ids("/tool_call_id"));
     assert_eq!(calls, results);
     assert!(calls.len() == 2 && calls[0] != calls[1], "{calls:?}");
@@ -295,6 +309,25 @@ fn legacy_functions_are_judged_and_never_stamped() {
     let sent = fixture.upstream.received().last().unwrap().json();
     let result = sent["messages"].as_array().unwrap().iter().find(|message| message["role"] == "function").unwrap()["content"].clone();
     assert_eq!(result, json!(RESULT));
-    let (verdict, codes) = as_caller(&mut connection, "a", "Sunny (execution_id: get_weather_1763760000123_0123456789abcdef).", &body).verdict();
+    let (verdict, codes) =
+        as_caller(&mut connection, "a", "Sunny (execution_id: get_weather_1763760000123_0123456789abcdef).", &body).verdict();
     assert_eq!((verdict.as_str(), codes.contains(&"unknown_execution".to_owned())), ("blocked", true), "{codes:?}");
+}
+
+#[test]
+fn an_answer_must_cite_where_the_policy_says_so() {
+    let (upstream, directory) = (ScriptedUpstream::start(script).unwrap(), tempfile::tempdir().unwrap());
+    let policy = "[calls]\nmax_repairs = 0\n[citations]\nrequire = true\n[checks]\nmissing_citation = \"block\"\n";
+    let proxy = proxy(&upstream, "", "", policy, directory.path());
+    let mut connection = Connection::open(proxy.address());
+    let id = call(&mut connection, "a");
+    let messages = answered(&id, "get_weather", ARGUMENTS, json!(RESULT));
+    let reply = as_caller(&mut connection, "a", "Sunny.", &request(&messages));
+    assert_eq!(reply.verdict(), ("blocked".into(), vec!["missing_citation".into()]), "{}", reply.text());
+    let execution = execution_of(&last_result(&upstream)).unwrap();
+    let reply = as_caller(&mut connection, "a", &format!("Sunny (execution_id: {execution})."), &request(&messages));
+    assert_eq!(reply.verdict().0, "pass", "{}", reply.text());
+    // Nothing to cite: nothing is asked for.
+    let reply = as_caller(&mut connection, "a", "Hello.", &json!({"model": "m", "messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}).to_string());
+    assert!(!reply.verdict().1.contains(&"missing_citation".to_owned()), "{}", reply.text());
 }

@@ -33,7 +33,12 @@ impl Process {
         let config = directory.join("toolmark.toml");
         std::fs::write(&config, format!("[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{settings}", upstream.base_url())).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(config).current_dir(directory).env_remove("TOOLMARK_KEY").env("RUST_LOG", "info");
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(config)
+            .current_dir(directory)
+            .env_remove("TOOLMARK_KEY")
+            .env("RUST_LOG", "info");
         command.envs(key.map(|key| ("TOOLMARK_KEY", key))).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // Wherever the log goes, one of the two says it; both are read on, so that the process never waits.
@@ -45,7 +50,9 @@ impl Process {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     // Into the test's own output, for when it fails.
                     eprintln!("toolmark: {line}");
-                    let address = line.split_once("listening on http://").and_then(|(_, rest)| rest.split([':', ' ']).take(2).collect::<Vec<_>>().join(":").parse().ok());
+                    let address = line
+                        .split_once("listening on http://")
+                        .and_then(|(_, rest)| rest.split([':', ' ']).take(2).collect::<Vec<_>>().join(":").parse().ok());
                     address.into_iter().for_each(|address: SocketAddr| drop(sender.send(address)));
                 }
             });

@@ -44,6 +44,12 @@ impl Connection {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
 
+    /// Nothing more will be sent.
+    pub fn finish(&mut self) {
+        // The other side may have closed it all.
+        let _closed = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
+    }
+
     /// A JSON post with these further header lines, each ending in CRLF.
     pub fn post(&mut self, path: &str, further: &str, body: &[u8]) -> Reply {
         self.post_as(path, "Bearer test", further, body)
@@ -269,16 +275,19 @@ impl Choice {
 
 /// True for a call mark's shape.
 pub fn is_mark(id: &str) -> bool {
-    id.strip_prefix("call_").is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase()))
+    id.strip_prefix("call_")
+        .is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase()))
 }
 
 /// A file of the recorded traffic, line by line; `None`, said loudly, where this machine hasn't got it.
 pub fn recorded(name: &str) -> Option<Vec<Value>> {
-    let shared = std::env::var_os("TOOLMARK_SHARED").map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")), PathBuf::from);
+    let shared =
+        std::env::var_os("TOOLMARK_SHARED").map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")), PathBuf::from);
     let path = shared.join("traffic").join(name);
     let Ok(text) = std::fs::read_to_string(&path) else {
         // Past the capture of the test harness: a skipped check must be seen.
-        let _unseen = writeln!(io::stderr(), "\n*** SKIPPED: the recorded traffic {} is not there (set TOOLMARK_SHARED) ***\n", path.display());
+        let _unseen =
+            writeln!(io::stderr(), "\n*** SKIPPED: the recorded traffic {} is not there (set TOOLMARK_SHARED) ***\n", path.display());
         return None;
     };
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
