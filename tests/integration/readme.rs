@@ -65,7 +65,9 @@ fn every_command_runs() {
                 assert_eq!(finished.code, Some(*code), "{line}: {finished:?}");
             }
             // It is what runs here.
-            ["cargo", "test"] => assert!(read(".ci/run").lines().any(|step| step == "step cargo test"), ".ci/run has other tests than the README"),
+            ["cargo", "test"] => {
+                assert!(read(".ci/run").lines().any(|step| step == "step cargo test"), ".ci/run has other tests than the README")
+            }
             _ => panic!("no test runs `{line}`"),
         }
     }
@@ -106,7 +108,8 @@ fn its_table_of_codes_is_the_policies() {
     assert!(rows > 8);
     // Found by nothing yet, or no check of a policy's.
     let later = read("policies/default.toml");
-    let later = |code: &Code| later.lines().any(|line| line.starts_with(&format!("{code} =")) && line.contains("later version")) || facts(*code);
+    let later =
+        |code: &Code| later.lines().any(|line| line.starts_with(&format!("{code} =")) && line.contains("later version")) || facts(*code);
     for code in Code::ALL.iter().filter(|code| !later(code) && !matches!(code, Code::NotJudged | Code::CorrectedNullOptional)) {
         assert!(listed.contains(&code.as_str()), "the README doesn't list {code}");
     }
