@@ -71,11 +71,10 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// Upstream, proxy, and the directory of its settings; all end with it.
+/// Upstream and proxy; both end with it.
 struct Stage {
     proxy: Proxy,
     upstream: ScriptedUpstream,
-    _directory: Directory,
 }
 
 impl Stage {
@@ -83,7 +82,9 @@ impl Stage {
         let directory = Directory::make()?;
         let upstream = ScriptedUpstream::start(scenes::answer)?;
         let proxy = Proxy::in_front_of(&upstream.base_url(), policy, &directory.0)?;
-        Ok(Self { proxy, upstream, _directory: directory })
+        // The settings were read; nothing is kept there.
+        drop(directory);
+        Ok(Self { proxy, upstream })
     }
 
     async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
