@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     assemble::{AssembleError, Assembler, Slot},
     choice::Final,
-    chunk::fitting_finish,
+    chunk::{fitting_finish, is_disguise, is_nothing, strings_of},
     context::{AnswerNature, Context, JudgedChoice},
     usage,
 };
@@ -42,10 +42,32 @@ pub enum AnswerFault {
     Unknown(&'static str),
 }
 
+/// A text, joined of its parts as a stream would join them, so that a claim can't hide in a seam.
 struct TextPlace {
-    span: Range<usize>,
     gate: TextGate,
     text: String,
+    parts: Vec<Part>,
+}
+
+/// A string of a text: where it lies in the answer, and in the text.
+struct Part {
+    span: Range<usize>,
+    place: Range<usize>,
+}
+
+impl TextPlace {
+    /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
+    fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
+        let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
+        let first = removals.partition_point(|removal| removal.end <= part.place.start);
+        for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
+            let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
+            text.push_str(self.text.get(from..start).unwrap_or_default());
+            (from, changed) = (end, true);
+        }
+        text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
+        changed.then_some(text)
+    }
 }
 
 /// One choice of a whole answer.
@@ -89,6 +111,9 @@ impl Answer {
         if root.duplicate_name().is_some() {
             return Err(AnswerFault::Unknown("two members of one name"));
         }
+        if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
+            return Err(AnswerFault::Unknown("a call or text outside its choices"));
+        }
         let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
         let flat = root.get("choices").is_none() && root.get("message").is_some();
         if error || flat {
@@ -129,13 +154,16 @@ impl Answer {
                 Final::Say(text) => say(&mut edits, value, &text, context.json_only),
             }
         }
-        if let (Some(own), Some(_)) = (root.get_some("usage"), &earlier) {
-            let mut sum = earlier;
-            usage::add(&mut sum, own.raw_str());
-            edits.replace(own.span(), sum.unwrap_or_default().to_string());
+        if let Some(mut sum) = earlier {
+            if let Some(own) = root.get_some("usage") {
+                usage::merge(&mut sum, own.raw_str());
+            }
+            edits.set_member(root, "usage", &sum.to_string());
         }
-        if let Some(verdict) = verdict {
-            edits.set_member(root, "toolmark", verdict);
+        match verdict {
+            Some(verdict) => edits.set_member(root, "toolmark", verdict),
+            // Whatever the upstream says there isn't toolmark's.
+            None => edits.remove_members(root, |name| name == "toolmark"),
         }
         edits.apply(self.document.bytes())
     }
@@ -145,8 +173,8 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Answ
     if !choice.is_object() || choice.duplicate_name().is_some() {
         return Err(AnswerFault::Unknown("a choice that is no object, or has two members of one name"));
     }
-    let outside = ["tool_calls", "function_call", "delta", "text"];
-    if outside.iter().any(|name| choice.get_some(name).is_some_and(|value| !matches!(value.raw(), b"[]" | b"{}" | b"\"\""))) {
+    let outside = |name: &str| matches!(name, "delta" | "text") || is_disguise(name);
+    if choice.members().any(|member| outside(&member.name()) && !is_nothing(member.value)) {
         return Err(AnswerFault::Unknown("a choice with calls or text outside its message"));
     }
     let message = choice.get("message").filter(|message| message.is_object()).ok_or(AnswerFault::Unknown("a choice without a message"))?;
@@ -162,42 +190,51 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Answ
         finish_reason,
         answer: AnswerNature::default(),
     };
-    let (mut refused, mut audio) = (false, false);
+    let (mut has_text, mut refused, mut audio) = (false, false, false);
     for member in message.members() {
         let value = member.value;
         match &*member.name() {
-            "content" if value.is_array() => {
-                value.items().filter_map(|part| part.get("text").or_else(|| part.get("refusal"))).for_each(|text| read.take_text(text, context));
-            }
-            "content" => read.take_text(value, context),
-            "refusal" if !value.is_null() => {
-                refused = !value.is_text("");
-                read.take_text(value, context);
-            }
+            "content" => has_text = read.take_text(value, context)?,
+            "refusal" => refused = read.take_text(value, context)?,
             "audio" if !value.is_null() => {
+                if !(value.is_object() || is_nothing(value)) || value.duplicate_name().is_some() {
+                    return Err(AssembleError::Text.into());
+                }
                 audio = true;
-                value.get("transcript").into_iter().for_each(|text| read.take_text(text, context));
+                if let Some(transcript) = value.get("transcript") {
+                    read.take_text(transcript, context)?;
+                }
             }
             "tool_calls" => read.assembler.handle_whole(value)?,
-            "function_call" if !value.is_null() => read.assembler.handle_legacy(value)?,
-            "tool_call" | "function_calls" if !matches!(value.raw(), b"null" | b"[]") => return Err(AssembleError::NoObject.into()),
+            "function_call" if !is_nothing(value) => read.assembler.handle_legacy(value)?,
+            "function_call" | "audio" => {}
+            name if is_disguise(name) && !is_nothing(value) => return Err(AssembleError::Text.into()),
             "reasoning_content" => read.reasoning = value.text().unwrap_or_default().into_owned(),
             _ => {}
         }
     }
-    let has_text = read.texts.iter().any(|place| !place.text.is_empty());
     read.answer = AnswerNature::new(has_text, audio, refused, read.finish_reason.as_deref());
     Ok(read)
 }
 
 impl WholeChoice {
-    fn take_text(&mut self, value: Value<'_>, context: &Context) {
-        let Some(text) = value.text() else { return };
+    /// Takes a text through its gate; true where there is any.
+    fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
+        let (mut text, mut parts) = (String::new(), Vec::new());
+        for string in strings_of(value)? {
+            let start = text.len();
+            text.push_str(&string.text().unwrap_or_default());
+            parts.push(Part { span: string.span(), place: start..text.len() });
+        }
+        if text.is_empty() {
+            return Ok(false);
+        }
         let mut gate = TextGate::default();
         context.feed(&mut gate, &text);
         context.close(&mut gate);
         self.text.push_str(&text);
-        self.texts.push(TextPlace { span: value.span(), gate, text: text.into_owned() });
+        self.texts.push(TextPlace { gate, text, parts });
+        Ok(true)
     }
 }
 
@@ -210,7 +247,7 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
         let mark = context.mint(call.name(), call.arguments(), *moment);
         edits.set_member(element, "id", &quote(&mark));
         let (kind, inner) = if slot.kind == CallKind::Custom { ("custom", "input") } else { ("function", "arguments") };
-        if element.get_some("type").is_none() {
+        if !element.get("type").is_some_and(|own| own.is_text(kind)) {
             edits.set_member(element, "type", &quote(kind));
         }
         match element.get_some(kind) {
@@ -226,16 +263,12 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
         edits.set_member(value, "finish_reason", finish);
     }
     let mut changed = false;
-    for place in choice.texts.iter().filter(|place| place.gate.removals().next().is_some()) {
-        let mut text = String::with_capacity(place.text.len());
-        let mut from = 0;
-        for removal in place.gate.removals() {
-            text.push_str(place.text.get(from..removal.start).unwrap_or_default());
-            from = removal.end;
+    for place in &choice.texts {
+        let removals: Vec<Range<usize>> = place.gate.removals().collect();
+        for (part, text) in place.parts.iter().filter_map(|part| Some((part, place.changed(part, &removals)?))) {
+            edits.replace(part.span.clone(), quote(&text));
+            changed = true;
         }
-        text.push_str(place.text.get(from..).unwrap_or_default());
-        edits.replace(place.span.clone(), quote(&text));
-        changed = true;
     }
     if let Some(logprobs) = value.get_some("logprobs").filter(|_| changed) {
         // They spell out what was taken away.

@@ -6,9 +6,10 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use super::chunk::is_nothing;
 use crate::{
     judge::call::{Arguments, Call, CallKind},
-    wire::json::{Document, Value},
+    wire::json::Value,
 };
 
 /// Calls of one choice; more are refused.
@@ -23,9 +24,15 @@ pub enum AssembleError {
     /// Two members of one name.
     #[error("a tool call with two members of one name")]
     Duplicate,
-    /// Both `function` and `custom` say something: another client may read the other one.
-    #[error("a tool call with both a function and a custom tool")]
-    Both,
+    /// `function` and `custom` in one call, or a name, arguments or input in two places.
+    #[error("a tool call that says twice what is called")]
+    Ambiguous,
+    /// `tool_calls` and `function_call` in one answer.
+    #[error("tool calls in two forms in one answer")]
+    Mixed,
+    /// A text or call where none belongs.
+    #[error("a text or call in a place that can't be judged")]
+    Text,
     /// More than [`CALLS_MAX`].
     #[error("more than {CALLS_MAX} tool calls in one answer")]
     TooMany,
@@ -46,6 +53,38 @@ pub struct Slot {
     pub inner_extras: Vec<String>,
     text: String,
     form: Form,
+    scan: Scan,
+}
+
+/// How far the JSON object in the arguments has come: cheap enough to be kept with every fragment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    ended: bool,
+    /// Something follows the object, or it never was one.
+    broken: bool,
+}
+
+impl Scan {
+    fn read(&mut self, text: &str) {
+        for byte in text.bytes() {
+            if self.in_string {
+                (self.in_string, self.escaped) = (self.escaped || byte != b'"', !self.escaped && byte == b'\\');
+                continue;
+            }
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => continue,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                b'"' => self.in_string = true,
+                _ => {}
+            }
+            self.broken |= self.ended || (self.depth == 0 && !matches!(byte, b'}' | b']'));
+            self.ended = self.depth == 0 && !self.in_string;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -78,9 +117,9 @@ impl Slot {
         !self.text.trim().is_empty()
     }
 
-    /// The arguments are one whole JSON document: what follows belongs to another call.
+    /// The arguments are one whole object, as far as brackets tell: what follows belongs to another call.
     fn complete(&self) -> bool {
-        self.started() && Document::parse_noting(self.text.clone().into(), 0, &[]).is_ok()
+        self.scan.ended && !self.scan.broken
     }
 
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
@@ -105,6 +144,7 @@ impl Slot {
             self.text.push_str("(longer than `limits.held_bytes`)");
             return;
         }
+        self.scan.read(&text);
         self.text.push_str(&text);
     }
 }
@@ -150,12 +190,12 @@ impl Assembler {
     /// # Errors
     /// [`AssembleError`] for what can't be judged.
     pub fn handle_whole(&mut self, tool_calls: Value<'_>) -> Result<(), AssembleError> {
-        if !tool_calls.is_array() && !tool_calls.is_null() {
+        if !tool_calls.is_array() && !is_nothing(tool_calls) {
             return Err(AssembleError::NoObject);
         }
         tool_calls.items().try_for_each(|call| {
             let fragment = Fragment::read(call)?;
-            let at = self.open(None)?;
+            let at = self.open(None, fragment.kind())?;
             self.fill(at, &fragment);
             Ok(())
         })
@@ -178,11 +218,10 @@ impl Assembler {
         }
         let at = match self.slots.iter().position(|slot| slot.kind == CallKind::Legacy) {
             Some(at) => at,
-            None => self.open(None)?,
+            None => self.open(None, CallKind::Legacy)?,
         };
         let bytes_max = self.bytes_max;
         let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
-        slot.kind = CallKind::Legacy;
         if let Some(name) = call.get("name").and_then(Value::text)
             && name != slot.name
         {
@@ -195,6 +234,9 @@ impl Assembler {
     }
 
     fn fragment(&mut self, call: Value<'_>, known: &impl Fn(&str) -> bool) -> Result<(), AssembleError> {
+        if self.slots.first().is_some_and(|slot| slot.kind == CallKind::Legacy) {
+            return Err(AssembleError::Mixed);
+        }
         let fragment = Fragment::read(call)?;
         let at = self.slot_for(&fragment, known)?;
         self.fill(at, &fragment);
@@ -218,7 +260,7 @@ impl Assembler {
         }
         keep_extras(&mut slot.extras, fragment.call, |name| match name {
             "index" | "id" | "type" | "function" | "custom" => true,
-            "name" | "arguments" | "input" => fragment.body.is_none(),
+            "name" | "arguments" | "input" => true,
             _ => false,
         });
         if let Some(body) = fragment.body {
@@ -238,21 +280,24 @@ impl Assembler {
                 None => self.slots.len().checked_sub(1).filter(|at| self.slots[*at].id.is_empty() && !self.slots[*at].started()),
             },
         };
-        let Some(at) = current else { return self.open(index) };
+        let Some(at) = current else { return self.open(index, fragment.kind()) };
         let slot = &self.slots[at];
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let same_id = !id.is_empty() && id == slot.id;
         let other_name = !name.is_empty() && !slot.name.is_empty() && name != slot.name;
         let repeated = !name.is_empty() && name == slot.name && !same_id && brings_text && slot.complete();
         let renamed = other_name && !same_id && (slot.started() || (known(&slot.name) && known(name)));
-        if other_id || renamed || repeated { self.open(index) } else { Ok(at) }
+        if other_id || renamed || repeated { self.open(index, fragment.kind()) } else { Ok(at) }
     }
 
-    fn open(&mut self, index: Option<u64>) -> Result<usize, AssembleError> {
+    fn open(&mut self, index: Option<u64>, kind: CallKind) -> Result<usize, AssembleError> {
         if self.slots.len() >= CALLS_MAX {
             return Err(AssembleError::TooMany);
         }
-        self.slots.push(Slot::default());
+        if self.slots.first().is_some_and(|slot| (slot.kind == CallKind::Legacy) != (kind == CallKind::Legacy)) {
+            return Err(AssembleError::Mixed);
+        }
+        self.slots.push(Slot { kind, ..Slot::default() });
         let at = self.slots.len() - 1;
         if let Some(index) = index {
             self.by_index.insert(index, at);
@@ -285,9 +330,6 @@ impl<'d> Fragment<'d> {
         if bodies().any(|body| !body.is_object()) {
             return Err(AssembleError::NoObject);
         }
-        if function.is_some_and(says) && custom.is_some_and(says) {
-            return Err(AssembleError::Both);
-        }
         let kind = call.get("type").and_then(Value::text);
         let is_custom = match kind.as_deref() {
             Some("custom") => custom.is_some(),
@@ -296,6 +338,12 @@ impl<'d> Fragment<'d> {
         };
         let body = if is_custom { custom } else { function.or(custom) };
         let inner = body.unwrap_or(call);
+        let beside = |name: &str| body.is_some() && call.get(name).is_some_and(|value| !is_nothing(value));
+        let renamed = beside("name") && call.get("name").map(Value::raw) != inner.get("name").map(Value::raw);
+        let twice = (function.is_some_and(says) && custom.is_some_and(says)) || (inner.get_some("arguments").is_some() && inner.get_some("input").is_some());
+        if twice || renamed || beside("arguments") || beside("input") {
+            return Err(AssembleError::Ambiguous);
+        }
         let text = |object: Value<'d>, name: &str| object.get(name).and_then(Value::text).unwrap_or_default();
         Ok(Self {
             call,
@@ -303,8 +351,12 @@ impl<'d> Fragment<'d> {
             custom: (body.is_some() && function.is_none()) || is_custom || kind.as_deref() == Some("custom"),
             id: text(call, "id"),
             name: text(inner, "name"),
-            arguments: inner.get("arguments").or_else(|| inner.get("input")),
+            arguments: inner.get_some("arguments").or_else(|| inner.get_some("input")).or_else(|| inner.get("arguments")),
         })
+    }
+
+    fn kind(&self) -> CallKind {
+        if self.custom { CallKind::Custom } else { CallKind::Function }
     }
 }
 
@@ -327,4 +379,5 @@ fn keep_extras(extras: &mut Vec<String>, object: Value<'_>, known: impl Fn(&str)
 }
 
 #[cfg(test)]
+#[path = "assemble_tests.rs"]
 mod tests;

@@ -6,22 +6,28 @@
 //! ```
 //! Sans-IO. Never releases a character that a gate hasn't cleared, nor anything of a call.
 
+mod ending;
+
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
 use super::{
     assemble::{AssembleError, Assembler, Slot},
-    chunk::{self, Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, text_value},
+    chunk::{self, Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, is_nothing, strings_of, text_value},
     context::{AnswerNature, Context, JudgedChoice},
 };
 use crate::{
     judge::{
-        call::{Call, CallKind, ValidCall},
+        call::{Call, ValidCall},
         marks::Moment,
         text::TextGate,
     },
-    wire::{json::{Document, Value}, sse::Event, text::quote_into},
+    wire::{
+        json::{Document, Value},
+        sse::Event,
+        text::quote_into,
+    },
 };
 
 /// Cleared text of an event that is still held in part leaves by itself from so many bytes on.
@@ -48,6 +54,14 @@ struct Pending {
     begun: bool,
 }
 
+impl Pending {
+    /// Tokens that stand for neither text nor reasoning of this event may be those of a call that is held.
+    fn logprobs_of_nothing(&self) -> bool {
+        let reasons = |delta: Value<'_>| delta.members().any(|member| member.name().starts_with("reasoning") && !is_nothing(member.value));
+        self.texts.is_empty() && !choice_of(&self.document).and_then(delta_of).is_some_and(reasons)
+    }
+}
+
 /// See the module.
 pub struct ChoiceStream {
     index: u64,
@@ -63,6 +77,10 @@ pub struct ChoiceStream {
     has_audio: bool,
     role_said: bool,
     keep_text: bool,
+    /// A call was demanded: without one the text may not stand.
+    waits_for_call: bool,
+    /// Text of it has left, in this attempt or an earlier one.
+    follows: bool,
     /// Characters of text have left.
     pub released: bool,
 }
@@ -76,8 +94,8 @@ pub enum Final {
 }
 
 impl ChoiceStream {
-    /// For the choice of this index. `role_said`: an earlier attempt has said it.
-    pub fn new(index: u64, context: &Context, role_said: bool) -> Self {
+    /// For the choice of this index. `role_said`: an earlier attempt has said it; `follows`: and some text.
+    pub fn new(index: u64, context: &Context, role_said: bool, follows: bool) -> Self {
         Self {
             index,
             gates: Default::default(),
@@ -93,6 +111,8 @@ impl ChoiceStream {
             role_said,
             // The text is needed again only where an attempt may follow.
             keep_text: context.rules.policy.calls.max_repairs > 0 && context.choices == 1,
+            waits_for_call: context.turn.tool_choice.demands() && !context.observes(),
+            follows,
             released: false,
         }
     }
@@ -120,17 +140,21 @@ impl ChoiceStream {
         let Some(choice) = choice_of(&document) else { return Ok(()) };
         let mut facts = Facts::default();
         if let Some(delta) = delta_of(choice) {
+            if !delta.is_object() && !is_nothing(delta) {
+                return Err(AssembleError::Text);
+            }
             self.take_delta(delta, &mut facts, context)?;
         }
         for member in choice.members() {
             match &*member.name() {
-                "finish_reason" if !member.value.is_null() => {
+                // Some send an empty one with every event.
+                "finish_reason" if !is_nothing(member.value) => {
                     facts.finish = true;
                     self.finish_reason = Some(member.value.text().map_or_else(|| member.value.raw_str().to_owned(), Into::into));
                 }
+                "message" if choice.get_some("delta").is_some() && !is_nothing(member.value) => return Err(AssembleError::Text),
                 // Calls and texts have one place; another client might look here.
-                "tool_calls" | "function_call" | "text" | "content" if !is_nothing(member.value) => return Err(AssembleError::NoObject),
-                "message" if choice.get_some("delta").is_some() && !is_nothing(member.value) => return Err(AssembleError::NoObject),
+                name if (name == "text" || is_disguise(name)) && !is_nothing(member.value) => return Err(AssembleError::Text),
                 _ => {}
             }
         }
@@ -150,13 +174,16 @@ impl ChoiceStream {
         for member in delta.members() {
             let value = member.value;
             match &*member.name() {
-                "role" => facts.has_role = !value.is_null(),
-                "content" => self.take_text(0, value, facts, context),
-                "refusal" => self.take_text(1, value, facts, context),
+                "role" => facts.has_role = !is_nothing(value),
+                "content" => self.take_text(0, value, facts, context)?,
+                "refusal" => self.take_text(1, value, facts, context)?,
                 "audio" => {
+                    if !(value.is_object() || is_nothing(value)) || value.duplicate_name().is_some() {
+                        return Err(AssembleError::Text);
+                    }
                     self.has_audio |= !value.is_null();
                     if let Some(transcript) = value.get("transcript") {
-                        self.take_text(2, transcript, facts, context);
+                        self.take_text(2, transcript, facts, context)?;
                     }
                 }
                 "tool_calls" if !is_nothing(value) => {
@@ -167,23 +194,24 @@ impl ChoiceStream {
                     facts.has_calls = true;
                     self.assembler.handle_legacy(value)?;
                 }
-                "tool_call" | "function_calls" | "custom_tool_call" if !is_nothing(value) => return Err(AssembleError::NoObject),
                 "reasoning_content" if self.reasoning.len() < REASONING_BYTES_MAX => {
                     self.reasoning.push_str(&value.text().unwrap_or_default());
                 }
+                "tool_calls" | "function_call" => {}
+                name if is_disguise(name) && !is_nothing(value) => return Err(AssembleError::Text),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut Facts, context: &Context) {
+    fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
         let text = match value.text() {
             Some(text) => text,
-            None => value.items().filter_map(|part| part.get("text").and_then(Value::text)).collect::<String>().into(),
+            None => strings_of(value)?.into_iter().filter_map(Value::text).collect::<String>().into(),
         };
         if text.is_empty() {
-            return;
+            return Ok(());
         }
         let start = self.fed[kind];
         self.fed[kind] += text.len();
@@ -192,13 +220,19 @@ impl ChoiceStream {
         }
         context.feed(&mut self.gates[kind], &text);
         facts.texts.push(TextSpan { kind, start, end: self.fed[kind], text: text.into_owned() });
+        Ok(())
+    }
+
+    /// Text may not stand before the call that was demanded is there.
+    fn waits(&self, pending: &Pending) -> bool {
+        self.waits_for_call && self.assembler.slots().is_empty() && !pending.texts.is_empty()
     }
 
     /// Lets go of what is cleared.
     pub fn pump(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
         while let Some(front) = self.queue.front() {
             let cleared = front.texts.iter().all(|span| span.end <= self.gates[span.kind].cleared());
-            if front.finish || !cleared {
+            if front.finish || !cleared || self.waits(front) {
                 break;
             }
             let Some(front) = self.queue.pop_front() else { return };
@@ -211,6 +245,9 @@ impl ChoiceStream {
     fn emit_part(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
         let Some(front) = self.queue.front() else { return };
         let [span] = &front.texts[..] else { return };
+        if self.waits(front) {
+            return;
+        }
         let cleared = self.gates[span.kind].cleared().clamp(span.start, span.end);
         let blocked = self.gates[span.kind].blocked().is_some();
         if cleared == span.start || (front.finish && !blocked) || (cleared - span.start < PART_BYTES_MIN && !blocked) {
@@ -219,19 +256,33 @@ impl ChoiceStream {
         let Some(mut front) = self.queue.pop_front() else { return };
         let Some(mut span) = front.texts.pop() else { return };
         let text = self.allowed(&span, cleared);
-        let role = self.role_of(&front);
-        let finish = front.finish.then(|| "null".to_owned());
-        let changes = Changes { identity, texts: vec![(span.kind, text.clone())], drop_calls: true, role, finish, drop_usage: true, ..Changes::default() };
         if !text.is_empty() {
-            self.released = true;
-            self.role_said = true;
+            // What else the event says leaves with the rest of its text.
+            let delta = self.delta_of_text(span.kind, &text);
+            let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
+            (self.released, self.follows, self.role_said) = (true, true, true);
             out.extend_from_slice(&chunk::write(&front.event, &front.document, &changes));
         }
+        self.gates[span.kind].forget_removals(cleared);
         span.text.drain(..cleared - span.start);
         span.start = cleared;
         front.texts.push(span);
         front.begun = true;
         self.queue.push_front(front);
+    }
+
+    fn delta_of_text(&self, kind: usize, text: &str) -> String {
+        let mut delta = String::from(if self.role_said { "{" } else { "{\"role\":\"assistant\"," });
+        let (name, open, close) = match TEXTS.get(kind) {
+            Some(&"audio") => ("audio", "{\"transcript\":", "}"),
+            Some(name) => (*name, "", ""),
+            None => ("content", "", ""),
+        };
+        delta.push_str(&format!("\"{name}\":{open}"));
+        quote_into(&mut delta, text);
+        delta.push_str(close);
+        delta.push('}');
+        delta
     }
 
     /// The text of a span up to `cleared`, without what is taken out.
@@ -257,24 +308,34 @@ impl ChoiceStream {
     }
 
     fn emit(&mut self, pending: &Pending, identity: Option<&Identity>, out: &mut BytesMut) {
-        let mut texts = Vec::new();
-        for span in &pending.texts {
-            let text = self.allowed(span, span.end);
-            if pending.begun || text.len() != span.text.len() {
-                texts.push((span.kind, text));
-            } else {
-                self.released = true;
-            }
-        }
+        let texts = self.leaving(pending);
         let rest = texts.iter().any(|(_, text)| !text.is_empty());
-        self.released |= rest;
         let emptied = (pending.has_calls || !texts.is_empty()) && !rest && texts.len() == pending.texts.len();
         if emptied && self.role_said && !says_more(&pending.document) {
             return;
         }
-        let changes = Changes { identity, texts, drop_calls: pending.has_calls, role: self.role_of(pending), ..Changes::default() };
+        // It is said in the last event how the choice ended.
+        let finish = pending.finish.then(|| "null".to_owned());
+        let (role, drop_logprobs) = (self.role_of(pending), pending.logprobs_of_nothing());
+        let drop_usage = pending.finish;
+        let changes = Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..Changes::default() };
         self.role_said = true;
         out.extend_from_slice(&chunk::write(&pending.event, &pending.document, &changes));
+    }
+
+    /// The texts of an event that leave otherwise than they came; notes that text leaves.
+    fn leaving(&mut self, pending: &Pending) -> Vec<(usize, String)> {
+        let mut texts = Vec::new();
+        for span in &pending.texts {
+            let text = self.allowed(span, span.end);
+            self.released |= !text.is_empty();
+            if pending.begun || text.len() != span.text.len() {
+                texts.push((span.kind, text));
+            }
+            self.gates[span.kind].forget_removals(span.end);
+        }
+        self.follows |= self.released;
+        texts
     }
 
     /// No more events: judges the choice.
@@ -302,113 +363,6 @@ impl ChoiceStream {
     pub fn reasoning(&self) -> &str {
         &self.reasoning
     }
-
-    /// Ends the choice: the rest of its events, each as the data of one event; the last has the `finish_reason`.
-    pub fn end(&mut self, ending: Final, context: &Context, identity: Option<&Identity>, out: &mut BytesMut) -> Vec<Bytes> {
-        let queue = std::mem::take(&mut self.queue);
-        let (mut finish_events, mut rest) = (Vec::new(), VecDeque::new());
-        for pending in queue {
-            if pending.finish { finish_events.push(pending) } else { rest.push_back(pending) }
-        }
-        let template = self.last_event.clone();
-        match ending {
-            Final::Accept(calls) => {
-                // INVARIANT: nothing blocks, so every gate has cleared all of its text.
-                for pending in &rest {
-                    self.emit(pending, identity, out);
-                }
-                self.emit_calls(&calls, context, identity, out);
-                let legacy = self.slots().iter().any(|slot| slot.kind == CallKind::Legacy);
-                let finish = chunk::fitting_finish(self.finish_reason.as_deref(), calls.len(), legacy);
-                self.finish_with(finish_events, finish, identity, template)
-            }
-            Final::Say(text) => {
-                self.say(&text, context.json_only, identity, template.as_ref(), out);
-                let kept = finish_events.pop().map(|pending| Pending { texts: Vec::new(), has_calls: true, ..pending });
-                let Some(pending) = kept else { return self.finish_with(Vec::new(), Some("\"stop\""), identity, template) };
-                let changes = Changes { identity, delta: Some("{}".into()), finish: Some("\"stop\"".into()), ..Changes::default() };
-                vec![chunk::write(&pending.event, &pending.document, &changes)]
-            }
-        }
-    }
-
-    fn finish_with(&mut self, events: Vec<Pending>, finish: Option<&str>, identity: Option<&Identity>, template: Option<Bytes>) -> Vec<Bytes> {
-        let count = events.len();
-        let mut out = Vec::new();
-        for (at, pending) in events.into_iter().enumerate() {
-            let last = at + 1 == count;
-            let mut texts = Vec::new();
-            for span in &pending.texts {
-                let text = self.allowed(span, span.end);
-                self.released |= !text.is_empty();
-                if pending.begun || text.len() != span.text.len() {
-                    texts.push((span.kind, text));
-                }
-            }
-            // Only the last says how it ended.
-            let finish = if last { finish.map(str::to_owned) } else { Some("null".to_owned()) };
-            if !last && texts.is_empty() && !says_more(&pending.document) && pending.texts.is_empty() {
-                continue;
-            }
-            let changes = Changes { identity, texts, drop_calls: pending.has_calls, role: self.role_of(&pending), finish, ..Changes::default() };
-            self.role_said = true;
-            out.push(chunk::write(&pending.event, &pending.document, &changes));
-        }
-        if out.is_empty() {
-            let finish = Some(finish.unwrap_or("\"stop\"").to_owned());
-            let changes = Changes { identity, delta: Some("{}".into()), finish, drop_usage: true, ..Changes::default() };
-            out.extend(template.and_then(|data| made(data, &changes)));
-        }
-        out
-    }
-
-    fn emit_calls(&mut self, calls: &[(ValidCall, Moment)], context: &Context, identity: Option<&Identity>, out: &mut BytesMut) {
-        let Some(template) = self.call_event.clone() else { return };
-        let slots = self.assembler.slots();
-        let mut deltas = Vec::new();
-        for (at, ((call, moment), slot)) in calls.iter().zip(slots).enumerate() {
-            let mark = context.mint(call.name(), call.arguments(), *moment);
-            deltas.push(call_json(at, slot, call, &mark));
-        }
-        for delta in deltas {
-            let role = if self.role_said { "" } else { "\"role\":\"assistant\",\"content\":null," };
-            self.role_said = true;
-            let changes = Changes {
-                identity,
-                delta: Some(format!("{{{role}{delta}}}")),
-                finish: Some("null".into()),
-                drop_usage: true,
-                ..Changes::default()
-            };
-            out.extend(made(template.clone(), &changes));
-        }
-    }
-
-    fn say(&mut self, text: &str, json_only: bool, identity: Option<&Identity>, template: Option<&Bytes>, out: &mut BytesMut) {
-        let mut delta = String::from("{");
-        if !self.role_said {
-            delta.push_str("\"role\":\"assistant\",");
-        }
-        self.role_said = true;
-        delta.push_str(if json_only { "\"refusal\":" } else { "\"content\":" });
-        let gap = if self.released && !json_only { "\n\n" } else { "" };
-        quote_into(&mut delta, &format!("{gap}{text}"));
-        delta.push('}');
-        let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
-        out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());
-    }
-}
-
-/// `null`, `""`, `[]` and `{}` say nothing.
-fn is_nothing(value: Value<'_>) -> bool {
-    matches!(value.raw(), b"null" | b"\"\"" | b"[]" | b"{}") || (value.is_array() && value.items().next().is_none())
-}
-
-/// An event made after the one that came.
-fn made(data: Bytes, changes: &Changes<'_>) -> Option<Bytes> {
-    let document = Document::parse(data).ok()?;
-    let event = Event { raw: Bytes::new(), data: None, name: None, plain: false };
-    Some(chunk::write(&event, &document, changes))
 }
 
 /// Does an event say more than role, calls and texts?
@@ -420,42 +374,4 @@ fn says_more(document: &Document) -> bool {
     let more = |delta: Value<'_>| delta.members().any(|member| !known(&member.name()) && !is_nothing(member.value));
     let array = delta_of(choice).and_then(|delta| text_value(delta, 0)).is_some_and(Value::is_array);
     usage || array || delta_of(choice).is_some_and(more)
-}
-
-/// `"tool_calls":[…]` or `"function_call":…` with one call, whole.
-pub fn call_json(index: usize, slot: &Slot, call: &ValidCall, mark: &str) -> String {
-    let mut out = String::with_capacity(call.arguments().len() + 160);
-    let inner = |out: &mut String, text: &str| {
-        out.push_str("{\"name\":");
-        quote_into(out, call.name());
-        out.push_str(text);
-        quote_into(out, call.arguments());
-        for extra in &slot.inner_extras {
-            out.push(',');
-            out.push_str(extra);
-        }
-        out.push('}');
-    };
-    if slot.kind == CallKind::Legacy {
-        out.push_str("\"function_call\":");
-        inner(&mut out, ",\"arguments\":");
-        return out;
-    }
-    out.push_str(&format!("\"tool_calls\":[{{\"index\":{index},\"id\":\"{mark}\",\"type\":"));
-    match slot.kind {
-        CallKind::Custom => {
-            out.push_str("\"custom\",\"custom\":");
-            inner(&mut out, ",\"input\":");
-        }
-        CallKind::Function | CallKind::Legacy => {
-            out.push_str("\"function\",\"function\":");
-            inner(&mut out, ",\"arguments\":");
-        }
-    }
-    for extra in &slot.extras {
-        out.push(',');
-        out.push_str(extra);
-    }
-    out.push_str("}]");
-    out
 }

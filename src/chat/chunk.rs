@@ -4,9 +4,10 @@
 
 use bytes::Bytes;
 
+use super::assemble::AssembleError;
 use crate::wire::{
     edit::Edits,
-    json::{Document, Value},
+    json::{Document, Kind, Value},
     sse::Event,
     text::quote,
 };
@@ -73,6 +74,8 @@ pub struct Changes<'c> {
     pub texts: Vec<(usize, String)>,
     /// The calls are held.
     pub drop_calls: bool,
+    /// The `logprobs` belong to nothing that leaves with the event.
+    pub drop_logprobs: bool,
     /// The role.
     pub role: Role,
     /// The `finish_reason`, JSON.
@@ -101,6 +104,53 @@ pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
     if TEXTS[kind] == "audio" { value.get_some("transcript") } else { Some(value) }
 }
 
+/// The strings that make up a text: it itself, or those in a list of parts.
+///
+/// # Errors
+/// [`AssembleError::Text`] for any other shape: what isn't read isn't judged.
+pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, AssembleError> {
+    if value.is_null() {
+        return Ok(Vec::new());
+    }
+    if value.is_string() {
+        return Ok(vec![value]);
+    }
+    if !value.is_array() {
+        return Err(AssembleError::Text);
+    }
+    let mut strings = Vec::new();
+    for part in value.items() {
+        if part.is_string() {
+            strings.push(part);
+            continue;
+        }
+        let calls = part.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_call" | "function_call"));
+        if !(part.is_object() || part.is_null()) || part.duplicate_name().is_some() || calls {
+            return Err(AssembleError::Text);
+        }
+        for member in part.members().filter(|member| ["text", "refusal", "content"].iter().any(|name| member.is(name))) {
+            match member.value.kind() {
+                Kind::Plain | Kind::Escaped => strings.push(member.value),
+                Kind::Null => {}
+                Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(AssembleError::Text),
+            }
+        }
+    }
+    Ok(strings)
+}
+
+/// `null`, `""`, `[]` and `{}` say nothing.
+pub fn is_nothing(value: Value<'_>) -> bool {
+    let empty = (value.is_array() && value.items().next().is_none()) || (value.is_object() && value.members().next().is_none());
+    value.is_null() || value.raw() == b"\"\"" || empty
+}
+
+/// Other names and spellings under which some client might look for a call or a text.
+pub fn is_disguise(name: &str) -> bool {
+    let names = ["tool_call", "tool_calls", "function_call", "function_calls", "custom_tool_call", "content", "refusal", "audio"];
+    names.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
 /// Writes an event. Where nothing changes, the bytes that came.
 pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
     let root = document.root();
@@ -118,10 +168,8 @@ pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes
             None => {}
         }
     }
-    if changes.delta.is_some() {
-        // Padding against guessing sizes belongs to the event that came.
-        edits.remove_members(root, |name| name == "obfuscation");
-    }
+    // The verdict is toolmark's to give; padding against guessing sizes belongs to the event that came.
+    edits.remove_members(root, |name| name == "toolmark" || (changes.delta.is_some() && name == "obfuscation"));
     if edits.is_empty() && event.plain {
         return event.raw.clone();
     }
@@ -149,7 +197,9 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
     }
     let gone = |name: &str| (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == Role::Drop && name == "role");
     edits.remove_members(delta, gone);
-    if changes.role == Role::Add {
+    if let (Role::Add, Some(role)) = (changes.role, delta.get("role")) {
+        edits.replace(role.span(), "\"assistant\"");
+    } else if changes.role == Role::Add {
         let stays = delta.members().any(|member| !gone(&member.name()));
         let at = if stays { delta.span().start + 1 } else { delta.span().end - 1 };
         edits.insert(at, if stays { "\"role\":\"assistant\"," } else { "\"role\":\"assistant\"" });
@@ -159,7 +209,7 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
             edits.replace(value.span(), quote(text));
         }
     }
-    if !changes.texts.is_empty()
+    if (!changes.texts.is_empty() || changes.drop_calls || changes.drop_logprobs)
         && let Some(logprobs) = choice.get_some("logprobs")
     {
         // They spell out what was taken away.

@@ -189,7 +189,7 @@ impl Context {
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
         let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
-        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !!answer.has_text || answer.ending != Ending::Complete || !citable() {
+        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !answer.has_text || answer.ending != Ending::Complete || !citable() {
             return None;
         }
         let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
@@ -307,6 +307,6 @@ fn stands_in(data: &str, text: &str) -> bool {
     data.match_indices(text).any(|(at, _)| {
         let before = data[..at].chars().next_back();
         let after = data[at + text.len()..].chars().next();
-        !(word(before) && word(first)) && !(word(after) && word(last))
+        !(word(before) && word(first) || word(after) && word(last))
     })
 }

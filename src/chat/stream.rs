@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::{
     assemble::AssembleError,
     choice::{ChoiceStream, Final},
-    chunk::{self, Changes, Identity},
+    chunk::{self, Changes, Identity, is_disguise, is_nothing},
     context::{Context, JudgedChoice},
     usage,
 };
@@ -67,8 +67,12 @@ pub struct StreamJudge {
     rewrite: bool,
     /// Choices whose role an earlier attempt said.
     role_said: bool,
+    /// An earlier attempt's text has left.
+    follows: bool,
     own_usage: Option<String>,
     done: bool,
+    /// In observe mode: what came can't be judged, and passes all the same.
+    unjudged: bool,
     scratch: BytesMut,
 }
 
@@ -78,7 +82,20 @@ impl StreamJudge {
         let identity = earlier.and_then(|judge| judge.identity.clone());
         let role_said = earlier.is_some_and(|judge| judge.role_said || judge.choices.iter().any(ChoiceStream::started));
         let rewrite = identity.is_some();
-        Self { context, choices: Vec::new(), tail: Vec::new(), identity, rewrite, role_said, own_usage: None, done: false, scratch: BytesMut::new() }
+        let follows = earlier.is_some_and(|judge| judge.follows || judge.released());
+        Self {
+            context,
+            choices: Vec::new(),
+            tail: Vec::new(),
+            identity,
+            rewrite,
+            role_said,
+            follows,
+            own_usage: None,
+            done: false,
+            unjudged: false,
+            scratch: BytesMut::new(),
+        }
     }
 
     /// Takes one event; what may leave is appended to `out`.
@@ -90,11 +107,20 @@ impl StreamJudge {
             return self.judge(event, out);
         }
         out.extend_from_slice(&event.raw);
+        if self.unjudged {
+            return Ok(Flow::More);
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         let flow = self.judge(event, &mut scratch);
         scratch.clear();
         self.scratch = scratch;
-        flow
+        self.unjudged = flow.is_err();
+        Ok(flow.unwrap_or(Flow::More))
+    }
+
+    /// In observe mode: what came could not be judged.
+    pub fn unjudged(&self) -> bool {
+        self.unjudged
     }
 
     fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, StreamFault> {
@@ -120,6 +146,9 @@ impl StreamJudge {
 
     fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
         let root = document.root();
+        if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
+            return Err(StreamFault::Reported(root.raw_str().to_owned()));
+        }
         if !root.is_object() || root.duplicate_name().is_some() {
             return Err(StreamFault::Unknown("no object, or two members of one name"));
         }
@@ -127,11 +156,19 @@ impl StreamJudge {
         if root.get_some("error").is_some_and(|error| !error.is_text("")) || named_error {
             return Err(StreamFault::Reported(document.root().raw_str().to_owned()));
         }
+        if let Some(groq) = root.get_some("x_groq").filter(|groq| groq.get_some("error").is_some()) {
+            return Err(StreamFault::Reported(groq.raw_str().to_owned()));
+        }
+        if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
+            return Err(StreamFault::Unknown("a call or text outside its choices"));
+        }
         self.note_usage(root);
         let choices: Vec<Value<'_>> = root.get("choices").into_iter().flat_map(Value::items).collect();
         match choices.len() {
             0 => self.choiceless(event, document, out),
             1 => self.single(event, document, out),
+            // Each is written with all that the event says besides.
+            count if count as u64 > CHOICES_MAX => Err(StreamFault::Unknown("too many choices in one event")),
             _ => {
                 let raws: Vec<(String, bool)> = choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
                 raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
@@ -162,16 +199,24 @@ impl StreamJudge {
 
     fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
         let root = document.root();
+        let carries = |names: &[&str]| names.iter().any(|name| root.get(name).is_some_and(|value| !is_nothing(value)));
         match root.get("choices") {
-            Some(choices) if choices.is_array() || choices.is_null() => {}
+            Some(choices) if choices.is_array() || choices.is_null() => {
+                if carries(&["delta", "message", "text", "output"]) {
+                    return Err(StreamFault::Unknown("its `choices` are empty, and it says something"));
+                }
+            }
             Some(_) => return Err(StreamFault::Unknown("`choices` is no array")),
             None if root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) => {
                 return Err(StreamFault::Reported(root.raw_str().to_owned()));
             }
             None => {
-                let carries = ["tool_calls", "function_call", "content", "delta", "message", "text", "output"];
-                if carries.iter().any(|name| root.get(name).is_some()) {
+                if carries(&["delta", "message", "text", "output"]) {
                     return Err(StreamFault::Unknown("it has no `choices`"));
+                }
+                if event.name.is_some() && root.get_some("usage").is_none() {
+                    // `event: ping` and the like: clients take it for a chunk.
+                    return Ok(());
                 }
             }
         }
@@ -210,7 +255,8 @@ impl StreamJudge {
             Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
             at => {
                 let at = at.unwrap_or(self.choices.len());
-                self.choices.insert(at, ChoiceStream::new(index, &self.context, self.role_said && index == 0));
+                let (said, follows) = (self.role_said && index == 0, self.follows && index == 0);
+                self.choices.insert(at, ChoiceStream::new(index, &self.context, said, follows));
                 at
             }
         };
@@ -245,7 +291,10 @@ impl StreamJudge {
     /// # Errors
     /// [`StreamFault::Cut`] where the answer isn't whole.
     pub fn conclude(&mut self) -> Result<Vec<JudgedChoice>, StreamFault> {
-        if !self.done && (self.choices.is_empty() || !self.choices.iter().all(ChoiceStream::finished)) {
+        let whole = !self.choices.is_empty() && (self.done || self.choices.iter().all(ChoiceStream::finished));
+        if self.context.observes() {
+            self.unjudged |= !whole;
+        } else if !whole {
             return Err(StreamFault::Cut);
         }
         let context = self.context.clone();

@@ -5,14 +5,20 @@ use serde_json::{Map, Number, Value};
 /// Adds `more` (JSON text of a `usage` object) to `sum`, number by number at any depth; what only one
 /// of them has stays.
 pub fn add(sum: &mut Option<Value>, more: &str) {
-    let Ok(more) = serde_json::from_str::<Value>(more) else { return };
     match sum {
         Some(sum) => merge(sum, more),
-        None => *sum = Some(more),
+        None => *sum = serde_json::from_str(more).ok(),
     }
 }
 
-fn merge(sum: &mut Value, more: Value) {
+/// The same where there is a sum already.
+pub fn merge(sum: &mut Value, more: &str) {
+    if let Ok(more) = serde_json::from_str(more) {
+        merge_values(sum, more);
+    }
+}
+
+fn merge_values(sum: &mut Value, more: Value) {
     match (sum, more) {
         (Value::Object(sum), Value::Object(more)) => merge_members(sum, more),
         (Value::Number(sum), Value::Number(more)) => {
@@ -28,7 +34,7 @@ fn merge(sum: &mut Value, more: Value) {
 fn merge_members(sum: &mut Map<String, Value>, more: Map<String, Value>) {
     for (name, value) in more {
         match sum.get_mut(&name) {
-            Some(own) => merge(own, value),
+            Some(own) => merge_values(own, value),
             None => {
                 sum.insert(name, value);
             }

@@ -34,6 +34,15 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
+    /// Must there be a call?
+    pub fn demands(&self) -> bool {
+        match self {
+            Self::Auto | Self::None => false,
+            Self::Required | Self::Named(..) => true,
+            Self::Allowed { required, .. } => *required,
+        }
+    }
+
     /// The word for it in the log.
     pub fn as_str(&self) -> &'static str {
         match self {

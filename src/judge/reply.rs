@@ -2,14 +2,20 @@
 //!
 //! CONTRACT.md, "What a caller sees": the openings are part of the public surface. Pure.
 
-use super::violation::Violation;
+use super::{
+    call_arguments::brief,
+    violation::{Code, Violation},
+};
 
 /// Raw text that an error quotes back to the model, in bytes.
 const QUOTED_BYTES_MAX: usize = 2 << 10;
 
+/// Characters of a tool's name, which a model may have made up.
+const TOOL_CHARS_MAX: usize = 128;
+
 /// The content of the tool message that rejects a call. `raw`: arguments that could not be echoed.
 pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> String {
-    let mut text = format!("Tool call rejected: {tool}\n");
+    let mut text = format!("Tool call rejected: {}\n", brief(tool, TOOL_CHARS_MAX));
     for violation in violations {
         text.push_str(&line(violation));
     }
@@ -24,6 +30,7 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> St
 
 /// The content of the tool message for a valid call whose turn was rejected.
 pub fn sibling(tool: &str) -> String {
+    let tool = brief(tool, TOOL_CHARS_MAX);
     format!("Tool call not run: {tool}\nThe call is valid, but another part of the same turn was rejected, so nothing of the turn was run. Repeat this call together with the corrected ones.")
 }
 
@@ -44,7 +51,7 @@ pub fn objection(violations: &[&Violation]) -> String {
 pub fn safe(violations: &[&Violation]) -> String {
     let mut text = String::from("I reported a tool result that I can't back with an execution.\n");
     for violation in violations {
-        text.push_str(&line(violation));
+        text.push_str(&blame(violation));
     }
     text.push_str("Please treat that part of my answer as not checked, and ask again if you need it.");
     text
@@ -54,10 +61,23 @@ pub fn safe(violations: &[&Violation]) -> String {
 pub fn exhausted(violations: &[&Violation]) -> String {
     let mut text = String::from("I could not finish this: I tried to use tools in a way that doesn't work, and correcting me didn't help. Nothing was run.\n");
     for violation in violations {
-        text.push_str(&line(violation));
+        text.push_str(&blame(violation));
     }
     text.push_str("You can ask again, or in other words.");
     text
+}
+
+/// A violation as the application hears of it: without the rejected words, which another reader might
+/// take for a claim after all.
+fn blame(violation: &Violation) -> String {
+    let wrong = match violation.code {
+        Code::UnknownExecution => "I cited an execution ID that was never issued here",
+        Code::ExpiredExecution => "I cited an execution that is too old to be cited",
+        Code::ExecutionElsewhere => "I cited an execution whose result isn't in this conversation",
+        Code::UnsupportedClaim => "I said something that may be said only after a tool succeeded",
+        _ => return line(violation),
+    };
+    format!("- [{}] {wrong}\n", violation.code)
 }
 
 fn line(violation: &Violation) -> String {
@@ -73,7 +93,7 @@ pub fn cut(text: &str, bytes_max: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::violation::{Checks, Code};
+    use crate::judge::violation::Checks;
 
     #[test]
     fn the_contracts_openings() {

@@ -21,6 +21,7 @@ use crate::{
         context::{Basis, Begun},
         decide::{self, Decision},
         error::{Reported, masked},
+        repair::EchoedTurn,
         request::{DEPTH_NOTED, Head, Refusal},
     },
     judge::violation::Verdict,
@@ -94,21 +95,21 @@ async fn drive(mut run: Run, stream: bool) -> Response<Body> {
         let reply = run.attempt().await;
         match reply {
             Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return streamed(run, response),
-            Ok(Reply::Answer(response)) => match whole(&mut run, response).await {
+            Ok(Reply::Answer(response)) => match whole(&mut run, response, stream).await {
                 Ok(Some(response)) => return response,
                 Ok(None) => {}
                 Err(failure) => return fail(run, &failure),
             },
-            Ok(Reply::Error(status, headers, body)) => return pass_error(run, status, headers, body),
-            Ok(Reply::FailedCall(turn, error)) => {
+            Ok(Reply::Error(status, headers, body)) => return passed(&mut run, status, headers, body),
+            Ok(Reply::FailedCall(turn)) => {
                 run.tally.violations.extend(turn.violations.iter().cloned());
                 let budget = run.budget(Some(&turn), false);
                 if !decide::may_repair(&budget) {
-                    run.tally.blocked = true;
-                    if let Some(words) = decide::exhausted_words(&turn.violations, run.context.rules.policy.calls.on_exhausted) {
-                        return made_answer(run, &words, stream);
-                    }
-                    return pass_error(run, error.0, error.1, error.2);
+                    return match exhausted(&mut run, &turn) {
+                        // The upstream's own error would quote the call that was refused.
+                        Ok(words) => made_answer(&mut run, &words, stream),
+                        Err(failure) => fail(run, &failure),
+                    };
                 }
                 if let Err(failure) = run.ask_again(&turn, None) {
                     return fail(run, &failure);
@@ -126,7 +127,18 @@ fn fail(mut run: Run, failure: &Failure) -> Response<Body> {
     response
 }
 
-fn pass_error(mut run: Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+/// What is said where a call that the upstream refused can't be repaired.
+///
+/// # Errors
+/// 422 where the policy wants an error.
+pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
+    run.tally.blocked = true;
+    let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(violation).into() };
+    let words = decide::exhausted_words(&turn.violations, run.context.rules.policy.calls.on_exhausted);
+    words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
+}
+
+fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::Whole(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -136,7 +148,7 @@ fn pass_error(mut run: Run, status: StatusCode, headers: HeaderMap, body: Bytes)
 }
 
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
-async fn whole(run: &mut Run, response: reqwest::Response) -> Result<Option<Response<Body>>, Failure> {
+async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let begun = Instant::now();
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
@@ -147,9 +159,13 @@ async fn whole(run: &mut Run, response: reqwest::Response) -> Result<Option<Resp
     let body = run.endpoint().read(response, bytes_max).await?;
     run.waited(begun);
     let context = run.context.clone();
-    let answer = match Answer::read(body, &context) {
+    let answer = match Answer::read(body.clone(), &context) {
         Ok(answer) => answer,
-        Err(AnswerFault::Reported(json)) => return reported(run, &json, headers),
+        Err(_) if context.observes() => {
+            run.not_judged();
+            return Ok(Some(passed(run, status, headers, body)));
+        }
+        Err(AnswerFault::Reported(json)) => return reported(run, &json, headers, stream),
         Err(fault @ (AnswerFault::Json(_) | AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => return Err(Failure::protocol(&name, fault)),
     };
     let judged = answer.judge(&context);
@@ -177,25 +193,21 @@ async fn whole(run: &mut Run, response: reqwest::Response) -> Result<Option<Resp
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let finals = run.finals(judged, replaced);
     let body = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
-    let mut response = Response::new(Body::Whole(body));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    run.mark_headers(response.headers_mut(), true);
-    run.finish(status);
-    Ok(Some(response))
+    Ok(Some(passed(run, status, headers, body)))
 }
 
 /// An error with status 200: passed on with the status that it names itself.
-fn reported(run: &mut Run, json: &str, headers: HeaderMap) -> Result<Option<Response<Body>>, Failure> {
+fn reported(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
-    if let Some(turn) = run.failed_call(&error).filter(|_| !run.context.observes()) {
+    if let Some(turn) = run.failed_call(&error) {
         run.tally.violations.extend(turn.violations.iter().cloned());
         if decide::may_repair(&run.budget(Some(&turn), false)) {
             run.ask_again(&turn, None)?;
             return Ok(None);
         }
-        run.tally.blocked = true;
+        let words = exhausted(run, &turn)?;
+        return Ok(Some(made_answer(run, &words, stream)));
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
     let body = Bytes::from(error.envelope());
@@ -224,7 +236,7 @@ fn streamed(run: Run, response: reqwest::Response) -> Response<Body> {
 }
 
 /// An answer in toolmark's own words, where the upstream never gave one.
-fn made_answer(mut run: Run, words: &str, stream: bool) -> Response<Body> {
+fn made_answer(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
     let app = &run.worker.app;
     let (id, created, model) = (run.id.simple(), app.now_ms() / 1000, quote(&run.model));
     let quoted = quote(words);

@@ -47,7 +47,7 @@ impl Failure {
             401 => "authentication_error",
             403 => "permission_error",
             422 => "tool_integrity_error",
-            400..500 => "invalid_request_error",
+            400..=499 | 501 => "invalid_request_error",
             _ => "upstream_error",
         }
     }
@@ -62,6 +62,10 @@ impl Failure {
         let mut response = json(self.status, self.json());
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::NOT_IMPLEMENTED {
+            // Clients would otherwise ask three times (FACTS §0, "HTTP-status behaviour").
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

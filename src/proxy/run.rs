@@ -25,7 +25,7 @@ use crate::{
         repair::{EchoedTurn, next_request},
         usage,
     },
-    judge::violation::Violation,
+    judge::violation::{Code, Violation},
 };
 
 /// What an attempt came to.
@@ -34,8 +34,8 @@ pub enum Reply {
     Answer(reqwest::Response),
     /// An error of the upstream's, to be passed on.
     Error(StatusCode, HeaderMap, Bytes),
-    /// The upstream itself refused the model's call (Groq's `tool_use_failed`); the error stands by.
-    FailedCall(EchoedTurn, (StatusCode, HeaderMap, Bytes)),
+    /// The upstream itself refused the model's call (Groq's `tool_use_failed`).
+    FailedCall(EchoedTurn),
 }
 
 /// One exchange.
@@ -136,11 +136,16 @@ impl Run {
         let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
         let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
         let failed = Reported::read(&body).filter(|_| !self.context.observes()).and_then(|error| self.failed_call(&error));
-        let error = (status, headers, body);
         Ok(match failed {
-            Some(turn) => Reply::FailedCall(turn, error),
-            None => Reply::Error(error.0, error.1, error.2),
+            Some(turn) => Reply::FailedCall(turn),
+            None => Reply::Error(status, headers, body),
         })
+    }
+
+    /// What came can't be judged, and passes all the same: only in observe mode.
+    pub fn not_judged(&mut self) {
+        let message = "what the upstream sent can't be judged";
+        self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
     }
 
     /// The turn that the upstream refused, where that is what the error says.

@@ -34,8 +34,6 @@ use super::{
 
 /// How long what runs may still take after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(30);
-/// How long a client may take over its headers, or stop in the middle of its body.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of buffered headers at which hyper itself gives up.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
 /// Header lines at which hyper itself gives up.
@@ -135,10 +133,11 @@ impl Server {
 async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let graceful = GracefulShutdown::new();
+    let client_idle = worker.app.settings.limits.client_idle;
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(CLIENT_PATIENCE).max_buf_size(HEADER_BUFFER_MAX).max_headers(HEADER_LINES_MAX);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(client_idle).max_buf_size(HEADER_BUFFER_MAX).max_headers(HEADER_LINES_MAX);
     builder.http1().pipeline_flush(true);
-    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(CLIENT_PATIENCE));
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(client_idle));
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -224,7 +223,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let query = request.uri().query().map(str::to_owned);
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
-    let body = read_body(body, bytes_max).await?;
+    let body = read_body(body, bytes_max, settings.limits.client_idle).await?;
     Ok(exchange::chat(worker, Incoming { headers: parts.headers, query, body, caller, started }).await)
 }
 
@@ -235,7 +234,7 @@ fn not_enforced(method: &Method, path: &str) -> Failure {
 }
 
 /// Reads a request's body; bounded in bytes, and in how long the client may pause.
-async fn read_body(mut body: HyperBody, bytes_max: usize) -> Result<Bytes, Failure> {
+async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration) -> Result<Bytes, Failure> {
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
@@ -246,7 +245,7 @@ async fn read_body(mut body: HyperBody, bytes_max: usize) -> Result<Bytes, Failu
     let expected = body.size_hint().exact().unwrap_or(0) as usize;
     let mut joined = BytesMut::new();
     loop {
-        let frame = match tokio::time::timeout(CLIENT_PATIENCE, body.frame()).await {
+        let frame = match tokio::time::timeout(idle_max, body.frame()).await {
             Err(_) => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Ok(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
             Ok(None) => return Ok(joined.freeze()),

@@ -4,18 +4,19 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 
 use super::{
     body::Outlet,
+    exchange::exhausted,
     reply::Failure,
     run::{Reply, Run},
     upstream,
 };
 use crate::{
     chat::{
-        choice::ChoiceStream,
+        choice::{ChoiceStream, Final},
         context::JudgedChoice,
         chunk::frame,
         decide::{self, Decision},
@@ -25,7 +26,10 @@ use crate::{
         stream::{Flow, StreamFault, StreamJudge},
     },
     judge::violation::Verdict,
-    wire::sse::Parser,
+    wire::{
+        sse::{Event, Parser},
+        text::quote,
+    },
 };
 
 /// So often a client that waits hears that it isn't forgotten.
@@ -36,6 +40,8 @@ const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
 enum Broken {
     Fault(StreamFault),
     Failure(Failure),
+    /// A call that the upstream refused can't be repaired: what is said instead.
+    Exhausted(String),
 }
 
 impl From<StreamFault> for Broken {
@@ -53,8 +59,11 @@ impl From<Failure> for Broken {
 /// Serves the stream that `response` begins.
 pub async fn stream(mut run: Run, response: reqwest::Response, outlet: Outlet) {
     let mut out = BytesMut::new();
-    let ended = attempts(&mut run, response, &outlet, &mut out).await;
-    if let Err(broken) = ended {
+    let mut judge = StreamJudge::new(run.context.clone(), None);
+    let ended = attempts(&mut run, response, &mut judge, &outlet, &mut out).await;
+    if let Err(Broken::Exhausted(words)) = ended {
+        explain(&mut run, &judge, words, &mut out);
+    } else if let Err(broken) = ended {
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
         run.finish(StatusCode::BAD_GATEWAY);
@@ -63,13 +72,26 @@ pub async fn stream(mut run: Run, response: reqwest::Response, outlet: Outlet) {
     outlet.write(&mut out);
 }
 
-async fn attempts(run: &mut Run, first: reqwest::Response, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
+/// Ends a stream whose attempt gave nothing to end it with.
+fn explain(run: &mut Run, earlier: &StreamJudge, words: String, out: &mut BytesMut) {
+    let (id, created, model) = (run.id.simple(), run.worker.app.now_ms() / 1000, quote(&run.model));
+    let choice = r#"{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}"#;
+    let data = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#);
+    let mut judge = StreamJudge::new(run.context.clone(), Some(earlier));
+    let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
+    // INVARIANT: it is an event like any other, and its choice is held as it has ended.
+    let _more = judge.handle(event, out);
+    let verdict = run.tally.json();
+    judge.end(vec![Final::Say(words)], None, &verdict, true, out);
+    run.finish(StatusCode::OK);
+}
+
+async fn attempts(run: &mut Run, first: reqwest::Response, judge: &mut StreamJudge, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
     let mut response = first;
-    let mut judge = StreamJudge::new(run.context.clone(), None);
     let mut released = false;
     loop {
-        let turn = match read(run, response, &mut judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
-            Ok(judged) => match settle(run, &mut judge, judged, released, out)? {
+        let turn = match read(run, response, judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
+            Ok(judged) => match settle(run, judge, judged, released, out)? {
                 None => return Ok(()),
                 Some(turn) => turn,
             },
@@ -80,7 +102,7 @@ async fn attempts(run: &mut Run, first: reqwest::Response, outlet: &Outlet, out:
         run.ask_again(&turn, judge.usage())?;
         outlet.write(out);
         response = next_attempt(run, outlet).await?;
-        judge = StreamJudge::new(run.context.clone(), Some(&judge));
+        *judge = StreamJudge::new(run.context.clone(), Some(judge));
     }
 }
 
@@ -92,13 +114,15 @@ fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
     if decide::may_repair(&run.budget(Some(&turn), false)) {
         return Ok(turn);
     }
-    run.tally.blocked = true;
-    Err(StreamFault::Reported(json).into())
+    Err(Broken::Exhausted(exhausted(run, &turn)?))
 }
 
 /// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
 fn settle(run: &mut Run, judge: &mut StreamJudge, judged: Vec<JudgedChoice>, released: bool, out: &mut BytesMut) -> Result<Option<EchoedTurn>, Broken> {
     run.tally.add(&judged);
+    if judge.unjudged() {
+        run.not_judged();
+    }
     let bad = judged.iter().zip(judge.choices()).find(|(choice, _)| choice.blocks());
     let turn = bad.map(|(choice, stream): (_, &ChoiceStream)| decide::echo(choice, stream.slots(), stream.text(), stream.reasoning()));
     let budget = run.budget(turn.as_ref(), released || judge.released());
@@ -147,6 +171,9 @@ async fn read(run: &mut Run, mut response: reqwest::Response, judge: &mut Stream
                     return Err(Failure::timeout(&name, "its stream stopped coming").into());
                 }
                 timer.as_mut().reset(tokio::time::Instant::now() + tick);
+                if run.context.observes() {
+                    continue;
+                }
                 out.extend_from_slice(KEEP_ALIVE_COMMENT);
                 outlet.write(out);
                 continue;
@@ -205,11 +232,10 @@ async fn next_attempt(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Respons
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
             Reply::Error(_, _, body) => return Err(StreamFault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
-            Reply::FailedCall(turn, (_, _, body)) => {
+            Reply::FailedCall(turn) => {
                 run.tally.violations.extend(turn.violations.iter().cloned());
                 if !decide::may_repair(&run.budget(Some(&turn), false)) {
-                    run.tally.blocked = true;
-                    return Err(StreamFault::Reported(String::from_utf8_lossy(&body).into_owned()).into());
+                    return Err(Broken::Exhausted(exhausted(run, &turn)?));
                 }
                 run.ask_again(&turn, None)?;
             }
@@ -222,6 +248,7 @@ fn failure_json(run: &Run, broken: Broken) -> String {
     let name = &*run.endpoint().settings.name;
     let json = match broken {
         Broken::Failure(failure) => return failure.json(),
+        Broken::Exhausted(words) => words,
         Broken::Fault(StreamFault::Reported(json)) => json,
         Broken::Fault(fault) => {
             tracing::error!(exchange = %run.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");

@@ -136,7 +136,11 @@ impl Endpoint {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
-                Err(if error.is_timeout() { Failure::timeout(name, "no connection in time") } else { Failure::unreachable(name) })
+                Err(match () {
+                    () if error.is_timeout() => Failure::timeout(name, "no connection in time"),
+                    () if error.is_connect() => Failure::unreachable(name),
+                    () => Failure::protocol(name, "it broke off, or is no HTTP"),
+                })
             }
             Err(_) => {
                 tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");

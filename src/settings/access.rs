@@ -124,8 +124,11 @@ impl Checker<'_> {
         if !(1..=CONNECTIONS_MAX).contains(&raw.connections) {
             return Err(self.layers.fault("limits.connections", format!("expected 1 to {CONNECTIONS_MAX}, found {}", raw.connections)));
         }
-        let RawLimits { request_bytes, response_bytes, connections, held_bytes } = *raw;
-        Ok(Limits { request_bytes, response_bytes, connections, held_bytes })
+        if !CLIENT_IDLE.contains(&raw.client_idle) {
+            return Err(self.layers.fault("limits.client_idle", "expected 10ms to 1h, e.g. \"30s\""));
+        }
+        let RawLimits { request_bytes, response_bytes, connections, held_bytes, client_idle } = *raw;
+        Ok(Limits { request_bytes, response_bytes, connections, held_bytes, client_idle })
     }
 }
 
@@ -175,4 +178,5 @@ const ADMIN_TOKEN_ENV: &str = "TOOLMARK_ADMIN_TOKEN";
 const ENFORCED: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
 const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
+const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const CONNECTIONS_MAX: u32 = 1_000_000;

@@ -106,7 +106,7 @@ fn is_service_link(rest: &str, text: &str) -> bool {
 const PREFIX: &str = "TOOLMARK_";
 
 /// Read elsewhere, by their own names.
-const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_BIN"];
+const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
 
 const TOP_LEVEL: &[&str] = &[
     "listen",
@@ -127,7 +127,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 20] = [
+const KNOWN_NAMES: [&str; 21] = [
     "listen",
     "policy",
     "passthrough",
@@ -146,6 +146,7 @@ const KNOWN_NAMES: [&str; 20] = [
     "limits.response_bytes",
     "limits.connections",
     "limits.held_bytes",
+    "limits.client_idle",
     "log.format",
     "log.level",
 ];

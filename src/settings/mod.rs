@@ -146,6 +146,8 @@ pub struct Limits {
     pub connections: u32,
     /// Bytes held of one call or claim block in a stream.
     pub held_bytes: u64,
+    /// How long a client may take over its headers, or stop in the middle of its body.
+    pub client_idle: Duration,
 }
 
 /// `[log]`

@@ -167,11 +167,13 @@ pub(super) struct RawLimits {
     pub connections: u32,
     #[serde(with = "bytes")]
     pub held_bytes: u64,
+    #[serde(with = "duration")]
+    pub client_idle: Duration,
 }
 
 impl Default for RawLimits {
     fn default() -> Self {
-        Self { request_bytes: 32 << 20, response_bytes: 64 << 20, connections: 10_000, held_bytes: 1 << 20 }
+        Self { request_bytes: 32 << 20, response_bytes: 64 << 20, connections: 10_000, held_bytes: 1 << 20, client_idle: Duration::from_secs(30) }
     }
 }
 

@@ -198,6 +198,7 @@ fn what_is_refused_and_how() {
         (&with("[limits]\nrequest_bytes = 'lots'"), &["`limits.request_bytes`: `lots` is no size", "\"32MiB\""]),
         (&with("[limits]\nrequest_bytes = '1TiB'"), &["`limits.request_bytes`", "out of range"]),
         (&with("[limits]\nheld_bytes = true"), &["`limits.held_bytes`: found bool true, expected a size"]),
+        (&with("[limits]\nclient_idle = '1ms'"), &["`limits.client_idle`", "10ms to 1h"]),
         (&with("limits = 3"), &["`limits`: found", "expected a table"]),
         (&with("allow_anonymous = 'yes'"), &["`allow_anonymous`", "expected true or false"]),
         (&with("passthrough = '/v1/x'"), &["`passthrough`", "expected an array"]),

@@ -5,8 +5,9 @@ use std::{
     io,
     net::{SocketAddr, TcpListener as StdListener},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,6 +21,9 @@ use hyper_util::{
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+/// How long [`ScriptedUpstream::wait`] waits for what should come.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request that the upstream got.
 #[derive(Clone, Debug)]
@@ -94,8 +98,8 @@ impl Reply {
         self
     }
 
-    fn response(self) -> Response<Pieces> {
-        let mut response = Response::new(Pieces(self.pieces.into()));
+    fn response(self, shared: Arc<Shared>) -> Response<Pieces> {
+        let mut response = Response::new(Pieces { left: self.pieces.into(), shared });
         *response.status_mut() = self.status;
         for (name, value) in self.headers {
             if let Ok(value) = value.parse() {
@@ -106,26 +110,37 @@ impl Reply {
     }
 }
 
-struct Pieces(std::collections::VecDeque<Piece>);
+struct Pieces {
+    left: std::collections::VecDeque<Piece>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        if matches!(self.left.front(), Some(Piece::Hang)) {
+            self.shared.note(|progress| progress.abandoned += 1);
+        }
+    }
+}
 
 impl http_body::Body for Pieces {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match self.0.pop_front() {
+        match self.left.pop_front() {
             None => Poll::Ready(None),
             Some(Piece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Some(Piece::Cut) => Poll::Ready(Some(Err(io::Error::other("cut, as scripted")))),
             Some(Piece::Hang) => {
-                self.0.push_front(Piece::Hang);
+                self.left.push_front(Piece::Hang);
                 Poll::Pending
             }
         }
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        match self.0.iter().collect::<Vec<_>>()[..] {
+        match self.left.iter().collect::<Vec<_>>()[..] {
             [Piece::Bytes(bytes)] => http_body::SizeHint::with_exact(bytes.len() as u64),
             _ => http_body::SizeHint::default(),
         }
@@ -134,9 +149,26 @@ impl http_body::Body for Pieces {
 
 type Script = dyn Fn(&Received) -> Reply + Send + Sync;
 
+/// How far it has come.
+#[derive(Default)]
+struct Progress {
+    received: Vec<Received>,
+    /// Answers that hung until their connection went away.
+    abandoned: usize,
+}
+
 struct Shared {
     script: Box<Script>,
-    received: Mutex<Vec<Received>>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn note<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
+        let changed = change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+        changed
+    }
 }
 
 /// See the module.
@@ -156,7 +188,7 @@ impl ScriptedUpstream {
         let listener = StdListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { script: Box::new(script), received: Mutex::default() });
+        let shared = Arc::new(Shared { script: Box::new(script), progress: Mutex::default(), changed: Condvar::new() });
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (own, token) = (shared.clone(), stop.clone());
@@ -179,7 +211,16 @@ impl ScriptedUpstream {
 
     /// What it got so far.
     pub fn received(&self) -> Vec<Received> {
-        self.shared.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner).received.clone()
+    }
+
+    /// Waits until it got so many requests, and so many of its hanging answers were given up; `false` after
+    /// [`PATIENCE`].
+    pub fn wait(&self, received: usize, abandoned: usize) -> bool {
+        let progress = self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let short = |progress: &mut Progress| progress.received.len() < received || progress.abandoned < abandoned;
+        let waited = self.shared.changed.wait_timeout_while(progress, PATIENCE, short);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 
@@ -210,17 +251,16 @@ async fn serve(shared: Arc<Shared>, listener: StdListener) -> io::Result<()> {
     }
 }
 
-async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Pieces> {
+async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Pieces> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let line = format!("{} {}", parts.method, parts.uri);
-    let received = {
-        let mut all = shared.received.lock().unwrap_or_else(PoisonError::into_inner);
-        let received = Received { number: all.len(), line, headers: parts.headers, body };
-        all.push(received.clone());
+    let received = shared.note(|progress| {
+        let received = Received { number: progress.received.len(), line, headers: parts.headers, body };
+        progress.received.push(received.clone());
         received
-    };
-    let mut response = (shared.script)(&received).response();
+    });
+    let mut response = (shared.script)(&received).response(shared.clone());
     response.headers_mut().entry(header::SERVER).or_insert(http::HeaderValue::from_static("scripted"));
     response
 }

@@ -9,12 +9,8 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 use bytes::Bytes;
 use bytestring::ByteString;
 
-/// Nesting that is accepted at all, as deep as `serde_json` goes.
-pub const DEPTH_MAX: usize = 127;
-/// Values are noted down to this depth: `messages[].tool_calls[].function.arguments.x` and then some.
-pub const DEPTH_NOTED_MAX: usize = 8;
-/// Values noted in one document; a chat request of 32 MiB has a few thousand.
-pub const NODES_MAX: usize = 1 << 20;
+pub use super::scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
+use super::scan::{Node, Scanner};
 
 /// Why bytes are no JSON document that we take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -34,36 +30,6 @@ pub enum JsonError {
     /// Longer than can be addressed.
     #[error("longer than 4 GiB")]
     TooLong,
-}
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// `null`
-    Null,
-    /// `true`
-    True,
-    /// `false`
-    False,
-    /// A number, in whatever spelling.
-    Number,
-    /// A string without escapes.
-    Plain,
-    /// A string with escapes.
-    Escaped,
-    /// `[…]`
-    Array,
-    /// `{…}`
-    Object,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    start: u32,
-    end: u32,
-    /// The node after this one and all that is inside it.
-    next: u32,
-    kind: Kind,
 }
 
 /// A checked document and the places of its values.
@@ -94,16 +60,7 @@ impl Document {
             return Err(JsonError::TooLong);
         }
         let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
-        let bytes = text.as_bytes();
-        let nodes = Vec::with_capacity(if depth < 3 { 32 } else { bytes.len() / 24 + 8 });
-        let mut scanner = Scanner { bytes, at: 0, nodes, depth_noted: depth, known };
-        scanner.blank();
-        scanner.value(0)?;
-        scanner.blank();
-        if scanner.at != bytes.len() {
-            return Err(JsonError::Syntax(scanner.at));
-        }
-        let nodes = Arc::new(scanner.nodes);
+        let nodes = Arc::new(Scanner::scan(text.as_bytes(), depth, known)?);
         Ok(Self { text, nodes })
     }
 
@@ -281,9 +238,9 @@ impl<'d> Member<'d> {
 
     /// True where the name is this.
     pub fn is(self, name: &str) -> bool {
-        let raw = self.key.raw();
-        match self.key.kind() {
-            Kind::Plain => &raw[1..raw.len() - 1] == name.as_bytes(),
+        let node = self.key.node();
+        match node.kind {
+            Kind::Plain => (node.end - node.start) as usize == name.len() + 2 && self.key.raw()[1..=name.len()] == *name.as_bytes(),
             _ => self.key.is_text(name),
         }
     }
@@ -310,246 +267,6 @@ impl<'d> Iterator for Children<'d> {
         self.at = value.node().next;
         Some(value)
     }
-}
-
-struct Scanner<'b> {
-    bytes: &'b [u8],
-    at: usize,
-    nodes: Vec<Node>,
-    depth_noted: usize,
-    known: &'b [&'b [u8]],
-}
-
-impl Scanner<'_> {
-    fn peek(&self) -> u8 {
-        // 0 is legal nowhere outside strings, so it also stands for the end.
-        self.bytes.get(self.at).copied().unwrap_or(0)
-    }
-
-    fn blank(&mut self) {
-        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
-            self.at += 1;
-        }
-    }
-
-    fn open(&mut self, depth: usize) -> Result<Option<usize>, JsonError> {
-        if depth > self.depth_noted {
-            return Ok(None);
-        }
-        if self.nodes.len() >= NODES_MAX {
-            return Err(JsonError::TooMany);
-        }
-        self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind: Kind::Null });
-        Ok(Some(self.nodes.len() - 1))
-    }
-
-    fn close(&mut self, index: Option<usize>, kind: Kind) {
-        let next = self.nodes.len() as u32;
-        if let Some(node) = index.and_then(|index| self.nodes.get_mut(index)) {
-            node.end = self.at as u32;
-            node.next = next;
-            node.kind = kind;
-        }
-    }
-
-    // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
-    fn value(&mut self, depth: usize) -> Result<(), JsonError> {
-        if depth > DEPTH_MAX {
-            return Err(JsonError::TooDeep);
-        }
-        let node = self.open(depth)?;
-        let kind = match self.peek() {
-            b'"' => self.string()?,
-            b'{' => {
-                self.object(depth)?;
-                Kind::Object
-            }
-            b'[' => {
-                self.array(depth)?;
-                Kind::Array
-            }
-            b'-' | b'0'..=b'9' => {
-                self.number()?;
-                Kind::Number
-            }
-            b't' => self.word(b"true", Kind::True)?,
-            b'f' => self.word(b"false", Kind::False)?,
-            b'n' => self.word(b"null", Kind::Null)?,
-            _ => return Err(JsonError::Syntax(self.at)),
-        };
-        self.close(node, kind);
-        Ok(())
-    }
-
-    fn object(&mut self, depth: usize) -> Result<(), JsonError> {
-        self.at += 1;
-        self.blank();
-        if self.peek() == b'}' {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            if self.peek() != b'"' {
-                return Err(JsonError::Syntax(self.at));
-            }
-            let key = self.open(depth + 1)?;
-            let kind = self.string()?;
-            self.close(key, kind);
-            self.blank();
-            if self.peek() != b':' {
-                return Err(JsonError::Syntax(self.at));
-            }
-            self.at += 1;
-            self.blank();
-            if depth > 0 || !self.pass_known()? {
-                self.value(depth + 1)?;
-            }
-            if self.more(b'}')? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Passes over a value that was checked before.
-    fn pass_known(&mut self) -> Result<bool, JsonError> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        // An array or object ends where its own text does, whatever follows.
-        let Some(known) = self.known.iter().find(|known| rest.starts_with(known) && matches!(known.first(), Some(b'[' | b'{'))) else {
-            return Ok(false);
-        };
-        let node = self.open(1)?;
-        self.at += known.len();
-        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object });
-        Ok(true)
-    }
-
-    fn array(&mut self, depth: usize) -> Result<(), JsonError> {
-        self.at += 1;
-        self.blank();
-        if self.peek() == b']' {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.value(depth + 1)?;
-            if self.more(b']')? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Past a comma: false. Past the closing bracket: true.
-    fn more(&mut self, close: u8) -> Result<bool, JsonError> {
-        self.blank();
-        let byte = self.peek();
-        if byte == close {
-            self.at += 1;
-            return Ok(true);
-        }
-        if byte != b',' {
-            return Err(JsonError::Syntax(self.at));
-        }
-        self.at += 1;
-        self.blank();
-        Ok(false)
-    }
-
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<Kind, JsonError> {
-        if !self.bytes[self.at..].starts_with(word) {
-            return Err(JsonError::Syntax(self.at));
-        }
-        self.at += word.len();
-        Ok(kind)
-    }
-
-    fn digits(&mut self) -> Result<(), JsonError> {
-        if !self.peek().is_ascii_digit() {
-            return Err(JsonError::Syntax(self.at));
-        }
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), JsonError> {
-        if self.peek() == b'-' {
-            self.at += 1;
-        }
-        if self.peek() == b'0' {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.peek() == b'.' {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), b'e' | b'E') {
-            self.at += 1;
-            if matches!(self.peek(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<Kind, JsonError> {
-        let mut kind = Kind::Plain;
-        self.at += 1;
-        loop {
-            self.at += plain_bytes(self.bytes.get(self.at..).unwrap_or_default());
-            match self.peek() {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(kind);
-                }
-                b'\\' => {
-                    kind = Kind::Escaped;
-                    self.escape()?;
-                }
-                _ => return Err(JsonError::Syntax(self.at)),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), JsonError> {
-        self.at += 1;
-        match self.peek() {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
-            b'u' => {
-                let digits = self.bytes.get(self.at + 1..self.at + 5).ok_or(JsonError::Syntax(self.at))?;
-                if !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(JsonError::Syntax(self.at));
-                }
-                self.at += 5;
-            }
-            _ => return Err(JsonError::Syntax(self.at)),
-        }
-        Ok(())
-    }
-}
-
-/// How many bytes pass before a quote, a backslash or a control character; eight at a time.
-fn plain_bytes(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES * 0x80;
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    for (at, chunk) in chunks.iter().enumerate() {
-        let word = u64::from_le_bytes(*chunk);
-        // Of each byte the high bit is set where subtracting borrows: where it equals the quote or the
-        // backslash, or is below the blank. A borrow only ever spoils the bytes above the first one found.
-        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
-        let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-        let control = word.wrapping_sub(ONES * 0x20);
-        let found = (quote | slash | control) & !word & HIGH;
-        if found != 0 {
-            return at * 8 + (found.trailing_zeros() / 8) as usize;
-        }
-    }
-    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
-    bytes.len() - tail.len() + tail.iter().take_while(plain).count()
 }
 
 #[cfg(test)]

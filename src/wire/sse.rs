@@ -24,7 +24,7 @@ pub struct Event {
     pub data: Option<Bytes>,
     /// The `event` field.
     pub name: Option<Bytes>,
-    /// True where it has nothing but `data` lines and comments, and a blank line at its end.
+    /// True where it has nothing but `data` lines and comments that may pass, and a blank line at its end.
     pub plain: bool,
 }
 
@@ -112,34 +112,48 @@ fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
 
 fn parse(raw: Bytes) -> Event {
     let mut event = Event { raw: Bytes::new(), data: None, name: None, plain: true };
-    let mut at = 0;
+    let (mut at, mut joined) = (0, Vec::new());
     while at < raw.len() {
         let end = memchr::memchr2(b'\n', b'\r', &raw[at..]).map_or(raw.len(), |found| at + found);
-        field(&raw, at, end, &mut event);
+        field(&raw, at, end, &mut event, &mut joined);
         at = end + 1;
         if raw.get(end) == Some(&b'\r') && raw.get(at) == Some(&b'\n') {
             at += 1;
         }
     }
+    if !joined.is_empty() {
+        event.data = Some(joined.into());
+    }
     event.raw = raw;
     event
 }
 
-fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event) {
+/// `joined`: the data so far, where there are several lines of it.
+fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut Vec<u8>) {
     let line = &raw[start..end];
-    if line.is_empty() || line[0] == b':' {
+    if line.is_empty() {
+        return;
+    }
+    if line[0] == b':' {
+        // A comment that speaks in toolmark's name isn't passed on.
+        let said = line[1..].trim_ascii_start();
+        event.plain &= !said.get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"toolmark"));
         return;
     }
     let colon = memchr::memchr(b':', line).unwrap_or(line.len());
     let space = usize::from(line.get(colon + 1) == Some(&b' '));
     let value = raw.slice((start + colon + 1 + space).min(end)..end);
     match &line[..colon] {
-        b"data" => {
-            event.data = Some(match event.data.take() {
-                None => value,
-                Some(data) => [&data[..], b"\n", &value].concat().into(),
-            });
-        }
+        b"data" => match &event.data {
+            None => event.data = Some(value),
+            Some(first) => {
+                if joined.is_empty() {
+                    joined.extend_from_slice(first);
+                }
+                joined.push(b'\n');
+                joined.extend_from_slice(&value);
+            }
+        },
         b"event" => {
             event.name = Some(value);
             event.plain = false;

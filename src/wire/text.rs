@@ -7,52 +7,49 @@ use std::fmt::Write as _;
 /// Takes what [`super::json`] has checked; a lone surrogate, which is grammatical JSON but no character,
 /// becomes U+FFFD. RFC 8259, section 7.
 pub fn unescape(inside: &str) -> String {
-    let mut text = String::with_capacity(inside.len());
-    let (bytes, mut from, mut at) = (inside.as_bytes(), 0, 0);
+    let bytes = inside.as_bytes();
+    let mut out: Vec<u8> = Vec::with_capacity(bytes.len());
+    let mut at = 0;
     // Escapes stand close together in JSON within JSON, so byte by byte is faster than a search for each.
-    while at < bytes.len() {
-        if bytes[at] != b'\\' {
-            at += 1;
+    while let Some(byte) = bytes.get(at).copied() {
+        at += 1;
+        if byte != b'\\' {
+            out.push(byte);
             continue;
         }
-        text.push_str(&inside[from..at]);
-        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
-        at += 2;
+        let escape = bytes.get(at).copied().unwrap_or(b'\\');
+        at += 1;
         match escape {
-            b'b' => text.push('\u{8}'),
-            b'f' => text.push('\u{c}'),
-            b'n' => text.push('\n'),
-            b'r' => text.push('\r'),
-            b't' => text.push('\t'),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
             b'u' => {
-                let rest = inside.get(at..).unwrap_or_default();
-                at = inside.len() - unescape_unit(rest, &mut text).len();
+                let (unit, length) = unescape_unit(bytes.get(at..).unwrap_or_default());
+                out.extend_from_slice(unit.encode_utf8(&mut [0; 4]).as_bytes());
+                at += length;
             }
-            other => text.push(char::from(other)),
+            other => out.push(other),
         }
-        from = at.min(bytes.len());
     }
-    text.push_str(&inside[from..]);
-    text
+    // What came was UTF-8, and so is what every escape became.
+    String::from_utf8(out).unwrap_or_default()
 }
 
-fn unescape_unit<'r>(rest: &'r str, text: &mut String) -> &'r str {
-    let unit = |at: &str| at.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    let Some(first) = unit(rest) else {
-        text.push('\u{fffd}');
-        return rest;
-    };
-    let rest = &rest[4..];
+/// The character of the hex digits behind `\u`, and how many bytes they take.
+fn unescape_unit(rest: &[u8]) -> (char, usize) {
+    const LOST: char = '\u{fffd}';
+    let unit = |at: &[u8]| std::str::from_utf8(at.get(..4)?).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let Some(first) = unit(rest) else { return (LOST, 0) };
     if (0xd800..0xdc00).contains(&first)
-        && let Some(second) = rest.strip_prefix("\\u").and_then(unit)
+        && let Some(second) = rest.get(4..).and_then(|rest| rest.strip_prefix(b"\\u")).and_then(unit)
         && (0xdc00..0xe000).contains(&second)
     {
         let point = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-        text.push(char::from_u32(point).unwrap_or('\u{fffd}'));
-        return &rest[6..];
+        return (char::from_u32(point).unwrap_or(LOST), 10);
     }
-    text.push(char::from_u32(first).unwrap_or('\u{fffd}'));
-    rest
+    (char::from_u32(first).unwrap_or(LOST), 4)
 }
 
 /// Appends `text` as a JSON string, quotes included: RFC 8785's escapes, so the shortest there are.

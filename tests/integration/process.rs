@@ -43,6 +43,8 @@ impl Process {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    // Into the test's own output, for when it fails.
+                    eprintln!("toolmark: {line}");
                     let address = line.split_once("listening on http://").and_then(|(_, rest)| rest.split([':', ' ']).take(2).collect::<Vec<_>>().join(":").parse().ok());
                     address.into_iter().for_each(|address: SocketAddr| drop(sender.send(address)));
                 }

@@ -1,6 +1,7 @@
-//! The shapes of calls.
+//! What upstreams make of calls, and what is made of that.
 
 use super::*;
+use crate::wire::json::Document;
 
 fn joined(deltas: &[&str]) -> Vec<(String, String, String)> {
     let mut assembler = Assembler::new(1000);
@@ -74,8 +75,13 @@ fn members_that_say_nothing() {
 
 #[test]
 fn refusals() {
-    let both = r#"[{"type":"function","function":{"name":"f"},"custom":{"name":"g"}}]"#;
-    for delta in [both, "\"x\"", "[1]", r#"[{"id":"a","id":"b"}]"#, r#"[{"function":"f"}]"#, r#"[{"function":{"name":"a","name":"b"}}]"#] {
+    for delta in [
+        "\"x\"",
+        "[1]",
+        r#"[{"function":{"name":"f"},"custom":{"name":"g"}}]"#,
+        r#"[{"function":{"name":"f","arguments":"{}"},"arguments":"{}"}]"#,
+        r#"[{"function":{"name":"f"},"name":"g"}]"#,
+        r#"[{"function":{"name":"f","arguments":"{}","input":"x"}}]"#, r#"[{"id":"a","id":"b"}]"#, r#"[{"function":"f"}]"#, r#"[{"function":{"name":"a","name":"b"}}]"#] {
         let document = Document::parse(bytes::Bytes::copy_from_slice(delta.as_bytes())).unwrap();
         assert!(Assembler::new(10).handle(document.root(), |_| true).is_err(), "{delta}");
     }
