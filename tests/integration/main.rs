@@ -6,6 +6,7 @@ mod clients;
 mod conversations;
 mod demo;
 mod examples;
+mod folded;
 mod frame;
 mod harness;
 mod marks;
