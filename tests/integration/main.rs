@@ -7,6 +7,7 @@ mod clients;
 mod conversations;
 mod demo;
 mod examples;
+mod folded;
 mod frame;
 mod frame_log;
 mod harness;
