@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod context;
 pub mod decide;
 pub mod error;
+pub mod messages;
 pub mod repair;
 pub mod request;
 pub mod stream;

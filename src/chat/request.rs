@@ -7,11 +7,14 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::tools::{ToolSet, ToolsEdit};
+use super::{
+    messages::{Place, read_messages, shorten_ids, text_of},
+    tools::{ToolSet, ToolsEdit},
+};
 use crate::{
     judge::{
         call::CallKind,
-        history::{self, Adjacency, Execution, History, Item, PastCall, PastResult},
+        history::{self, Adjacency, Execution, History, Item, PastResult},
         marks::{KeyRing, Scope},
         stamp::{self, Nature, Stamp},
         call_turn::ToolChoice,
@@ -41,7 +44,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn new(code: &'static str, param: Option<&'static str>, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: &'static str, param: Option<&'static str>, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), param }
     }
 
@@ -178,7 +181,7 @@ pub struct Prepared {
 pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &Inputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let (items, places) = read_messages(head, rules)?;
+    let (items, places) = read_messages(head.messages, rules)?;
     let past = history::verify(
         &items,
         &history::Rules {
@@ -226,7 +229,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
     })
 }
 
-fn wrong(param: &'static str, expected: &str) -> Refusal {
+/// A member of a wrong type.
+pub(super) fn wrong(param: &'static str, expected: &str) -> Refusal {
     Refusal::new("invalid_request", Some(param), format!("`{param}` must be {expected}"))
 }
 
@@ -235,81 +239,11 @@ fn array<'d>(value: Value<'d>, param: &'static str) -> Result<Value<'d>, Refusal
 }
 
 /// Two members of one name: another parser may read the other one.
-fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
+pub(super) fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
     match object.duplicate_name() {
         Some(name) => Err(Refusal::new("invalid_json", None, format!("{place} has two members named `{name}`"))),
         None => Ok(()),
     }
-}
-
-/// Where things lie in one message.
-struct Place<'d> {
-    content: Option<Value<'d>>,
-    /// The ids of calls, or the id that a result answers.
-    ids: Vec<Value<'d>>,
-}
-
-fn read_messages<'d>(head: &Head<'d>, rules: &Rules) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
-    let (mut items, mut places) = (Vec::new(), Vec::new());
-    for message in head.messages.items() {
-        if !message.is_object() {
-            return Err(wrong("messages", "an array of objects"));
-        }
-        unique(message, "a message")?;
-        let role = message.get("role").and_then(Value::text).ok_or_else(|| wrong("messages", "an array of messages with a `role`"))?;
-        let content = message.get_some("content");
-        let mut ids = Vec::new();
-        items.push(match &*role {
-            "assistant" => Item::Assistant(read_calls(message, &mut ids)?),
-            "tool" | "function" => {
-                let answers = message.get("tool_call_id");
-                ids.extend(answers.filter(|id| id.is_string()));
-                let text = content.and_then(text_of).unwrap_or_default();
-                Item::Result(PastResult {
-                    id: answers.and_then(Value::text).filter(|_| role == "tool"),
-                    name: message.get("name").and_then(Value::text),
-                    nature: stamp::nature(&text, &rules.error_patterns),
-                    bytes: text.len(),
-                })
-            }
-            "user" => Item::User,
-            _ => Item::Other,
-        });
-        places.push(Place { content, ids });
-    }
-    Ok((items, places))
-}
-
-fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>) -> Result<Vec<PastCall<'d>>, Refusal> {
-    let mut calls = Vec::new();
-    for call in message.get("tool_calls").into_iter().flat_map(Value::items) {
-        unique(call, "a tool call")?;
-        let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
-        unique(body, "a tool call's function")?;
-        let id = call.get("id");
-        ids.extend(id.filter(|id| id.is_string()));
-        calls.push(past_call(body, id.and_then(Value::text).unwrap_or_default().into()));
-    }
-    if let Some(call) = message.get_some("function_call") {
-        unique(call, "a function call")?;
-        calls.push(past_call(call, None));
-    }
-    Ok(calls)
-}
-
-fn past_call<'d>(body: Value<'d>, id: Option<Cow<'d, str>>) -> PastCall<'d> {
-    let arguments = body.get("arguments").or_else(|| body.get("input"));
-    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
-    PastCall { id, name: body.get("name").and_then(Value::text).unwrap_or_default(), arguments: arguments.map(text).unwrap_or_default() }
-}
-
-/// The text of a message's content: a string, or the text parts of a list, joined.
-fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
-    if content.is_array() {
-        let parts = content.items().filter_map(|part| part.get("text").and_then(Value::text));
-        return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
-    }
-    content.text()
 }
 
 fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: &[Place<'_>], inputs: &Inputs<'_>) {
@@ -409,34 +343,4 @@ fn inject_protocol(edits: &mut Edits, messages: Value<'_>, quoted: &str) {
     }
 }
 
-/// Gives every id the short form that some upstreams demand; the same id gets the same one each time.
-fn shorten_ids(edits: &mut Edits, places: &[Place<'_>]) -> Result<(), Refusal> {
-    let mut taken: Vec<(String, String)> = Vec::new();
-    for value in places.iter().flat_map(|place| &place.ids) {
-        let id = value.text().unwrap_or_default().into_owned();
-        let short = short_id(&id);
-        match taken.iter().find(|(_, other)| *other == short) {
-            Some((other, _)) if *other != id => {
-                return Err(Refusal::new("invalid_request", Some("messages"), "two call ids have the same short form; resend the turn with other ids"));
-            }
-            Some(_) => {}
-            None => taken.push((id.clone(), short.clone())),
-        }
-        if short != id {
-            edits.replace(value.span(), quote(&short));
-        }
-    }
-    Ok(())
-}
-
-/// Nine alphanumerics that follow from `id`; an id that is such already stays.
-pub fn short_id(id: &str) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return id.to_owned();
-    }
-    let digest = blake3::derive_key("toolmark 2026-11-21 short call id v1", id.as_bytes());
-    // 256 is no multiple of 62: the bias costs less than a tenth of a bit.
-    digest.iter().take(9).map(|byte| char::from(DIGITS[usize::from(*byte) % 62])).collect()
-}
 

@@ -121,6 +121,8 @@ async fn drive(mut run: Run, stream: bool) -> Response<Body> {
 }
 
 fn fail(mut run: Run, failure: &Failure) -> Response<Body> {
+    // What could not be judged never counts as passed.
+    run.tally.blocked = true;
     let mut response = failure.response();
     run.mark_headers(response.headers_mut(), true);
     run.finish(failure.status);

@@ -1,0 +1,124 @@
+//! The messages of a chat request: what happened, and where it lies.
+//!
+//! Source: OpenAI API reference, "Create chat completion", `messages`. Pure.
+
+use std::borrow::Cow;
+
+use super::request::{Refusal, unique, wrong};
+use crate::{
+    judge::{
+        history::{Item, PastCall, PastResult},
+        stamp,
+    },
+    policy::rules::Rules,
+    wire::{edit::Edits, json::Value, text::quote},
+};
+
+/// Where things lie in one message.
+pub struct Place<'d> {
+    /// What it says.
+    pub content: Option<Value<'d>>,
+    /// The ids of calls, or the id that a result answers.
+    pub ids: Vec<Value<'d>>,
+}
+
+/// Reads the messages: each as a step of the conversation, and where its parts lie.
+///
+/// # Errors
+/// [`Refusal`] for a shape that can't be judged.
+pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
+    let (mut items, mut places) = (Vec::new(), Vec::new());
+    for message in messages.items() {
+        if !message.is_object() {
+            return Err(wrong("messages", "an array of objects"));
+        }
+        unique(message, "a message")?;
+        let role = message.get("role").and_then(Value::text).ok_or_else(|| wrong("messages", "an array of messages with a `role`"))?;
+        let content = message.get_some("content");
+        let mut ids = Vec::new();
+        items.push(match &*role {
+            "assistant" => Item::Assistant(read_calls(message, &mut ids)?),
+            "tool" | "function" => {
+                let answers = message.get("tool_call_id");
+                ids.extend(answers.filter(|id| id.is_string()));
+                let text = content.and_then(text_of).unwrap_or_default();
+                Item::Result(PastResult {
+                    id: answers.and_then(Value::text).filter(|_| role == "tool"),
+                    name: message.get("name").and_then(Value::text),
+                    nature: stamp::nature(&text, &rules.error_patterns),
+                    bytes: text.len(),
+                })
+            }
+            "user" => Item::User,
+            _ => Item::Other,
+        });
+        places.push(Place { content, ids });
+    }
+    Ok((items, places))
+}
+
+fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>) -> Result<Vec<PastCall<'d>>, Refusal> {
+    let mut calls = Vec::new();
+    for call in message.get("tool_calls").into_iter().flat_map(Value::items) {
+        unique(call, "a tool call")?;
+        let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
+        unique(body, "a tool call's function")?;
+        let id = call.get("id");
+        ids.extend(id.filter(|id| id.is_string()));
+        calls.push(past_call(body, id.and_then(Value::text).unwrap_or_default().into()));
+    }
+    if let Some(call) = message.get_some("function_call") {
+        unique(call, "a function call")?;
+        calls.push(past_call(call, None));
+    }
+    Ok(calls)
+}
+
+fn past_call<'d>(body: Value<'d>, id: Option<Cow<'d, str>>) -> PastCall<'d> {
+    let arguments = body.get("arguments").or_else(|| body.get("input"));
+    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
+    PastCall { id, name: body.get("name").and_then(Value::text).unwrap_or_default(), arguments: arguments.map(text).unwrap_or_default() }
+}
+
+/// The text of a message's content: a string, or the text parts of a list, joined.
+pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
+    if content.is_array() {
+        let parts = content.items().filter_map(|part| part.get("text").and_then(Value::text));
+        return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
+    }
+    content.text()
+}
+
+/// Gives every id the short form that some upstreams demand; the same id gets the same one each time.
+///
+/// # Errors
+/// [`Refusal`] where two ids of one request have the same short form.
+pub fn shorten_ids(edits: &mut Edits, places: &[Place<'_>]) -> Result<(), Refusal> {
+    let mut taken: Vec<(String, String)> = Vec::new();
+    for value in places.iter().flat_map(|place| &place.ids) {
+        let id = value.text().unwrap_or_default().into_owned();
+        let short = short_id(&id);
+        match taken.iter().find(|(_, other)| *other == short) {
+            Some((other, _)) if *other != id => {
+                return Err(Refusal::new("invalid_request", Some("messages"), "two call ids have the same short form; resend the turn with other ids"));
+            }
+            Some(_) => {}
+            None => taken.push((id.clone(), short.clone())),
+        }
+        if short != id {
+            edits.replace(value.span(), quote(&short));
+        }
+    }
+    Ok(())
+}
+
+/// Nine alphanumerics that follow from `id`; an id that is such already stays.
+pub fn short_id(id: &str) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.to_owned();
+    }
+    let digest = blake3::derive_key("toolmark 2026-11-21 short call id v1", id.as_bytes());
+    // 256 is no multiple of 62: the bias costs less than a tenth of a bit.
+    digest.iter().take(9).map(|byte| char::from(DIGITS[usize::from(*byte) % 62])).collect()
+}
