@@ -182,6 +182,12 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
     } else if let Some(finish) = &changes.finish {
         edits.append_member(choice, &format!("\"finish_reason\":{finish}"));
     }
+    let message = choice.members().find(|member| member.is("message") && !member.value.is_null());
+    if let (Some(message), None) = (message, choice.get_some("delta")) {
+        // Clients look for a delta.
+        edits.remove_members(choice, |name| name == "delta");
+        edits.replace(message.key.span(), "\"delta\"");
+    }
     let Some(delta) = delta_of(choice) else {
         if let Some(delta) = &changes.delta {
             edits.set_member(choice, "delta", delta);

@@ -70,6 +70,8 @@ pub struct StreamJudge {
     /// An earlier attempt's text has left.
     follows: bool,
     own_usage: Option<String>,
+    /// The same, where it stood in its place.
+    root_usage: Option<String>,
     done: bool,
     /// In observe mode: what came can't be judged, and passes all the same.
     unjudged: bool,
@@ -92,6 +94,7 @@ impl StreamJudge {
             role_said,
             follows,
             own_usage: None,
+            root_usage: None,
             done: false,
             unjudged: false,
             scratch: BytesMut::new(),
@@ -191,6 +194,7 @@ impl StreamJudge {
     }
 
     fn note_usage(&mut self, root: Value<'_>) {
+        self.root_usage = root.get_some("usage").map(|usage| usage.raw_str().to_owned()).or(self.root_usage.take());
         let usage = root.get_some("usage").or_else(|| root.get_some("x_groq")?.get_some("usage"));
         if let Some(usage) = usage {
             self.own_usage = Some(usage.raw_str().to_owned());
@@ -341,6 +345,13 @@ impl StreamJudge {
             let usage = document.root().get_some("usage").and_then(sum);
             let changes = Changes { identity, usage, ..Changes::default() };
             last.push(chunk::write(event, document, &changes));
+        }
+        // An event that said it may have left before others that don't: clients keep what the last one says.
+        let says = |event: &Bytes| data_of(event).is_some_and(|data| data.root().get_some("usage").is_some());
+        if let (Some(usage), Some(event)) = (self.root_usage.take(), last.last_mut().filter(|event| !says(event))) {
+            let mut sum = earlier.clone();
+            usage::add(&mut sum, &usage);
+            *event = with_usage(event, &sum.unwrap_or_default().to_string());
         }
         let count = last.len();
         for (at, event) in last.into_iter().enumerate() {

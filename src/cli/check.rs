@@ -36,7 +36,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
 /// What is wrong with the tools and their schemas, a line each; nothing where all is well.
 pub fn compile_tools(rules: &Rules) -> Vec<String> {
     let fault = |tool: &crate::policy::rules::PolicyTool| {
-        let compiled = ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
+        let compiled =
+            ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
         let why = compiled.err()?;
         Some(format!("{}: tool `{}`: {why}", tool.file.display(), tool.name))
     };

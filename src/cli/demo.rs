@@ -35,7 +35,7 @@ pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
     if flags.config.is_some() {
         return Err(Error::Failed("the demo has settings of its own: leave --config out".into()));
     }
-    let stage = Stage::build().map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let stage = Stage::build("default").map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
     let client = Client::new(&stage.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
@@ -71,19 +71,20 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// Upstream, proxy, and the directory of its settings; all end with it.
+/// Upstream and proxy; both end with it.
 struct Stage {
     proxy: Proxy,
     upstream: ScriptedUpstream,
-    _directory: Directory,
 }
 
 impl Stage {
-    fn build() -> Result<Self, crate::testing::StartError> {
+    fn build(policy: &str) -> Result<Self, crate::testing::StartError> {
         let directory = Directory::make()?;
         let upstream = ScriptedUpstream::start(scenes::answer)?;
-        let proxy = Proxy::in_front_of(&upstream.base_url(), "default", &directory.0)?;
-        Ok(Self { proxy, upstream, _directory: directory })
+        let proxy = Proxy::in_front_of(&upstream.base_url(), policy, &directory.0)?;
+        // The settings were read; nothing is kept there.
+        drop(directory);
+        Ok(Self { proxy, upstream })
     }
 
     async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
@@ -91,7 +92,9 @@ impl Stage {
         let seen = match scenes::play(client, scene, mode).await {
             Ok(seen) => seen,
             Err(error) => {
-                return Outcome { mode, toolmark: "–".into(), saw: vec!["–".into()], failed: vec![format!("the exchange ended: {error}")] };
+                return Outcome {
+                    mode, toolmark: "–".into(), saw: vec!["–".into()], failed: vec![format!("the exchange ended: {error}")]
+                };
             }
         };
         let upstream = self.upstream.received().iter().skip(before).map(crate::testing::Received::json).collect();
@@ -146,3 +149,6 @@ async fn asked_to_stop() -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

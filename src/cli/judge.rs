@@ -15,8 +15,8 @@ use bytes::Bytes;
 use super::Error;
 use crate::{
     chat::{
-        assemble::Slot,
         answer::{Answer, AnswerFault},
+        assemble::Slot,
         context::{Basis, Begun, Context, JudgedChoice},
         request::{Head, Upstream},
         stream::{Flow, StreamFault, StreamJudge},
@@ -90,7 +90,9 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         settings::Scope::Caller => Scope::anonymous(),
     };
     let document = Document::parse(request).map_err(|error| Unreadable::Request(format!("it is {error}")))?;
-    let refused = |refusal: crate::chat::request::Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
+    let refused = |refusal: crate::chat::request::Refusal| {
+        Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message))
+    };
     let head = Head::read(&document).map_err(refused)?;
     let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
     let tools = standard.tools.get(head.tools, head.functions, policy, checks, &SchemaCache::default()).map_err(refused)?;
@@ -157,7 +159,9 @@ fn judge_response(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<
     let answer = match Answer::read(response, context) {
         Ok(answer) => answer,
         Err(AnswerFault::Json(error)) => return Err(Unreadable::Response(format!("it is {error}"))),
-        Err(AnswerFault::Reported(_)) => return Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into())),
+        Err(AnswerFault::Reported(_)) => {
+            return Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into()));
+        }
         Err(AnswerFault::Unknown("no `choices`")) => return Err(Unreadable::Response("it has no `choices`".into())),
         Err(fault @ (AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => return Ok(Err(fault.to_string())),
     };

@@ -176,7 +176,7 @@ impl Registry {
                 }
             }
         }
-        build.expect(&tools.expect);
+        build.expected(&tools.expect);
         let kept = build.inner.plan.iter().enumerate().all(|(at, step)| *step == Step::Keep(at));
         build.inner.unchanged = kept && build.inner.plan.len() == request_tools.len();
         (Self(Arc::new(build.inner)), build.violations)
@@ -303,7 +303,7 @@ impl Build<'_> {
         }
     }
 
-    fn expect(&mut self, names: &[String]) {
+    fn expected(&mut self, names: &[String]) {
         for name in names {
             let there = self.inner.places.get(name.as_str()).and_then(|place| self.inner.tools.get(*place));
             if !there.is_some_and(|tool| tool.declared) {

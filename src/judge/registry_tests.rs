@@ -1,3 +1,5 @@
+//! Tests of [`super`]: tables of what passes and, more, of what doesn't.
+
 use super::*;
 use crate::judge::violation::Severity;
 

@@ -68,7 +68,12 @@ fn a_port_in_use_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    check(directory.path(), &format!("serve --upstream http://127.0.0.1:9/v1 --listen {address}"), 2, &[&address, "another process listens there", "--listen"]);
+    check(
+        directory.path(),
+        &format!("serve --upstream http://127.0.0.1:9/v1 --listen {address}"),
+        2,
+        &[&address, "another process listens there", "--listen"],
+    );
 }
 
 #[test]
@@ -105,11 +110,15 @@ const REQUEST: &str = r#"{"model":"m","messages":[{"role":"user","content":"How 
     "tools":[{"type":"function","function":{"name":"run_speed_test","parameters":{"type":"object","properties":{}}}}]}"#;
 
 fn answer(message: &str) -> String {
-    format!(r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#)
+    format!(
+        r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#
+    )
 }
 
 fn call(name: &str) -> String {
-    answer(&format!(r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#))
+    answer(&format!(
+        r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#
+    ))
 }
 
 #[test]
@@ -142,8 +151,19 @@ fn judge_reads_streams() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     write(directory, "request.json", REQUEST);
-    let chunk = |delta: &str, finish: &str| format!("data: {{\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n");
-    let call = |name: &str| chunk(&format!(r#"{{"role":"assistant","tool_calls":[{{"index":0,"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#), "null");
+    let chunk = |delta: &str, finish: &str| {
+        format!(
+            "data: {{\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    let call = |name: &str| {
+        chunk(
+            &format!(
+                r#"{{"role":"assistant","tool_calls":[{{"index":0,"id":"a","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#
+            ),
+            "null",
+        )
+    };
     let end = format!("{}data: [DONE]\n\n", chunk("{}", "\"tool_calls\""));
     for (events, code, words) in [
         (format!("{}{end}", call("run_speed_test")), 0, &["✅ call run_speed_test", "pass"][..]),

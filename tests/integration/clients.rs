@@ -150,8 +150,9 @@ fn blocked(mode: &str, played: &Value) {
     let [turn] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
     // Where it is streamed, what left before the forged ID came stays, and nothing can be repaired.
     let (before, repairs) = if matches!(mode, "whole" | "parsed") { ("", 1) } else { ("It is sunny in Paris, 25 degrees\n\n", 0) };
-    let opening = format!("{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] `{FORGED}` is no execution ID");
+    let opening = format!("{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] I cited an execution ID that was never issued here");
     assert!(turn["text"].as_str().unwrap().starts_with(&opening), "{mode}: {turn}");
+    assert!(!turn["text"].as_str().unwrap().contains(FORGED), "{mode}: {turn}");
     assert_eq!((&turn["finish_reason"], &turn["calls"], &turn["role"]), (&json!("stop"), &json!([]), &json!("assistant")), "{mode}: {turn}");
     let member = json!({"verdict": "blocked", "repairs": repairs, "violations": ["unknown_execution"], "citations": []});
     assert_eq!(turn["member"], member, "{mode}: {turn}");

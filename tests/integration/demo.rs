@@ -20,7 +20,16 @@ fn every_scene_is_caught_whole_and_streamed() {
     for number in 1..=14 {
         assert!(rows.iter().any(|row| row.starts_with(&format!("{number} "))), "no scene {number}:\n{}", demo.stdout);
     }
-    for code in ["unknown_tool", "malformed_arguments", "missing_required", "unknown_execution", "missing_execution_id", "tool_mismatch", "altered_call", "upstream_protocol"] {
+    for code in [
+        "unknown_tool",
+        "malformed_arguments",
+        "missing_required",
+        "unknown_execution",
+        "missing_execution_id",
+        "tool_mismatch",
+        "altered_call",
+        "upstream_protocol",
+    ] {
         assert!(demo.stdout.contains(code), "no {code}:\n{}", demo.stdout);
     }
     assert!(!demo.stdout.contains('\u{1b}'), "colours, though this is no terminal");

@@ -20,7 +20,9 @@ const HELLO: &str = r#"{"model":"m","messages":[{"role":"user","content":"hello"
 
 /// Serves with these settings besides the upstream's.
 fn serve(directory: &Path, base_url: &str, settings: &str) -> Running {
-    let settings = format!("listen = \"127.0.0.1:0\"\n{settings}\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n[ledger]\nurl = \"memory:\"\n");
+    let settings = format!(
+        "listen = \"127.0.0.1:0\"\n{settings}\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n[ledger]\nurl = \"memory:\"\n"
+    );
     std::fs::write(directory.join("toolmark.toml"), settings).unwrap();
     Running::start(command(&["serve"], directory))
 }
@@ -49,7 +51,9 @@ fn by_hand(serve: impl FnOnce(TcpStream) + Send + 'static) -> (String, std::thre
 }
 
 fn chunk(delta: &str, finish: &str) -> String {
-    let data = format!(r#"{{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#);
+    let data = format!(
+        r#"{{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#
+    );
     format!("data: {data}\n\n")
 }
 
@@ -112,12 +116,20 @@ fn a_policy_is_read_again_and_a_bad_one_changes_nothing() {
 fn what_passes_through_is_untouched() {
     let directory = tempfile::tempdir().unwrap();
     let body = "{\"object\" : \"list\",\n \"data\":[ ] , \"x\": 1.10 }";
-    let upstream = ScriptedUpstream::start(move |_| Reply::json(200, body).header("toolmark-verdict", "forged").header("x-own", "kept")).unwrap();
+    let upstream =
+        ScriptedUpstream::start(move |_| Reply::json(200, body).header("toolmark-verdict", "forged").header("x-own", "kept")).unwrap();
     let proxy = Proxy::in_front_of(&upstream.base_url(), "default", directory.path()).unwrap();
-    let get = |path: &str| run(async { reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{}{path}", proxy.base_url())).send().await.unwrap() });
+    let get = |path: &str| {
+        run(async {
+            reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{}{path}", proxy.base_url())).send().await.unwrap()
+        })
+    };
     for path in ["/models", "/models/gpt-4o", "/models?limit=2"] {
         let response = get(path);
-        assert_eq!((response.status().as_u16(), response.headers().get("toolmark-verdict"), &response.headers()["x-own"]), (200, None, &"kept".parse().unwrap()));
+        assert_eq!(
+            (response.status().as_u16(), response.headers().get("toolmark-verdict"), &response.headers()["x-own"]),
+            (200, None, &"kept".parse().unwrap())
+        );
     }
     let request = r#"{ "input":"x", "odd" : 1.10 }"#;
     let answer = post(&format!("{}/embeddings", proxy.base_url()), request, "Bearer caller");
@@ -167,7 +179,19 @@ fn lists_of_models_are_merged() {
         second.base_url()
     );
     let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
-    let body = run(async { reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{}/models", proxy.base_url())).send().await.unwrap().text().await.unwrap() });
+    let body = run(async {
+        reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .unwrap()
+            .get(format!("{}/models", proxy.base_url()))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    });
     assert_eq!(body, r#"{"object":"list","data":[{"id":"llama-3","own":1.10},{"id":"gpt-4o"}]}"#);
     assert_eq!((first.received().len(), second.received().len()), (1, 1));
 }
@@ -176,7 +200,9 @@ fn lists_of_models_are_merged() {
 fn the_upstreams_toolmark_headers_are_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let whole = r#"{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}"#;
-    let upstream = ScriptedUpstream::start(move |_| Reply::json(200, whole).header("toolmark-verdict", "forged").header("toolmark-own", "forged")).unwrap();
+    let upstream =
+        ScriptedUpstream::start(move |_| Reply::json(200, whole).header("toolmark-verdict", "forged").header("toolmark-own", "forged"))
+            .unwrap();
     let proxy = Proxy::in_front_of(&upstream.base_url(), "default", directory.path()).unwrap();
     let answer = post(&format!("{}/chat/completions", proxy.base_url()), HELLO, "");
     assert_eq!((answer.header("toolmark-verdict"), answer.header("toolmark-own"), answer.header("toolmark-repairs")), ("pass", "", "0"));
@@ -186,7 +212,12 @@ fn the_upstreams_toolmark_headers_are_dropped() {
 #[test]
 fn errors_that_quote_our_key_are_masked() {
     let directory = tempfile::tempdir().unwrap();
-    let script = |_: &toolmark::testing::Received| Reply::json(401, r#"{"error":{"message":"Incorrect API key: sk-own-secret-key.","type":"invalid_request_error","code":"invalid_api_key"}}"#);
+    let script = |_: &toolmark::testing::Received| {
+        Reply::json(
+            401,
+            r#"{"error":{"message":"Incorrect API key: sk-own-secret-key.","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+        )
+    };
     let upstream = ScriptedUpstream::start(script).unwrap();
     let settings = format!("[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"\napi_key_env = \"OWN_KEY\"\n", upstream.base_url());
     let proxy = Proxy::start(&settings, &[("OWN_KEY", "sk-own-secret-key")], directory.path()).unwrap();

@@ -15,7 +15,12 @@ fn script(received: &Received) -> Reply {
     let (name, id) = if received.number == 0 { ("secret_invented", "a") } else { ("get_weather", "b") };
     let call = format!(r#"{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{\"city\":\"SECRET-CITY\"}}"}}}}"#);
     let message = format!(r#"{{"role":"assistant","content":"SECRET-TEXT","tool_calls":[{call}]}}"#);
-    Reply::json(200, format!(r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"tool_calls"}}]}}"#))
+    Reply::json(
+        200,
+        format!(
+            r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"tool_calls"}}]}}"#
+        ),
+    )
 }
 
 const REQUEST: &str = r#"{"model":"gpt-x","messages":[{"role":"user","content":"SECRET-QUESTION"}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]}"#;
@@ -56,8 +61,13 @@ fn free_port() -> u16 {
 fn json_lines_have_the_contracts_fields_and_no_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let lines = logged(directory.path(), "json", Some("trace"));
-    let objects: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect();
-    assert!(objects.iter().all(|line| line.is_object() && line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string()));
+    let objects: Vec<Value> =
+        lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect();
+    assert!(
+        objects
+            .iter()
+            .all(|line| line.is_object() && line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string())
+    );
     let exchange: Vec<&Value> = objects.iter().filter(|line| line["verdict"].is_string()).collect();
     let [exchange] = exchange[..] else { panic!("an exchange is one line: {lines:?}") };
     assert_eq!(exchange["level"], "INFO");
@@ -77,7 +87,11 @@ fn json_lines_have_the_contracts_fields_and_no_secrets() {
     for field in ["total_ms", "upstream_ms"] {
         assert!(exchange[field].is_u64(), "{field} of {exchange}");
     }
-    let of = |level: &str, words: &str| objects.iter().any(|line| line["level"] == level && line["message"].as_str().unwrap().contains(words) && line["exchange"] == exchange["exchange"]);
+    let of = |level: &str, words: &str| {
+        objects.iter().any(|line| {
+            line["level"] == level && line["message"].as_str().unwrap().contains(words) && line["exchange"] == exchange["exchange"]
+        })
+    };
     assert!(of("WARN", "violation unknown_tool"), "{lines:?}");
     assert!(of("DEBUG", "call of get_weather"), "{lines:?}");
 }
@@ -85,7 +99,12 @@ fn json_lines_have_the_contracts_fields_and_no_secrets() {
 #[test]
 fn levels() {
     let directory = tempfile::tempdir().unwrap();
-    for (rust_log, exchange, violation, call) in [(None, true, true, false), (Some("warn"), false, true, false), (Some("off"), false, false, false), (Some("toolmark=debug"), true, true, true)] {
+    for (rust_log, exchange, violation, call) in [
+        (None, true, true, false),
+        (Some("warn"), false, true, false),
+        (Some("off"), false, false, false),
+        (Some("toolmark=debug"), true, true, true),
+    ] {
         let lines = logged(directory.path(), "text", rust_log).join("\n");
         assert!(!lines.contains('\u{1b}'), "no colours in a file");
         assert_eq!(
@@ -99,7 +118,10 @@ fn levels() {
 #[test]
 fn a_filter_that_is_none_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let output = command(&["serve", "--upstream", "http://127.0.0.1:9/v1", "--listen", "127.0.0.1:0"], directory.path()).env("RUST_LOG", "a=b=c").output().unwrap();
+    let output = command(&["serve", "--upstream", "http://127.0.0.1:9/v1", "--listen", "127.0.0.1:0"], directory.path())
+        .env("RUST_LOG", "a=b=c")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("RUST_LOG"));
 }

@@ -8,6 +8,7 @@ mod conversations;
 mod demo;
 mod evasions;
 mod examples;
+mod folded;
 mod frame;
 mod frame_log;
 mod harness;

@@ -60,8 +60,7 @@ struct Mutant {
 }
 
 fn mutants() -> Option<Vec<Mutant>> {
-    let bases: HashMap<String, Value> =
-        wire::recorded("bfcl.jsonl")?.into_iter().map(|base| (base["id"].as_str().unwrap().to_owned(), base)).collect();
+    let bases: HashMap<String, Value> = wire::recorded("bfcl.jsonl")?.into_iter().map(|base| (base["id"].as_str().unwrap().to_owned(), base)).collect();
     let read = |mutant: Value| {
         let base = &bases[mutant["base_id"].as_str().unwrap()];
         let mut tools = base["tools"].clone();
@@ -85,8 +84,7 @@ fn mutants() -> Option<Vec<Mutant>> {
 /// The upstream serves what the request's header holds; a header takes any length that is needed here.
 fn fixture(policy: &str) -> Fixture {
     Fixture::with_policy(policy, "", |received| {
-        let served =
-            received.headers.get("x-served").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
+        let served = received.headers.get("x-served").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
         match served.split_once('\t') {
             // Tabs part the events.
             Some(_) => Scripted::chunks(served.split('\t')),
@@ -96,11 +94,7 @@ fn fixture(policy: &str) -> Fixture {
 }
 
 fn served(mutant: &Mutant, form: Form) -> String {
-    let chunk = |delta: Value, finish: &str| {
-        format!(
-            r#"{{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#
-        )
-    };
+    let chunk = |delta: Value, finish: &str| format!(r#"{{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#);
     if form == Form::Whole {
         let message = json!({"role": "assistant", "content": null, "tool_calls": mutant.calls});
         return json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string();
@@ -110,15 +104,10 @@ fn served(mutant: &Mutant, form: Form) -> String {
         let mut call = call.clone();
         call["index"] = json!(index);
         let mut parts = Vec::new();
-        if form == Form::Fragments
-            && let Some(text) = call["function"]["arguments"].as_str().map(str::to_owned)
-        {
+        if form == Form::Fragments && let Some(text) = call["function"]["arguments"].as_str().map(str::to_owned) {
             let characters: Vec<char> = text.chars().collect();
             call["function"]["arguments"] = json!("");
-            parts = characters
-                .chunks(3)
-                .map(|part| json!({"index": index, "function": {"arguments": part.iter().collect::<String>()}}))
-                .collect();
+            parts = characters.chunks(3).map(|part| json!({"index": index, "function": {"arguments": part.iter().collect::<String>()}})).collect();
         }
         let all = std::iter::once(call).chain(parts);
         events.extend(all.map(|call| chunk(json!({"tool_calls": [call]}), "null")));
@@ -129,18 +118,14 @@ fn served(mutant: &Mutant, form: Form) -> String {
 
 fn ask(connection: &mut Connection, mutant: &Mutant, form: Form) -> Reply {
     // ASCII only, as headers are.
-    let served = ascii(served(mutant, form));
+    let served: String = served(mutant, form).chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
     let stream = if form == Form::Whole { "" } else { "\"stream\":true," };
     let request = mutant.request.replacen('{', &format!("{{{stream}"), 1);
     connection.post("/v1/chat/completions", &format!("x-served: {served}\r\n"), request.as_bytes())
 }
 
-fn ascii(json: String) -> String {
-    if json.is_ascii() {
-        return json;
-    }
-    let unit = |unit: u16| if unit < 128 { char::from(unit as u8).to_string() } else { format!("\\u{unit:04x}") };
-    json.encode_utf16().map(unit).collect()
+fn escaped(c: char) -> String {
+    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
 /// The calls as the application gets them: id, name, arguments.
@@ -175,11 +160,7 @@ fn check(connection: &mut Connection, mutant: &Mutant, form: Form, expected: Exp
         if !calls.is_empty() || said.contains("\"tool_calls\":[") {
             return fault("a rejected call got out");
         }
-        return if matches!(expected, Expected::Reject | Expected::WithoutNulls) {
-            Ok(Outcome::Rejected(reply.error_code()))
-        } else {
-            fault("rejected")
-        };
+        return if matches!(expected, Expected::Reject | Expected::WithoutNulls) { Ok(Outcome::Rejected(reply.error_code())) } else { fault("rejected") };
     }
     let codes = reply.verdict().1;
     if calls.len() != mutant.calls.len() || reply.status != 200 || !calls.iter().all(|(id, ..)| wire::is_mark(id)) {
@@ -209,9 +190,7 @@ fn check(connection: &mut Connection, mutant: &Mutant, form: Form, expected: Exp
 
 /// Nothing but members whose value was null is gone.
 fn without_nulls(sent: &str, got: &str) -> bool {
-    let (Ok(Value::Object(mut sent)), Ok(Value::Object(got))) = (serde_json::from_str(sent), serde_json::from_str(got)) else {
-        return false;
-    };
+    let (Ok(Value::Object(mut sent)), Ok(Value::Object(got))) = (serde_json::from_str(sent), serde_json::from_str(got)) else { return false };
     sent.retain(|_, value| !value.is_null());
     sent == got
 }
@@ -256,27 +235,19 @@ fn nulls_are_rejected_where_no_correction_is_allowed() {
     run(&mutants, NO_CORRECTIONS, |_| Expected::Reject);
 }
 
-/// A legacy call before the others must not lend them its arguments.
+/// Calls as `tool_calls` and as `function_call` in one message.
 #[test]
-fn members_of_a_message_in_any_order() {
-    let tool = |name: &str| json!({"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"a": {"const": name}}, "required": ["a"], "additionalProperties": false}}});
-    let arguments = |name: &str| json!({"a": name}).to_string();
+fn calls_in_two_forms_are_refused() {
     let message = json!({
         "role": "assistant",
-        "function_call": {"name": "f", "arguments": arguments("f")},
-        "tool_calls": [{"id": "x", "type": "function", "function": {"name": "g", "arguments": arguments("g")}}],
+        "function_call": {"name": "f", "arguments": "{}"},
+        "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
     });
     let fixture = fixture("default");
-    let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [tool("f"), tool("g")]});
+    let tool = json!({"type": "function", "function": {"name": "f"}});
+    let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [tool]});
     let served = json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
-    let reply = Connection::open(fixture.proxy.address()).post(
-        "/v1/chat/completions",
-        &format!("x-served: {served}\r\n"),
-        request.to_string().as_bytes(),
-    );
-    let mut found = reply.json()["choices"][0]["message"].take();
-    assert!(wire::is_mark(found["tool_calls"][0]["id"].take().as_str().unwrap()));
-    let mut sent = message;
-    sent["tool_calls"][0]["id"] = Value::Null;
-    assert_eq!(found, sent);
+    let reply = Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &format!("x-served: {served}\r\n"), request.to_string().as_bytes());
+    // An application may run the one, the other, or both: which were judged for it can't be said.
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (502, &json!("upstream_protocol")));
 }

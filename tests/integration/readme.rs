@@ -1,1 +1,147 @@
-//! To come.
+//! The README keeps its word: every command in it runs here, or is one that another test runs.
+
+use std::path::{Path, PathBuf};
+
+use toolmark::settings::{self, Environment, Flags};
+
+use crate::program::{Running, command, finish};
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The blocks of this language, in their order.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let mut parts = text.split("\n```").collect::<Vec<_>>().into_iter();
+    parts.next();
+    let (mut found, mut inside) = (Vec::new(), false);
+    for part in parts {
+        inside = !inside;
+        let (named, body) = part.split_once('\n').unwrap_or((part, ""));
+        if inside && named == language {
+            found.push(body.to_owned());
+        }
+    }
+    found
+}
+
+/// The commands of all `sh` blocks, and the exit code that a comment behind one promises.
+fn commands() -> Vec<(String, i32)> {
+    let lines = blocks(&read("README.md"), "sh").into_iter().flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>());
+    let lines = lines.filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let split = |line: String| match line.split_once(" # exit ") {
+        Some((command, code)) => (command.trim().to_owned(), code.trim().parse().unwrap()),
+        None => (line.trim().to_owned(), 0),
+    };
+    lines.map(split).collect()
+}
+
+/// Serves as the README says, but on a free port.
+fn serve(arguments: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [arguments, &["--listen", "127.0.0.1:0"]].concat();
+    let mut serving = Running::start(command(&arguments, directory.path()));
+    let health = format!("http://{}/healthz", serving.address());
+    let get = async { reqwest::Client::builder().no_proxy().build().unwrap().get(health).send().await.unwrap().status() };
+    assert_eq!(crate::harness::run(get), 200);
+    serving.signal("TERM");
+    assert_eq!(serving.end().code, Some(0), "{arguments:?}");
+}
+
+#[test]
+fn every_command_runs() {
+    let commands = commands();
+    for (line, code) in &commands {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match &words[..] {
+            ["cargo", "run", "--release", "--", "serve", ..] => serve(&words[4..]),
+            // The debug build, which is at hand: what is asked for is the same.
+            ["cargo", "run", "--release", "--", arguments @ ..] => {
+                let finished = finish(arguments, &repository(""));
+                assert_eq!(finished.code, Some(*code), "{line}: {finished:?}");
+            }
+            // It is what runs here.
+            ["cargo", "test"] => {
+                assert!(read(".ci/run").lines().any(|step| step == "step cargo test"), ".ci/run has other tests than the README")
+            }
+            _ => panic!("no test runs `{line}`"),
+        }
+    }
+    for line in ["cargo run --release -- demo", "cargo test"] {
+        assert!(commands.iter().any(|(command, _)| command == line), "the README lacks `{line}`");
+    }
+    assert!(commands.iter().any(|(command, _)| command.starts_with("cargo run --release -- serve")));
+}
+
+#[test]
+fn its_settings_are_settings() {
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = blocks(&read("README.md"), "toml");
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        std::fs::write(directory.path().join("toolmark.toml"), &block).unwrap();
+        let environment = Environment::of(&[("CEREBRAS_API_KEY", "sk-cerebras")]);
+        settings::load(&Flags::default(), &environment, directory.path()).unwrap_or_else(|error| panic!("{error}:\n{block}"));
+    }
+}
+
+#[test]
+fn its_table_of_codes_is_the_policies() {
+    use toolmark::judge::violation::Code;
+    let readme = read("README.md");
+    let (mut listed, mut rows) = (Vec::new(), 0);
+    for row in readme.lines().filter(|line| ["| call |", "| text |", "| request |"].iter().any(|start| line.starts_with(start))) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        rows += 1;
+        for name in cells[2].split('`').filter(|name| !name.trim().is_empty()) {
+            let code = Code::parse(name).unwrap_or_else(|| panic!("{name} is no code"));
+            let severity = |severity| format!("{severity:?}").to_lowercase();
+            let own = [format!("{:?}", code.place()).to_lowercase(), severity(code.default_severity()), severity(code.strict_severity())];
+            assert_eq!(own, [cells[1], cells[3], cells[4]], "{name}");
+            listed.push(name);
+        }
+    }
+    assert!(rows > 8);
+    // Found by nothing yet, or no check of a policy's.
+    let later = read("policies/default.toml");
+    let later =
+        |code: &Code| later.lines().any(|line| line.starts_with(&format!("{code} =")) && line.contains("later version")) || facts(*code);
+    for code in Code::ALL.iter().filter(|code| !later(code) && !matches!(code, Code::NotJudged | Code::CorrectedNullOptional)) {
+        assert!(listed.contains(&code.as_str()), "the README doesn't list {code}");
+    }
+}
+
+/// The block of codes about facts, which arrives as a whole.
+fn facts(code: toolmark::judge::violation::Code) -> bool {
+    let policy = read("policies/default.toml");
+    let facts = policy.split("In the text of an answer: facts.").nth(1).unwrap_or_default();
+    facts.lines().any(|line| line.starts_with(&format!("{code} =")))
+}
+
+#[test]
+fn it_is_short_and_its_links_lead_somewhere() {
+    let readme = read("README.md");
+    assert!(readme.lines().count() <= 250);
+    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.starts_with("http")) {
+        assert!(repository(link).exists(), "{link}");
+    }
+    for path in ["examples", "LICENSE", ".ci/run"] {
+        assert!(repository(path).exists(), "{path}");
+    }
+    assert!(read("LICENSE").contains("Apache License") && read("CHANGELOG.md").contains("## [Unreleased]"));
+}
+
+#[test]
+fn what_ci_installs_is_what_the_readme_names() {
+    let (readme, ci) = (read("README.md"), read(".ci/run"));
+    for package in ["build-essential", "python3-venv", "nodejs", "npm"] {
+        assert!(ci.contains(&format!("packages+=({package})")) && readme.contains(package), "{package}");
+    }
+    for step in ["cargo fmt --check", "cargo clippy --all-targets -- -D warnings", "cargo doc --no-deps"] {
+        assert!(ci.contains(&format!("step {step}\n")), "{step}");
+    }
+}

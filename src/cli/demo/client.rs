@@ -69,7 +69,11 @@ impl Client {
         seen.repairs = header("toolmark-repairs").parse().unwrap_or_default();
         let stream = header("content-type").starts_with("text/event-stream");
         seen.raw = response.text().await?;
-        if stream { seen.read_events() } else { seen.read_whole() }
+        if stream {
+            seen.read_events()
+        } else {
+            seen.read_whole()
+        }
         Ok(seen)
     }
 }

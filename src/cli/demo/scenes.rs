@@ -149,13 +149,22 @@ impl Asked {
 
     /// How often toolmark asked again.
     pub fn repairs(&self) -> usize {
-        let again = |at: &usize| ["Tool call rejected: ", "Tool call not run: ", "Your last answer was not delivered"].iter().any(|start| self.content(at + 1).starts_with(start));
-        (0..self.messages.len()).filter(|at| self.messages.get(*at).is_some_and(|message| message["role"] == "assistant")).filter(again).count()
+        let again = |at: &usize| {
+            ["Tool call rejected: ", "Tool call not run: ", "Your last answer was not delivered"]
+                .iter()
+                .any(|start| self.content(at + 1).starts_with(start))
+        };
+        (0..self.messages.len())
+            .filter(|at| self.messages.get(*at).is_some_and(|message| message["role"] == "assistant"))
+            .filter(again)
+            .count()
     }
 
     /// Has a tool's result come?
     pub fn has_result(&self) -> bool {
-        self.messages.iter().any(|message| message["role"] == "tool" && !message["content"].as_str().is_some_and(|text| text.starts_with("Tool call ")))
+        self.messages
+            .iter()
+            .any(|message| message["role"] == "tool" && !message["content"].as_str().is_some_and(|text| text.starts_with("Tool call ")))
     }
 
     /// The execution ID that the first stamped result carries.
@@ -170,7 +179,8 @@ pub fn stamp_of(result: &str) -> Option<String> {
 }
 
 /// All scenes, in their order.
-pub static SCENES: std::sync::LazyLock<Vec<Scene>> = std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
+pub static SCENES: std::sync::LazyLock<Vec<Scene>> =
+    std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
 
 /// The scripted upstream.
 pub fn answer(received: &Received) -> Reply {
@@ -178,7 +188,11 @@ pub fn answer(received: &Received) -> Reply {
     let Some(scene) = SCENES.iter().find(|scene| request["model"] == scene.name) else {
         let names = SCENES.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
         let message = format!("the scripted upstream has no such model; its models are: {names}");
-        return Reply::json(404, json!({"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}}).to_string());
+        return Reply::json(
+            404,
+            json!({"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}})
+                .to_string(),
+        );
     };
     let asked = Asked { messages: request["messages"].as_array().cloned().unwrap_or_default() };
     (scene.script)(&asked).reply(scene.name, request["stream"] == true)
@@ -212,14 +226,16 @@ pub async fn play(client: &Client, scene: &Scene, mode: Mode) -> Result<Vec<Seen
     if scene.rounds == Rounds::One || first.calls.is_empty() {
         return Ok(vec![first]);
     }
-    let altered = |arguments: &str| if scene.rounds == Rounds::TwoAltered { arguments.replace("Oslo", "Bergen") } else { arguments.to_owned() };
+    let altered =
+        |arguments: &str| if scene.rounds == Rounds::TwoAltered { arguments.replace("Oslo", "Bergen") } else { arguments.to_owned() };
     let calls: Vec<Value> = first
         .calls
         .iter()
         .map(|call| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": altered(&call.arguments)}}))
         .collect();
     messages.push(json!({"role": "assistant", "content": null, "tool_calls": calls}));
-    let result = |name: &str| if name == "get_weather" { r#"{"temperature_c": 7, "sky": "rain"}"# } else { r#"{"download": 92, "upload": 31}"# };
+    let result =
+        |name: &str| if name == "get_weather" { r#"{"temperature_c": 7, "sky": "rain"}"# } else { r#"{"download": 92, "upload": 31}"# };
     messages.extend(first.calls.iter().map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": result(&call.name)})));
     let second = client.ask(&request(scene, stream, &messages)).await?;
     Ok(vec![first, second])

@@ -30,7 +30,8 @@ impl Style {
         let first = outcome.mode == Mode::Whole;
         let number = if first { number.to_string() } else { String::new() };
         let model = if first { wrap(scene.model_does, WIDTHS[1]) } else { Vec::new() };
-        let (toolmark, saw) = (wrap(&outcome.toolmark, WIDTHS[3]), outcome.saw.iter().flat_map(|part| wrap(part, WIDTHS[4])).collect::<Vec<_>>());
+        let (toolmark, saw) =
+            (wrap(&outcome.toolmark, WIDTHS[3]), outcome.saw.iter().flat_map(|part| wrap(part, WIDTHS[4])).collect::<Vec<_>>());
         let caught = outcome.failed.is_empty();
         let mut out = String::new();
         for at in 0..model.len().max(toolmark.len()).max(saw.len()) {

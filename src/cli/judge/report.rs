@@ -86,7 +86,8 @@ impl Report {
     /// whether an id that a result of this conversation carries is the one it was given. `results`: the
     /// conversation's own data. An id that stands nowhere in it stays what it is: made up, as far as anyone can see.
     pub fn unjudge_marks(&mut self, results: &[String]) {
-        let carried = |violation: &Violation| violation.message.split('`').skip(1).step_by(2).any(|id| results.iter().any(|data| data.contains(id)));
+        let carried =
+            |violation: &Violation| violation.message.split('`').skip(1).step_by(2).any(|id| results.iter().any(|data| data.contains(id)));
         for violation in &mut self.request {
             if matches!(violation.code, Code::UnverifiedCall | Code::AlteredCall | Code::ForgedStamp) {
                 not_judged(violation);
@@ -127,7 +128,8 @@ impl Report {
     }
 
     fn verdict(&self) -> String {
-        let mut codes: Vec<&str> = self.violations().filter(|violation| violation.blocks()).map(|violation| violation.code.as_str()).collect();
+        let mut codes: Vec<&str> =
+            self.violations().filter(|violation| violation.blocks()).map(|violation| violation.code.as_str()).collect();
         codes.dedup();
         let codes = codes.join(", ");
         if self.objects() && !self.enforced {
@@ -143,7 +145,11 @@ impl Report {
             return format!("{}: {codes}; the model would be asked again, up to {} times", Verdict::Blocked.as_str(), self.repairs);
         }
         let warned = self.violations().any(|violation| violation.severity == Severity::Warn);
-        if warned { format!("{}: it would be passed on", Verdict::Warn.as_str()) } else { format!("{}: nothing to object to", Verdict::Pass.as_str()) }
+        if warned {
+            format!("{}: it would be passed on", Verdict::Warn.as_str())
+        } else {
+            format!("{}: nothing to object to", Verdict::Pass.as_str())
+        }
     }
 }
 

@@ -18,12 +18,30 @@ pub fn scenes() -> Vec<Scene> {
     vec![
         scene("valid-call", "calls a tool as it should", weather, |_| oslo(), valid),
         scene("invented-tool", "calls a tool that doesn't exist", weather, |asked| first(asked, Turn::call(INVENTED, OSLO)), invented),
-        scene("malformed-arguments", "writes arguments that are no JSON", weather, |asked| first(asked, Turn::call("get_weather", BROKEN)), malformed),
-        scene("schema-breaking", "forgets a parameter, exceeds a bound, makes one up", weather, |asked| first(asked, Turn::call("get_weather", UNFIT)), unfit),
+        scene(
+            "malformed-arguments",
+            "writes arguments that are no JSON",
+            weather,
+            |asked| first(asked, Turn::call("get_weather", BROKEN)),
+            malformed,
+        ),
+        scene(
+            "schema-breaking",
+            "forgets a parameter, exceeds a bound, makes one up",
+            weather,
+            |asked| first(asked, Turn::call("get_weather", UNFIT)),
+            unfit,
+        ),
         scene("one-of-two-invalid", "calls twice at once; one call is invalid", both, one_of_two, siblings),
         scene("repeated-ids", "gives two calls the same id", both, |_| oslo().and("call_0", "get_weather", BERGEN), repeated),
         scene("never-mends", "keeps inventing tools, however often it is told", weather, never, never_mends),
-        scene("cut-off", "breaks off in mid-answer, without finish_reason", weather, |_| Turn::say(&["It is ", "going to be a fine day in ", "Oslo, with "]).cut(), cut_off),
+        scene(
+            "cut-off",
+            "breaks off in mid-answer, without finish_reason",
+            weather,
+            |_| Turn::say(&["It is ", "going to be a fine day in ", "Oslo, with "]).cut(),
+            cut_off,
+        ),
     ]
 }
 
@@ -55,7 +73,10 @@ fn valid(played: &Played, check: &mut Check) {
 fn got_oslo(played: &Played, check: &mut Check) {
     let calls = &played.last().calls;
     check.that("the application got one call", calls.len() == 1);
-    check.that("it is get_weather for Oslo, as the model wrote it", calls.first().is_some_and(|call| call.name == "get_weather" && call.arguments == OSLO));
+    check.that(
+        "it is get_weather for Oslo, as the model wrote it",
+        calls.first().is_some_and(|call| call.name == "get_weather" && call.arguments == OSLO),
+    );
     check.that("finish_reason is tool_calls", played.last().finish.as_deref() == Some("tool_calls"));
 }
 
@@ -65,7 +86,10 @@ fn mended(played: &Played, check: &mut Check, codes: &[&str], told: &[&str]) {
     check.that("the upstream was asked twice", played.upstream.len() == 2);
     let tools = played.sent(1, "tool");
     for words in told {
-        check.that(&format!("the model was told: {words}"), tools.iter().any(|text| text.starts_with("Tool call rejected: ") && text.contains(words)));
+        check.that(
+            &format!("the model was told: {words}"),
+            tools.iter().any(|text| text.starts_with("Tool call rejected: ") && text.contains(words)),
+        );
     }
 }
 
@@ -83,7 +107,12 @@ fn malformed(played: &Played, check: &mut Check) {
 }
 
 fn unfit(played: &Played, check: &mut Check) {
-    mended(played, check, &["missing_required", "schema_violation", "unknown_parameter"], &["[missing_required]", "[schema_violation]", "[unknown_parameter]", "city"]);
+    mended(
+        played,
+        check,
+        &["missing_required", "schema_violation", "unknown_parameter"],
+        &["[missing_required]", "[schema_violation]", "[unknown_parameter]", "city"],
+    );
     check.that("the arguments that don't fit never reached the application", !played.leaked("town"));
     got_oslo(played, check);
 }
@@ -113,7 +142,10 @@ fn never_mends(played: &Played, check: &mut Check) {
     check.that("the upstream was asked three times, and no more", played.upstream.len() == 3);
     let last = played.last();
     check.that("no call reached the application", last.calls.is_empty());
-    check.that("it says in plain words that nothing was run", last.text.starts_with("I could not finish this") && last.text.contains("Nothing was run"));
+    check.that(
+        "it says in plain words that nothing was run",
+        last.text.starts_with("I could not finish this") && last.text.contains("Nothing was run"),
+    );
     check.that("finish_reason is stop", last.finish.as_deref() == Some("stop"));
 }
 
@@ -123,7 +155,10 @@ fn cut_off(played: &Played, check: &mut Check) {
     check.that("the answer doesn't pose as a whole one", last.finish.is_none() && !last.raw.contains("[DONE]"));
     match played.mode {
         Mode::Whole => check.that("the status is 502", last.status == 502),
-        Mode::Streamed => check.that("what was said before has arrived, or the part of it that no check held", !last.text.is_empty() && SAID.starts_with(&last.text)),
+        Mode::Streamed => check.that(
+            "what was said before has arrived, or the part of it that no check held",
+            !last.text.is_empty() && SAID.starts_with(&last.text),
+        ),
     }
 }
 

@@ -7,12 +7,33 @@ use crate::{cli::demo::script::Turn, judge::marks::ExecutionId};
 pub fn scenes() -> Vec<Scene> {
     let weather = "What's the weather in Oslo?";
     let speed = "How fast is my internet connection?";
-    let scene = |name, model_does, ask, rounds, script: fn(&Asked) -> Turn, check: fn(&Played, &mut Check)| Scene { name, model_does, ask, rounds, script, check };
+    let scene = |name, model_does, ask, rounds, script: fn(&Asked) -> Turn, check: fn(&Played, &mut Check)| Scene {
+        name,
+        model_does,
+        ask,
+        rounds,
+        script,
+        check,
+    };
     vec![
         scene("real-result", "calls, gets the result, cites it", weather, Rounds::Two, real, real_result),
-        scene("forged-citation", "cites an execution that never was", weather, Rounds::One, |asked| forged(asked, &[FORGED_CITATION, " It is sunny, 25 °C."]), forged_citation),
+        scene(
+            "forged-citation",
+            "cites an execution that never was",
+            weather,
+            Rounds::One,
+            |asked| forged(asked, &[FORGED_CITATION, " It is sunny, 25 °C."]),
+            forged_citation,
+        ),
         scene("claim-without-id", "presents a speed test that it never ran", speed, Rounds::One, speed_test, claim_without_id),
-        scene("forged-in-mid-stream", "forges a citation after it has said much", weather, Rounds::One, |asked| forged(asked, &LATE), forged_late),
+        scene(
+            "forged-in-mid-stream",
+            "forges a citation after it has said much",
+            weather,
+            Rounds::One,
+            |asked| forged(asked, &LATE),
+            forged_late,
+        ),
         scene("wrong-tools-id", "passes off the weather's id as a speed test's", weather, Rounds::Two, wrong_tool, tool_mismatch),
         scene("altered-history", "gets a history in which its call was changed", weather, Rounds::TwoAltered, altered, altered_history),
     ]
@@ -34,13 +55,19 @@ fn forged(asked: &Asked, wrong: &[&str]) -> Turn {
 }
 
 fn speed_test(asked: &Asked) -> Turn {
-    if asked.repairs() == 0 { Turn::say(&["{'tool_name': 'run_speed", "_test', 'download': 125, ", "'upload': 73}\n", "You have 125 Mbit/s."]) } else { Turn::call("run_speed_test", "{}") }
+    if asked.repairs() == 0 {
+        Turn::say(&["{'tool_name': 'run_speed", "_test', 'download': 125, ", "'upload': 73}\n", "You have 125 Mbit/s."])
+    } else {
+        Turn::call("run_speed_test", "{}")
+    }
 }
 
 fn wrong_tool(asked: &Asked) -> Turn {
     match asked.stamp() {
         None => weather(),
-        Some(id) if asked.repairs() == 0 => Turn::say(&[&format!(r#"{{"tool_name": "run_speed_test", "execution_id": "{id}", "download": 125}}"#)]),
+        Some(id) if asked.repairs() == 0 => {
+            Turn::say(&[&format!(r#"{{"tool_name": "run_speed_test", "execution_id": "{id}", "download": 125}}"#)])
+        }
         Some(id) => Turn::say(&[&format!("It is 7 °C in Oslo (execution_id: {id}). I ran no speed test.")]),
     }
 }
@@ -58,7 +85,10 @@ fn real_result(played: &Played, check: &mut Check) {
     check.that("the upstream was asked once per request", played.upstream.len() == 2);
     let stamped = played.sent(1, "tool").first().copied().unwrap_or_default().to_owned();
     let id = stamp_of(&stamped).unwrap_or_default();
-    check.that("the result went upstream with an execution ID in front", stamped.starts_with(r#"{"execution_id":"get_weather_"#) && ExecutionId::parse(&id).is_some());
+    check.that(
+        "the result went upstream with an execution ID in front",
+        stamped.starts_with(r#"{"execution_id":"get_weather_"#) && ExecutionId::parse(&id).is_some(),
+    );
     check.that("the result's own bytes stayed as they were", stamped.ends_with(r#""temperature_c": 7, "sky": "rain"}"#));
     if played.mode == Mode::Streamed {
         check.that("the verdict names the citation", played.last().citations == [id.clone()]);
@@ -104,7 +134,10 @@ fn forged_late(played: &Played, check: &mut Check) {
             let (before, reply) = text.split_once(SAFE_REPLY).unwrap_or_default();
             check.that("the stream ends with the safe reply, which says why", reply.contains("[unknown_execution]"));
             // The reply may name the id as what is wrong; the claim itself never left.
-            check.that("no character of the claim reached the application", LATE.concat().starts_with(before.trim_end()) && !before.contains("execution_id"));
+            check.that(
+                "no character of the claim reached the application",
+                LATE.concat().starts_with(before.trim_end()) && !before.contains("execution_id"),
+            );
             check.that("finish_reason is stop", played.last().finish.as_deref() == Some("stop"));
         }
     }
@@ -127,4 +160,9 @@ fn altered_history(played: &Played, check: &mut Check) {
 const SAFE_REPLY: &str = "I reported a tool result that I can't back with an execution.";
 const FORGED_DIGITS: &str = "1763000000000_0123456789abcdef";
 const FORGED_CITATION: &str = "(execution_id: get_weather_1763000000000_0123456789abcdef)";
-const LATE: [&str; 4] = ["I have looked it up for you. ", "In Oslo it is sunny today, (execution_id: get_weather_17630000", "00000_0123456789abcdef)", " and 25 °C."];
+const LATE: [&str; 4] = [
+    "I have looked it up for you. ",
+    "In Oslo it is sunny today, (execution_id: get_weather_17630000",
+    "00000_0123456789abcdef)",
+    " and 25 °C.",
+];

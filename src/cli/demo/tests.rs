@@ -1,0 +1,36 @@
+//! The demo's checks can fail: where toolmark is away or only watches, no scene passes.
+
+use super::*;
+
+fn outcomes(stage: &Stage, base_url: &str) -> Vec<(String, Outcome)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = Client::new(base_url).unwrap();
+    let modes = [Mode::Whole, Mode::Streamed];
+    let play =
+        |scene: &Scene, mode| (format!("{}, {}", scene.name, Mode::as_str(mode)), runtime.block_on(stage.play(&client, scene, mode)));
+    SCENES.iter().flat_map(|scene| modes.map(|mode| play(scene, mode))).collect()
+}
+
+#[test]
+fn without_toolmark_every_scene_fails() {
+    let stage = Stage::build("default").unwrap();
+    for (name, outcome) in outcomes(&stage, &stage.upstream.base_url()) {
+        assert!(outcome.failed.len() > 1, "{name}: {:?}", outcome.failed);
+    }
+}
+
+#[test]
+fn where_toolmark_only_watches_every_scene_fails() {
+    let stage = Stage::build("observe").unwrap();
+    for (name, outcome) in outcomes(&stage, &stage.proxy.base_url()) {
+        assert!(!outcome.failed.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn with_toolmark_none_does() {
+    let stage = Stage::build("default").unwrap();
+    for (name, outcome) in outcomes(&stage, &stage.proxy.base_url()) {
+        assert_eq!(outcome.failed, Vec::<String>::new(), "{name}");
+    }
+}
