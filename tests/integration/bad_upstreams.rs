@@ -282,3 +282,29 @@ fn errors_with_status_200() {
     }
     healthy(&fixture);
 }
+
+#[test]
+fn a_call_longer_than_what_is_held() {
+    let call = json!([{"index": 0, "id": "x", "type": "function", "function": {"name": "f", "arguments": ""}}]);
+    let fixture = Fixture::with_policy("[calls]\nmax_repairs = 0\n", "[limits]\nheld_bytes = 1024\n", move |received| {
+        let length = received.json()["model"].as_str().and_then(|model| model.parse().ok());
+        let Some(length) = length else { return Scripted::json(200, ANSWER) };
+        let part =
+            |text: &str| json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}}]});
+        let mut events = vec![json!({"choices": [{"index": 0, "delta": {"tool_calls": call}}]}), part("{\"a\":\"")];
+        events.extend((0..length).map(|_| part("tttttttttt")));
+        events.extend([part("\"}"), json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})]);
+        Scripted::chunks(events)
+    });
+    let mut connection = Connection::open(fixture.proxy.address());
+    for (length, verdict) in [(100, "pass"), (103, "blocked"), (5000, "blocked")] {
+        let reply = connection.chat(&request(&length.to_string(), true));
+        assert_eq!(
+            (reply.verdict().0.as_str(), reply.text().contains("tttttttttt")),
+            (verdict, verdict == "pass"),
+            "{length}: {}",
+            reply.text()
+        );
+    }
+    healthy(&fixture);
+}

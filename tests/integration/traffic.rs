@@ -20,6 +20,8 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("4076cb6d752bd7f1", "schema_violation", "the same, as an error in mid-stream"),
     ("072c506497a218b8", "tool_choice_ignored", "Groq's `tool_use_failed` in mid-stream: a call was required and none came"),
     ("e89617c3c3651644", "tool_choice_ignored", "Groq's `tool_use_failed`: a call was required and none came"),
+    ("4076cb6d752bd7f1", "schema_violation", "the first of these in mid-stream"),
+    ("072c506497a218b8", "tool_choice_ignored", "the second of these in mid-stream"),
 ];
 
 struct Exchange {
