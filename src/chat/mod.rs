@@ -12,5 +12,7 @@ pub mod error;
 pub mod repair;
 pub mod request;
 pub mod stream;
+#[cfg(test)]
+mod support_tests;
 pub mod tools;
 pub mod usage;
