@@ -217,6 +217,26 @@ proptest! {
     }
 }
 
+/// What would take minutes if anything were read again with every event.
+#[test]
+fn adversaries_cost_no_more_than_their_length() {
+    let event = |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    let named = |text: &str| event(&format!(r#"{{"tool_calls":[{{"index":0,"function":{{"name":"check_net","arguments":"{text}"}}}}]}}"#));
+    let cited = event(&json!({"content": format!("So it is (execution_id: {}). ", BENCH.execution_id())}).to_string());
+    let many = vec![r#"{"index":0,"delta":{}}"#; 5000].join(",");
+    for text in [
+        format!("{}\n", "data: \n".repeat(300_000)),
+        format!("{}{}", named("{"), named("1,}").repeat(20_000)),
+        cited.repeat(10_000),
+        format!("data: {{\"x\":\"{}\",\"choices\":[{many}]}}\n\n", "x".repeat(1 << 20)),
+    ] {
+        let begun = std::time::Instant::now();
+        let (_, out) = streamed([text.as_bytes()]);
+        assert!(out.len() <= text.len() + 4096);
+        assert!(begun.elapsed().as_secs() < 20, "{}: {:?}", &text[..60], begun.elapsed());
+    }
+}
+
 const SCRAPS: [&str; 26] = [
     "data: {\"choices\":[{\"index\":0,\"delta\":{",
     "data: {\"choices\":[{\"index\":1,\"message\":{",

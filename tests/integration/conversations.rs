@@ -139,7 +139,7 @@ fn calls_pass_or_are_repaired() {
 #[test]
 fn null_for_an_optional_parameter_is_left_out() {
     let body = request("").replace(r#""properties":{}"#, r#""properties":{"host":{"type":"string"}}"#);
-    scene("null_optional", QUIET, &[calls(&[("check_net", r#"{"host": null}"#)])], &[&|_| body.clone()]);
+    scene("null_optional", QUIET, &[calls(&[("check_net", r#"{"host": null}"#)])], &[&move |_| body.clone()]);
 }
 
 #[test]
@@ -154,6 +154,7 @@ fn results_are_stamped_and_citations_judged() {
     scene("forged_in_mid_stream", QUIET, &[forger], &[&stream]);
     scene("claim_without_an_id", QUIET, &[said("```json\n{\"tool\": \"run_speed_test\", \"result\": 90}\n```")], &[&first]);
     scene("require_citation", &format!("{QUIET}[citations]\nrequire = true\nshow = true\n[checks]\nmissing_citation = \"block\"\n"), &[good(), said("It is 90 Mbit/s."), cite.clone()], &[&first, &|answers| with_result(answers, "")]);
+    scene("strict_requires_a_citation", "strict", &[good(), said("It is 90 Mbit/s."), said("It is 91 Mbit/s."), said("It is 92 Mbit/s.")], &[&first, &|answers| with_result(answers, "")]);
     let expired = |answers: &[Answer]| {
         std::thread::sleep(std::time::Duration::from_millis(1100));
         with_result(answers, "")
