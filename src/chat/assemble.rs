@@ -258,11 +258,8 @@ impl Assembler {
         if let Some(arguments) = fragment.arguments {
             slot.push_arguments(arguments, bytes_max);
         }
-        keep_extras(&mut slot.extras, fragment.call, |name| match name {
-            "index" | "id" | "type" | "function" | "custom" => true,
-            "name" | "arguments" | "input" => true,
-            _ => false,
-        });
+        let known = |name: &str| matches!(name, "index" | "id" | "type" | "function" | "custom" | "name" | "arguments" | "input");
+        keep_extras(&mut slot.extras, fragment.call, known);
         if let Some(body) = fragment.body {
             keep_extras(&mut slot.inner_extras, body, |name| matches!(name, "name" | "arguments" | "input"));
         }

@@ -13,5 +13,7 @@ pub mod messages;
 pub mod repair;
 pub mod request;
 pub mod stream;
+#[cfg(test)]
+mod support_tests;
 pub mod tools;
 pub mod usage;

@@ -18,6 +18,7 @@ use crate::{
         marks::{KeyRing, Scope},
         stamp::{self, Nature, Stamp},
         call_turn::ToolChoice,
+        reply,
         violation::{Code, Violation},
     },
     policy::{Mode, rules::Rules},
@@ -46,6 +47,14 @@ pub struct Refusal {
 impl Refusal {
     pub(super) fn new(code: &'static str, param: Option<&'static str>, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), param }
+    }
+
+    /// The refusal that a blocking violation of an answer is, which quotes nothing of it.
+    pub fn of_answer(violation: &Violation) -> Self {
+        match reply::without_quotation(violation) {
+            Some(message) => Self::new(violation.code.as_str(), None, message),
+            None => Self::of(violation),
+        }
     }
 
     /// The refusal that a blocking violation of the request is.

@@ -385,3 +385,7 @@ fn with_member(event: Bytes, verdict: &str) -> Bytes {
     edits.set_member(document.root(), "toolmark", verdict);
     chunk::frame(&edits.apply(document.bytes()))
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@
 
 use super::{
     call_arguments::brief,
-    violation::{Code, Violation},
+    violation::{Code, Place, Violation},
 };
 
 /// Raw text that an error quotes back to the model, in bytes.
@@ -36,7 +36,9 @@ pub fn sibling(tool: &str) -> String {
 
 /// The user message that asks for another answer.
 pub fn objection(violations: &[&Violation]) -> String {
-    let mut text = String::from("Your last answer was not delivered, because it can't be backed by the tools' results:\n");
+    let claims = violations.iter().any(|violation| violation.code.place() == Place::Text);
+    let why = if claims { "it can't be backed by the tools' results" } else { "it isn't what was asked for" };
+    let mut text = format!("Your last answer was not delivered, because {why}:\n");
     for violation in violations {
         text.push_str(&line(violation));
     }
@@ -70,14 +72,26 @@ pub fn exhausted(violations: &[&Violation]) -> String {
 /// A violation as the application hears of it: without the rejected words, which another reader might
 /// take for a claim after all.
 fn blame(violation: &Violation) -> String {
-    let wrong = match violation.code {
-        Code::UnknownExecution => "I cited an execution ID that was never issued here",
-        Code::ExpiredExecution => "I cited an execution that is too old to be cited",
-        Code::ExecutionElsewhere => "I cited an execution whose result isn't in this conversation",
-        Code::UnsupportedClaim => "I said something that may be said only after a tool succeeded",
-        _ => return line(violation),
-    };
-    format!("- [{}] {wrong}\n", violation.code)
+    match without_quotation(violation) {
+        Some(wrong) => format!("- [{}] {wrong}\n", violation.code),
+        None => line(violation),
+    }
+}
+
+/// What was wrong, without the words that were rejected; `None` where the violation doesn't quote them.
+pub fn without_quotation(violation: &Violation) -> Option<String> {
+    let tool = violation.tool.as_deref().map_or_else(|| "a tool".to_owned(), |tool| format!("`{}`", brief(tool, TOOL_CHARS_MAX)));
+    Some(match violation.code {
+        Code::UnknownExecution => "I cited an execution ID that was never issued here".to_owned(),
+        Code::ExpiredExecution => "I cited an execution that is too old to be cited".to_owned(),
+        Code::ExecutionElsewhere => "I cited an execution whose result isn't in this conversation".to_owned(),
+        Code::UnsupportedClaim => "I said something that may be said only after a tool succeeded".to_owned(),
+        Code::MalformedArguments => format!("the arguments for {tool} were no JSON object"),
+        Code::TruncatedCall => format!("the call of {tool} was cut off"),
+        Code::WrongType | Code::SchemaViolation | Code::NullOptional | Code::UnknownParameter => format!("the arguments for {tool} didn't fit its schema"),
+        Code::PlaceholderValue | Code::SuspiciousLength => format!("the arguments for {tool} weren't real values"),
+        _ => return None,
+    })
 }
 
 fn line(violation: &Violation) -> String {

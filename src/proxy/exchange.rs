@@ -135,7 +135,7 @@ fn fail(mut run: Run, failure: &Failure) -> Response<Body> {
 /// 422 where the policy wants an error.
 pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
     run.tally.blocked = true;
-    let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(violation).into() };
+    let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
     let words = decide::exhausted_words(&turn.violations, run.context.rules.policy.calls.on_exhausted);
     words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
 }
@@ -183,7 +183,7 @@ async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Resu
         }
         (Decision::Refuse(violation), _) => {
             run.tally.blocked = true;
-            return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(&violation).into() });
+            return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() });
         }
         (Decision::Accept, _) => false,
         (Decision::Replace | Decision::Repair, _) => true,

@@ -131,7 +131,7 @@ fn settle(run: &mut Run, judge: &mut StreamJudge, judged: Vec<JudgedChoice>, rel
         (Decision::Repair, Some(turn)) => return Ok(Some(turn)),
         (Decision::Refuse(violation), _) => {
             run.tally.blocked = true;
-            let refusal = Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of(&violation).into() };
+            let refusal = Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() };
             return Err(refusal.into());
         }
         (Decision::Accept, _) => false,

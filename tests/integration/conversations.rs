@@ -15,9 +15,12 @@ use crate::{
 /// A policy without the protocol text, which would stand in every golden.
 const QUIET: &str = "[protocol]\ninject = false\n";
 
+/// Makes a request of the answers so far.
+type Ask = dyn Fn(&[Answer]) -> String;
+
 /// Plays one scene: `replies` of the upstream in their order, the last one again and again, in which
 /// `{ID}` is the execution ID that the request carries; then each request, made of the answers so far.
-fn scene(name: &str, policy: &str, replies: &[String], requests: &[&dyn Fn(&[Answer]) -> String]) {
+fn scene(name: &str, policy: &str, replies: &[String], requests: &[&Ask]) {
     let replies = Mutex::new(replies.to_vec());
     let fixture = Fixture::with_policy(policy, "", move |received| {
         let mut replies = replies.lock().unwrap();
@@ -59,6 +62,8 @@ fn redacted(mut text: String) -> String {
         ("chatcmpl-[0-9a-f]{32}", "chatcmpl-<id>"),
         (r#""created":\d{6,}"#, r#""created":<s>"#),
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
+        // Said or not, as it happens.
+        (": keep-alive\n\n", ""),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
     }
@@ -120,9 +125,9 @@ fn calls_pass_or_are_repaired() {
     scene("sanitised_name", QUIET, &[calls(&[("multi_tool_use.parallel", "{}")]), said("I can't.")], &[&first]);
     scene("unknown_parameter", QUIET, &[calls(&[("run_speed_test", r#"{"server":"a","mood":"b"}"#)])], &[&first]);
     scene("never_mends", QUIET, &[invented.clone(), calls(&[("delete_all", "{}")]), calls(&[("drop_all", "{}")])], &[&first]);
-    scene("same_again_stops_early", QUIET, &[invented.clone()], &[&first]);
-    scene("exhausted_error", &format!("{QUIET}[calls]\non_exhausted = \"error\"\n"), &[invented.clone()], &[&first, &stream]);
-    scene("json_only_refusal", QUIET, &[invented.clone()], &[&|_| request(r#","response_format":{"type":"json_object"}"#)]);
+    scene("same_again_stops_early", QUIET, std::slice::from_ref(&invented), &[&first]);
+    scene("exhausted_error", &format!("{QUIET}[calls]\non_exhausted = \"error\"\n"), std::slice::from_ref(&invented), &[&first, &stream]);
+    scene("json_only_refusal", QUIET, std::slice::from_ref(&invented), &[&|_| request(r#","response_format":{"type":"json_object"}"#)]);
     scene("attempts_are_bounded", &format!("{QUIET}[calls]\nmax_attempts = 2\n"), &[invented.clone(), calls(&[("b", "{}")]), good()], &[&first]);
     scene("no_time_to_repair", &format!("{QUIET}[calls]\nrepair_deadline = \"1ms\"\n"), &[invented, good()], &[&first]);
     scene("streamed_repair", QUIET, &[
@@ -134,7 +139,7 @@ fn calls_pass_or_are_repaired() {
 #[test]
 fn null_for_an_optional_parameter_is_left_out() {
     let body = request("").replace(r#""properties":{}"#, r#""properties":{"host":{"type":"string"}}"#);
-    scene("null_optional", QUIET, &[calls(&[("check_net", r#"{"host": null}"#)])], &[&|_| body.clone()]);
+    scene("null_optional", QUIET, &[calls(&[("check_net", r#"{"host": null}"#)])], &[&move |_| body.clone()]);
 }
 
 #[test]
@@ -149,6 +154,7 @@ fn results_are_stamped_and_citations_judged() {
     scene("forged_in_mid_stream", QUIET, &[forger], &[&stream]);
     scene("claim_without_an_id", QUIET, &[said("```json\n{\"tool\": \"run_speed_test\", \"result\": 90}\n```")], &[&first]);
     scene("require_citation", &format!("{QUIET}[citations]\nrequire = true\nshow = true\n[checks]\nmissing_citation = \"block\"\n"), &[good(), said("It is 90 Mbit/s."), cite.clone()], &[&first, &|answers| with_result(answers, "")]);
+    scene("strict_requires_a_citation", "strict", &[good(), said("It is 90 Mbit/s."), said("It is 91 Mbit/s."), said("It is 92 Mbit/s.")], &[&first, &|answers| with_result(answers, "")]);
     let expired = |answers: &[Answer]| {
         std::thread::sleep(std::time::Duration::from_millis(1100));
         with_result(answers, "")
@@ -196,7 +202,7 @@ fn tools_of_the_policy() {
     let policy = |more: &str| format!("{QUIET}[tools]\nfiles = [\"{}\"]\n{more}", file.display());
     let add = calls(&[("add_task", r#"{"title":"x"}"#)]);
     scene("inject_merge", &policy(""), std::slice::from_ref(&add), &[&first]);
-    scene("inject_replace", &policy("inject = \"replace\"\n"), &[add.clone()], &[&first]);
+    scene("inject_replace", &policy("inject = \"replace\"\n"), std::slice::from_ref(&add), &[&first]);
     scene("inject_off", &policy("inject = \"off\"\n"), &[add, said("I can't.")], &[&first]);
     scene("undeclared_reject", &policy("undeclared = \"reject\"\n"), &[good(), said("I can't.")], &[&first]);
     scene("expected_tool_missing", &format!("{QUIET}[tools]\nexpect = [\"add_task\"]\n"), &[good()], &[&first]);
