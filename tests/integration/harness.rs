@@ -9,7 +9,8 @@ use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream};
 pub struct Fixture {
     pub proxy: Proxy,
     pub upstream: ScriptedUpstream,
-    pub directory: TempDir,
+    /// Kept for as long as the proxy reads from it.
+    _directory: TempDir,
 }
 
 /// What the proxy answered.
@@ -33,7 +34,7 @@ impl Fixture {
         let policy = policy_setting(policy, directory.path());
         let settings = format!("policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{settings}", upstream.base_url());
         let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
-        Self { proxy, upstream, directory }
+        Self { proxy, upstream, _directory: directory }
     }
 
     /// Posts to chat completions.
@@ -98,11 +99,5 @@ impl Answer {
     pub fn events(&self) -> Vec<serde_json::Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
         data.map(|data| serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))).collect()
-    }
-
-    /// The text of choice 0 of a streamed answer.
-    pub fn streamed_text(&self) -> String {
-        let piece = |event: serde_json::Value| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
-        self.events().into_iter().filter_map(piece).collect()
     }
 }

@@ -53,7 +53,9 @@ impl Process {
                     let address = line
                         .split_once("listening on http://")
                         .and_then(|(_, rest)| rest.split([':', ' ']).take(2).collect::<Vec<_>>().join(":").parse().ok());
-                    address.into_iter().for_each(|address: SocketAddr| drop(sender.send(address)));
+                    if let Some(address) = address {
+                        let _gone = sender.send(address);
+                    }
                 }
             });
         }

@@ -113,7 +113,10 @@ fn unmarked(reply: &Reply) -> Folded {
     folded
 }
 
-fn report(exchanges: &[Exchange], outcomes: &[((String, Vec<String>), Vec<String>)]) {
+/// Verdict and codes, and what came back differently.
+type Outcome = ((String, Vec<String>), Vec<String>);
+
+fn report(exchanges: &[Exchange], outcomes: &[Outcome]) {
     let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (exchange, ((verdict, codes), differences)) in exchanges.iter().zip(outcomes) {

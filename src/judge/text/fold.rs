@@ -237,7 +237,7 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let after = body.get(name.len()..).unwrap_or_default();
     let begins = |tag: &&str| tag.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
     if after.is_empty() {
-        return if more && INLINE_TAGS.iter().any(|tag| begins(tag)) { None } else { itself };
+        return if more && INLINE_TAGS.iter().any(begins) { None } else { itself };
     }
     let known = INLINE_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name));
     if !known || !after.starts_with(['>', '/', ' ', '\t']) {

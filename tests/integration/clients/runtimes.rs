@@ -24,7 +24,8 @@ pub fn repository(path: &str) -> PathBuf {
 pub fn skipped(what: &str) -> bool {
     let skip = std::env::var_os("TOOLMARK_SKIP_CLIENTS").is_some_and(|value| !value.is_empty() && value != "0");
     if skip {
-        writeln!(std::io::stderr(), "SKIPPED: {what} (TOOLMARK_SKIP_CLIENTS is set)").unwrap();
+        let line = format!("SKIPPED: {what} (TOOLMARK_SKIP_CLIENTS is set)\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     skip
 }
