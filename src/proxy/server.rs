@@ -36,8 +36,8 @@ use super::{
 pub const GRACE: Duration = Duration::from_secs(30);
 /// Bytes of buffered headers at which hyper itself gives up.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
-/// Header lines at which hyper itself gives up.
-const HEADER_LINES_MAX: usize = 4096;
+/// Header lines at which hyper itself gives up; it sets aside room for so many with every request.
+const HEADER_LINES_MAX: usize = 320;
 
 /// One worker.
 pub struct Worker {
