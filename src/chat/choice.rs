@@ -111,7 +111,7 @@ impl ChoiceStream {
             role_said,
             // The text is needed again only where an attempt may follow.
             keep_text: context.rules.policy.calls.max_repairs > 0 && context.choices == 1,
-            waits_for_call: context.turn.tool_choice.demands() && !context.observes(),
+            waits_for_call: context.demands_call(),
             follows,
             released: false,
         }

@@ -18,7 +18,7 @@ use crate::{
         suggest::nearly_same,
         text::{Evidence, Known, Progress, TextGate, Whereabouts},
         call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
-        violation::{Code, Violation},
+        violation::{Code, Severity, Violation},
     },
     policy::{Mode, rules::Rules},
     wire::json::Document,
@@ -129,6 +129,12 @@ impl Context {
     /// Is anything changed?
     pub fn observes(&self) -> bool {
         self.rules.policy.mode == Mode::Observe
+    }
+
+    /// Without a call nothing of an answer may pass.
+    pub fn demands_call(&self) -> bool {
+        let blocks = self.rules.checks.severity(Code::ToolChoiceIgnored) == Severity::Block;
+        blocks && self.turn.tool_choice.demands() && !self.observes()
     }
 
     /// Takes a piece of text through its gate.

@@ -99,6 +99,9 @@ pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
         let arguments = crate::wire::canonical::canonical(&call.arguments).unwrap_or_else(|| call.arguments.clone());
         hasher.update(call.name.as_bytes()).update(b"\0").update(arguments.as_bytes()).update(b"\0");
     }
+    if turn.calls.is_empty() {
+        hasher.update(turn.text.as_bytes()).update(b"\0");
+    }
     for violation in &turn.violations {
         hasher.update(violation.code.as_str().as_bytes()).update(violation.message.as_bytes()).update(b"\0");
     }

@@ -232,7 +232,7 @@ fn adversaries_cost_no_more_than_their_length() {
     ] {
         let begun = std::time::Instant::now();
         let (_, out) = streamed([text.as_bytes()]);
-        assert!(out.len() <= text.len() + 4096);
+        assert!(out.len() <= 3 * text.len() + 4096);
         assert!(begun.elapsed().as_secs() < 20, "{}: {:?}", &text[..60], begun.elapsed());
     }
 }
