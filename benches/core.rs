@@ -93,7 +93,8 @@ fn conversation(ring: &KeyRing, bytes: usize) -> Bytes {
     let mut length = 0;
     for counter in 0.. {
         let mark = ring.mint(&Scope::shared(), "get_weather", arguments, Moment { time_ms: NOW_MS, counter });
-        let result = r#"{\"temperature\":18.5,\"sky\":\"partly cloudy\",\"wind\":{\"from\":\"NW\",\"kmh\":11},\"hours\":[1,2,3,4,5,6,7,8]}"#;
+        let result =
+            r#"{\"temperature\":18.5,\"sky\":\"partly cloudy\",\"wind\":{\"from\":\"NW\",\"kmh\":11},\"hours\":[1,2,3,4,5,6,7,8]}"#;
         let turn = format!(
             r#"{{"role":"user","content":"How is the weather in Paris, and will I need the jacket?"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"{mark}","type":"function","function":{{"name":"get_weather","arguments":"{}"}}}}]}},{{"role":"tool","tool_call_id":"{mark}","content":"{result}"}},{{"role":"assistant","content":"It is 18 degrees in Paris, partly cloudy, with a light breeze from the north-west."}}"#,
             arguments.replace('"', "\\\"")
@@ -104,7 +105,9 @@ fn conversation(ring: &KeyRing, bytes: usize) -> Bytes {
             break;
         }
     }
-    let tools = format!(r#"[{{"type":"function","function":{{"name":"get_weather","description":"Current weather for one city.","parameters":{SMALL}}}}}]"#);
+    let tools = format!(
+        r#"[{{"type":"function","function":{{"name":"get_weather","description":"Current weather for one city.","parameters":{SMALL}}}}}]"#
+    );
     format!(r#"{{"model":"m","messages":[{}],"tools":{tools}}}"#, messages.join(",")).into()
 }
 
@@ -156,7 +159,9 @@ fn text_gate(bencher: Bencher<'_, '_>, kind: &str) {
 fn sse_in_10000_small_chunks(bencher: Bencher<'_, '_>) {
     let context = Bench::new().context();
     let event = |delta: &str| {
-        format!("data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":null}}]}}\n\n")
+        format!(
+            "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":null}}]}}\n\n"
+        )
     };
     let words = (0..9_998).map(|n| event(&format!(r#"{{"content":" word{n}"}}"#)));
     let events: Vec<Bytes> = std::iter::once(event(r#"{"role":"assistant","content":""}"#)).chain(words).map(Bytes::from).collect();

@@ -37,7 +37,8 @@ fn files_and_functions_are_short() {
         for (number, line) in text.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let head = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
-            if start.is_none() && (head.starts_with("fn ") || head.starts_with("async fn ")) && !line.ends_with('}') && !line.ends_with(';') {
+            if start.is_none() && (head.starts_with("fn ") || head.starts_with("async fn ")) && !line.ends_with('}') && !line.ends_with(';')
+            {
                 start = Some((number, indent));
             }
             if let Some((first, depth)) = start
@@ -63,7 +64,19 @@ fn files_say_what_they_are() {
 fn the_core_is_pure() {
     let pure = |path: &Path| ["/src/judge/", "/src/chat/", "/src/wire/"].iter().any(|part| path.to_string_lossy().contains(part));
     for (path, text) in sources("src").into_iter().filter(|(path, _)| pure(path) && !is_test(path)) {
-        for word in ["SystemTime", "Instant::now", "tokio::", "std::fs", "std::net", "reqwest", "hyper", ".await", "getrandom", "now_v7", "tracing::"] {
+        for word in [
+            "SystemTime",
+            "Instant::now",
+            "tokio::",
+            "std::fs",
+            "std::net",
+            "reqwest",
+            "hyper",
+            ".await",
+            "getrandom",
+            "now_v7",
+            "tracing::",
+        ] {
             assert!(!product(&text).contains(word), "{}: `{word}` in the pure core", path.display());
         }
     }

@@ -238,7 +238,13 @@ impl WholeChoice {
     }
 }
 
-fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::judge::marks::Moment)], context: &Context) {
+fn accept(
+    edits: &mut Edits,
+    value: Value<'_>,
+    choice: &WholeChoice,
+    calls: &[(ValidCall, crate::judge::marks::Moment)],
+    context: &Context,
+) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // The slots lie in the order of the message's members, and a legacy call may come first.
@@ -252,7 +258,8 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
         }
         match element.get_some(kind) {
             Some(body) => write_arguments(edits, body, inner, call),
-            None => edits.append_member(element, &format!(r#""{kind}":{{"name":{},"{inner}":{}}}"#, quote(call.name()), quote(call.arguments()))),
+            None => edits
+                .append_member(element, &format!(r#""{kind}":{{"name":{},"{inner}":{}}}"#, quote(call.name()), quote(call.arguments()))),
         }
     }
     if let (Some(body), Some((_, (call, _)))) = (message.get_some("function_call"), legacy_calls.last()) {

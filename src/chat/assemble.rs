@@ -337,7 +337,8 @@ impl<'d> Fragment<'d> {
         let inner = body.unwrap_or(call);
         let beside = |name: &str| body.is_some() && call.get(name).is_some_and(|value| !is_nothing(value));
         let renamed = beside("name") && call.get("name").map(Value::raw) != inner.get("name").map(Value::raw);
-        let twice = (function.is_some_and(says) && custom.is_some_and(says)) || (inner.get_some("arguments").is_some() && inner.get_some("input").is_some());
+        let twice = (function.is_some_and(says) && custom.is_some_and(says))
+            || (inner.get_some("arguments").is_some() && inner.get_some("input").is_some());
         if twice || renamed || beside("arguments") || beside("input") {
             return Err(AssembleError::Ambiguous);
         }

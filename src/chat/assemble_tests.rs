@@ -94,7 +94,11 @@ fn refusals() {
         r#"[{"function":{"name":"f"},"custom":{"name":"g"}}]"#,
         r#"[{"function":{"name":"f","arguments":"{}"},"arguments":"{}"}]"#,
         r#"[{"function":{"name":"f"},"name":"g"}]"#,
-        r#"[{"function":{"name":"f","arguments":"{}","input":"x"}}]"#, r#"[{"id":"a","id":"b"}]"#, r#"[{"function":"f"}]"#, r#"[{"function":{"name":"a","name":"b"}}]"#] {
+        r#"[{"function":{"name":"f","arguments":"{}","input":"x"}}]"#,
+        r#"[{"id":"a","id":"b"}]"#,
+        r#"[{"function":"f"}]"#,
+        r#"[{"function":{"name":"a","name":"b"}}]"#,
+    ] {
         let document = Document::parse(bytes::Bytes::copy_from_slice(delta.as_bytes())).unwrap();
         assert!(Assembler::new(10).handle(document.root(), |_| true).is_err(), "{delta}");
     }

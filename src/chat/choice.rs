@@ -318,7 +318,8 @@ impl ChoiceStream {
         let finish = pending.finish.then(|| "null".to_owned());
         let (role, drop_logprobs) = (self.role_of(pending), pending.logprobs_of_nothing());
         let drop_usage = pending.finish;
-        let changes = Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..Changes::default() };
+        let changes =
+            Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..Changes::default() };
         self.role_said = true;
         out.extend_from_slice(&chunk::write(&pending.event, &pending.document, &changes));
     }

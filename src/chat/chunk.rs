@@ -201,7 +201,9 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
         }
         return;
     }
-    let gone = |name: &str| (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == Role::Drop && name == "role");
+    let gone = |name: &str| {
+        (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == Role::Drop && name == "role")
+    };
     edits.remove_members(delta, gone);
     if let (Role::Add, Some(role)) = (changes.role, delta.get("role")) {
         edits.replace(role.span(), "\"assistant\"");

@@ -13,11 +13,11 @@ use super::{
 use crate::{
     judge::{
         call::{Call, CallRules},
+        call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         history::Execution,
         marks::{ExecutionId, KeyRing, Moment, Scope},
         suggest::nearly_same,
         text::{Evidence, Known, Progress, TextGate, Whereabouts},
-        call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         violation::{Code, Severity, Violation},
     },
     policy::{Mode, rules::Rules},
@@ -101,7 +101,8 @@ impl Begun {
     pub fn new(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Self, Refusal> {
         let Basis { rules, call_rules, text, ring, scope, tools, now_ms, upstream, protocol, held_bytes_max } = basis;
         let inputs = Inputs { rules, ring, scope: &scope, now_ms, upstream, protocol };
-        let Prepared { body, tool_choice, parallel, executions, succeeded, violations } = request::prepare(document, head, &tools, &inputs)?;
+        let Prepared { body, tool_choice, parallel, executions, succeeded, violations } =
+            request::prepare(document, head, &tools, &inputs)?;
         let mut text = text.clone();
         text.json_only = head.json_only;
         text.has_tools = tools.any || !executions.is_empty();
@@ -195,7 +196,13 @@ impl Context {
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
         let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
-        if !self.rules.policy.citations.require || self.json_only || !calls.is_empty() || !answer.has_text || answer.ending != Ending::Complete || !citable() {
+        if !self.rules.policy.citations.require
+            || self.json_only
+            || !calls.is_empty()
+            || !answer.has_text
+            || answer.ending != Ending::Complete
+            || !citable()
+        {
             return None;
         }
         let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
@@ -203,7 +210,12 @@ impl Context {
             return None;
         }
         let message = "the answer follows tool results and cites none of them";
-        self.rules.checks.violation(Code::MissingCitation, None, message, "cite the result you report, as (execution_id: …), copied exactly")
+        self.rules.checks.violation(
+            Code::MissingCitation,
+            None,
+            message,
+            "cite the result you report, as (execution_id: …), copied exactly",
+        )
     }
 
     fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {

@@ -46,7 +46,14 @@ impl Reported {
         let numbers = ["code", "status", "status_code"].iter().filter_map(|name| error.get(name).or_else(|| outer.get(name)));
         let status = numbers.filter_map(Value::integer).find(|status| (400..600).contains(status)).map(|status| status as u16);
         let message = text("message").or_else(|| text("detail")).unwrap_or_else(|| error.raw_str().to_owned());
-        Some(Self { message, kind: text("type"), param: text("param"), code: text("code"), status, failed_generation: text("failed_generation") })
+        Some(Self {
+            message,
+            kind: text("type"),
+            param: text("param"),
+            code: text("code"),
+            status,
+            failed_generation: text("failed_generation"),
+        })
     }
 
     /// Is it Groq's refusal of a call that its model made badly? Then what was wrong with the call.
@@ -75,13 +82,7 @@ impl Reported {
 /// OpenAI's error envelope.
 pub fn envelope(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
     let optional = |value: Option<&str>| value.map_or_else(|| "null".to_owned(), quote);
-    format!(
-        r#"{{"error":{{"message":{},"type":{},"param":{},"code":{}}}}}"#,
-        quote(message),
-        quote(kind),
-        optional(param),
-        optional(code)
-    )
+    format!(r#"{{"error":{{"message":{},"type":{},"param":{},"code":{}}}}}"#, quote(message), quote(kind), optional(param), optional(code))
 }
 
 /// `body` without `secret`, wherever an error quotes it.
@@ -91,7 +92,11 @@ pub fn masked(body: Bytes, secret: &str) -> Bytes {
         return body;
     }
     let plain = text.replace(secret, "[masked]");
-    if unescape(&plain).contains(secret) { Bytes::from_static(b"{\"error\":{\"message\":\"[masked]\",\"type\":\"upstream_error\",\"param\":null,\"code\":null}}") } else { plain.into() }
+    if unescape(&plain).contains(secret) {
+        Bytes::from_static(b"{\"error\":{\"message\":\"[masked]\",\"type\":\"upstream_error\",\"param\":null,\"code\":null}}")
+    } else {
+        plain.into()
+    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,11 @@ pub fn shorten_ids(edits: &mut Edits, places: &[Place<'_>]) -> Result<(), Refusa
         let short = short_id(&id);
         match taken.iter().find(|(_, other)| *other == short) {
             Some((other, _)) if *other != id => {
-                return Err(Refusal::new("invalid_request", Some("messages"), "two call ids have the same short form; resend the turn with other ids"));
+                return Err(Refusal::new(
+                    "invalid_request",
+                    Some("messages"),
+                    "two call ids have the same short form; resend the turn with other ids",
+                ));
             }
             Some(_) => {}
             None => taken.push((id.clone(), short.clone())),

@@ -6,11 +6,7 @@
 use bytes::Bytes;
 
 use crate::{
-    judge::{
-        call::CallKind,
-        reply,
-        violation::Violation,
-    },
+    judge::{call::CallKind, reply, violation::Violation},
     wire::{
         edit::Edits,
         json::{Document, JsonError},
@@ -67,7 +63,11 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
     }
     let legacy = turn.calls.first().is_some_and(|call| call.kind == CallKind::Legacy);
     if legacy && let Some(call) = turn.calls.first() {
-        out.push_str(&format!(r#","function_call":{{"name":{},"arguments":{}}}"#, quote(&legal_name(&call.name)), quote(&arguments_of(call).0)));
+        out.push_str(&format!(
+            r#","function_call":{{"name":{},"arguments":{}}}"#,
+            quote(&legal_name(&call.name)),
+            quote(&arguments_of(call).0)
+        ));
     } else if !turn.calls.is_empty() {
         let calls: Vec<String> = turn.calls.iter().enumerate().map(|(at, call)| call_of(call, &call_id(attempt, at))).collect();
         out.push_str(&format!(r#","tool_calls":[{}]"#, calls.join(",")));

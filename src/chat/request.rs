@@ -14,11 +14,11 @@ use super::{
 use crate::{
     judge::{
         call::CallKind,
+        call_turn::ToolChoice,
         history::{self, Adjacency, Execution, History, Item, PastResult},
         marks::{KeyRing, Scope},
-        stamp::{self, Nature, Stamp},
-        call_turn::ToolChoice,
         reply,
+        stamp::{self, Nature, Stamp},
         violation::{Code, Violation},
     },
     policy::{Mode, rules::Rules},
@@ -120,15 +120,7 @@ impl<'d> Head<'d> {
         }
         unique(root, "the request")?;
         let (mut head, mut messages) = (
-            Self {
-                model: Cow::Borrowed(""),
-                stream: false,
-                choices: 1,
-                json_only: false,
-                tools: None,
-                functions: None,
-                messages: root,
-            },
+            Self { model: Cow::Borrowed(""), stream: false, choices: 1, json_only: false, tools: None, functions: None, messages: root },
             None,
         );
         for member in root.members() {
@@ -147,7 +139,8 @@ impl<'d> Head<'d> {
                 _ => {}
             }
         }
-        head.messages = array(messages.ok_or_else(|| Refusal::new("invalid_request", Some("messages"), "`messages` is missing"))?, "messages")?;
+        head.messages =
+            array(messages.ok_or_else(|| Refusal::new("invalid_request", Some("messages"), "`messages` is missing"))?, "messages")?;
         Ok(head)
     }
 
@@ -351,5 +344,3 @@ fn inject_protocol(edits: &mut Edits, messages: Value<'_>, quoted: &str) {
         }
     }
 }
-
-

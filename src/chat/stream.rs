@@ -173,7 +173,8 @@ impl StreamJudge {
             // Each is written with all that the event says besides.
             count if count as u64 > CHOICES_MAX => Err(StreamFault::Unknown("too many choices in one event")),
             _ => {
-                let raws: Vec<(String, bool)> = choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
+                let raws: Vec<(String, bool)> =
+                    choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
                 raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
             }
         }

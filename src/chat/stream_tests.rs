@@ -90,7 +90,12 @@ fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String)
     let out = String::from_utf8_lossy(&out).into_owned();
     for data in out.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]") {
         let Ok(event) = serde_json::from_str::<Value>(data) else { continue };
-        event["choices"].as_array().into_iter().flatten().filter(|choice| choice["index"].is_u64()).for_each(|choice| outcome.fold(choice, "delta"));
+        event["choices"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|choice| choice["index"].is_u64())
+            .for_each(|choice| outcome.fold(choice, "delta"));
     }
     (outcome, out)
 }
@@ -102,10 +107,36 @@ enum Say {
 }
 
 fn said() -> impl Strategy<Value = Say> {
-    let scraps = ["It is 90. ", " ", "(", ").\n", "\n```json\n", "\n```\n", "execution_id: ", "{\"tool\": \"run_speed_test\", ", "\"result\": 1}", "é 日 ", "**", "{", "}", "code x = 1; "];
+    let scraps = [
+        "It is 90. ",
+        " ",
+        "(",
+        ").\n",
+        "\n```json\n",
+        "\n```\n",
+        "execution_id: ",
+        "{\"tool\": \"run_speed_test\", ",
+        "\"result\": 1}",
+        "é 日 ",
+        "**",
+        "{",
+        "}",
+        "code x = 1; ",
+    ];
     let mut texts: Vec<String> = scraps.map(str::to_owned).to_vec();
-    texts.extend([format!(" (execution_id: {}) ", BENCH.execution_id()), format!(" {} ", BENCH.execution_id()), format!(" see {FORGED} now ")]);
-    let calls = [("run_speed_test", r#"{"server":"x"}"#), ("run_speed_test", r#"{"server":7,"z":"s3cret"}"#), ("check_net", ""), ("check_net", "{}"), ("delete_all", r#"{"a":"s3cret"}"#), ("check_net", r#"{"a":"s3cret"#)];
+    texts.extend([
+        format!(" (execution_id: {}) ", BENCH.execution_id()),
+        format!(" {} ", BENCH.execution_id()),
+        format!(" see {FORGED} now "),
+    ]);
+    let calls = [
+        ("run_speed_test", r#"{"server":"x"}"#),
+        ("run_speed_test", r#"{"server":7,"z":"s3cret"}"#),
+        ("check_net", ""),
+        ("check_net", "{}"),
+        ("delete_all", r#"{"a":"s3cret"}"#),
+        ("check_net", r#"{"a":"s3cret"#),
+    ];
     prop_oneof![
         4 => select(texts).prop_map(Say::Text),
         1 => (select(calls.to_vec()), 0..12usize).prop_map(|((name, arguments), cut)| Say::Call(name, arguments, cut)),
@@ -133,7 +164,11 @@ fn both(said: &[(usize, Say)]) -> (String, String) {
             Say::Call(name, arguments, cut) => {
                 let (index, cut) = (calls[*at].len(), arguments.floor_char_boundary(*cut));
                 let id = format!("id{index}");
-                event(*at, json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments[..cut]}}]}), Value::Null);
+                event(
+                    *at,
+                    json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments[..cut]}}]}),
+                    Value::Null,
+                );
                 event(*at, json!({"tool_calls": [{"index": index, "function": {"arguments": arguments[cut..]}}]}), Value::Null);
                 calls[*at].push(json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}));
             }

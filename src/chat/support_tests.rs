@@ -60,7 +60,14 @@ impl Bench {
         let rules = &self.standard.rules;
         let tools = self.standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &self.schemas)?;
         let scope = Scope::shared();
-        let inputs = Inputs { rules, ring: &self.ring, scope: &scope, now_ms: MOMENT.time_ms + 1000, upstream: Upstream::default(), protocol: "\"Use tools honestly.\"" };
+        let inputs = Inputs {
+            rules,
+            ring: &self.ring,
+            scope: &scope,
+            now_ms: MOMENT.time_ms + 1000,
+            upstream: Upstream::default(),
+            protocol: "\"Use tools honestly.\"",
+        };
         let prepared = request::prepare(&document, &head, &tools, &inputs)?;
         let mut text = self.standard.text.clone();
         (text.json_only, text.has_tools) = (head.json_only, tools.any || !prepared.executions.is_empty());

@@ -141,7 +141,14 @@ impl ToolSets {
         Ok(set)
     }
 
-    fn build(&self, array: Option<Value<'_>>, legacy: bool, policy: &Policy, checks: &Checks, schemas: &SchemaCache) -> Result<ToolSet, Refusal> {
+    fn build(
+        &self,
+        array: Option<Value<'_>>,
+        legacy: bool,
+        policy: &Policy,
+        checks: &Checks,
+        schemas: &SchemaCache,
+    ) -> Result<ToolSet, Refusal> {
         let own = array.into_iter().flat_map(Value::items).map(|tool| OwnTool::read(tool, legacy)).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<&OwnTool<'_>> = own.iter().filter(|tool| tool.kind.is_some()).collect();
         let request: Vec<RequestTool<'_>> = known.iter().filter_map(|tool| tool.as_request()).collect();

@@ -201,7 +201,9 @@ impl<'h> Walk<'h, '_> {
         let moment = self.rules.ring.verify(&mark, self.rules.scope, name, &call.arguments);
         if moment.is_none() {
             let message = || {
-                format!("the call of `{name}` isn't the one that its id was given to: its name or arguments were altered, or the id belongs to another caller or key")
+                format!(
+                    "the call of `{name}` isn't the one that its id was given to: its name or arguments were altered, or the id belongs to another caller or key"
+                )
             };
             self.report(Code::AlteredCall, Some(name), message, "send tool calls back unaltered");
         } else if let Some(segment) = duplicate_segment(&call.arguments) {
@@ -315,7 +317,11 @@ mod tests {
             (vec![ours(), result(&a), Item::User, result(&b)], vec!["message_order", "unanswered_call", "misordered_result"], 1),
             (vec![turn(vec![call(&a, "{\"y\":1}")]), result(&a)], vec!["altered_call"], 0),
             (vec![turn(vec![call("call_0", "{}")]), result("call_0")], vec!["unverified_call"], 0),
-            (vec![turn(vec![call("x", "{}")]), result("x"), turn(vec![call("x", "{}")]), result("x")], vec!["unverified_call", "unverified_call"], 0),
+            (
+                vec![turn(vec![call("x", "{}")]), result("x"), turn(vec![call("x", "{}")]), result("x")],
+                vec!["unverified_call", "unverified_call"],
+                0,
+            ),
             (vec![said(), said()], vec!["message_order"], 0),
         ];
         for (items, expected, executions) in strict {

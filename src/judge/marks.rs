@@ -168,7 +168,8 @@ impl<'i> ExecutionId<'i> {
         let (rest, tail) = id.rsplit_once('_')?;
         let (tool, time) = rest.rsplit_once('_')?;
         let legal = tool.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        let shaped = tail.len() == 16 && tail.bytes().all(is_lower_hex) && time.len() == 13 && time.bytes().all(|byte| byte.is_ascii_digit());
+        let shaped =
+            tail.len() == 16 && tail.bytes().all(is_lower_hex) && time.len() == 13 && time.bytes().all(|byte| byte.is_ascii_digit());
         if !legal || !shaped || !(1..=128).contains(&tool.len()) {
             return None;
         }

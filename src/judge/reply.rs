@@ -31,7 +31,9 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> St
 /// The content of the tool message for a valid call whose turn was rejected.
 pub fn sibling(tool: &str) -> String {
     let tool = brief(tool, TOOL_CHARS_MAX);
-    format!("Tool call not run: {tool}\nThe call is valid, but another part of the same turn was rejected, so nothing of the turn was run. Repeat this call together with the corrected ones.")
+    format!(
+        "Tool call not run: {tool}\nThe call is valid, but another part of the same turn was rejected, so nothing of the turn was run. Repeat this call together with the corrected ones."
+    )
 }
 
 /// The user message that asks for another answer.
@@ -61,7 +63,9 @@ pub fn safe(violations: &[&Violation]) -> String {
 
 /// What the application gets when the model keeps calling what can't be called.
 pub fn exhausted(violations: &[&Violation]) -> String {
-    let mut text = String::from("I could not finish this: I tried to use tools in a way that doesn't work, and correcting me didn't help. Nothing was run.\n");
+    let mut text = String::from(
+        "I could not finish this: I tried to use tools in a way that doesn't work, and correcting me didn't help. Nothing was run.\n",
+    );
     for violation in violations {
         text.push_str(&blame(violation));
     }
@@ -88,7 +92,9 @@ pub fn without_quotation(violation: &Violation) -> Option<String> {
         Code::UnsupportedClaim => "I said something that may be said only after a tool succeeded".to_owned(),
         Code::MalformedArguments => format!("the arguments for {tool} were no JSON object"),
         Code::TruncatedCall => format!("the call of {tool} was cut off"),
-        Code::WrongType | Code::SchemaViolation | Code::NullOptional | Code::UnknownParameter => format!("the arguments for {tool} didn't fit its schema"),
+        Code::WrongType | Code::SchemaViolation | Code::NullOptional | Code::UnknownParameter => {
+            format!("the arguments for {tool} didn't fit its schema")
+        }
         Code::PlaceholderValue | Code::SuspiciousLength => format!("the arguments for {tool} weren't real values"),
         _ => return None,
     })

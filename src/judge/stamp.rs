@@ -199,7 +199,11 @@ mod tests {
             ("", StampForm::Auto, LINE.to_owned()),
             ("[1]", StampForm::Json, format!(r#"{{{},"result":[1]}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
             ("x\"", StampForm::Json, format!(r#"{{{},"result":"x\""}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
-            (r#"{"execution_id":1}"#, StampForm::Auto, format!(r#"{{{},"result":{{"execution_id":1}}}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
+            (
+                r#"{"execution_id":1}"#,
+                StampForm::Auto,
+                format!(r#"{{{},"result":{{"execution_id":1}}}}"#, MEMBERS.replace(",", r#","tool_name":"t","#)),
+            ),
             ("x", StampForm::Off, "x".to_owned()),
         ] {
             assert_eq!(stamped(text, form), expected, "{text:?} {form:?}");

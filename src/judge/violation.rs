@@ -185,13 +185,7 @@ impl Checks {
     }
 
     /// A violation of `code`, unless the policy has it off.
-    pub fn violation(
-        &self,
-        code: Code,
-        tool: Option<&str>,
-        message: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Option<Violation> {
+    pub fn violation(&self, code: Code, tool: Option<&str>, message: impl Into<String>, advice: impl Into<String>) -> Option<Violation> {
         let severity = self.severity(code);
         (severity != Severity::Off).then(|| Violation {
             code,

@@ -168,12 +168,21 @@ async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Resu
             return Ok(Some(passed(run, status, headers, body)));
         }
         Err(AnswerFault::Reported(json)) => return reported(run, &json, headers, stream),
-        Err(fault @ (AnswerFault::Json(_) | AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => return Err(Failure::protocol(&name, fault)),
+        Err(fault @ (AnswerFault::Json(_) | AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => {
+            return Err(Failure::protocol(&name, fault));
+        }
     };
     let judged = answer.judge(&context);
     run.tally.add(&judged);
     let bad = judged.iter().position(|choice| choice.blocks());
-    let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.choices.get(at)?.slots(), &answer.choices.get(at)?.text, &answer.choices.get(at)?.reasoning)));
+    let turn = bad.and_then(|at| {
+        Some(decide::echo(
+            judged.get(at)?,
+            answer.choices.get(at)?.slots(),
+            &answer.choices.get(at)?.text,
+            &answer.choices.get(at)?.reasoning,
+        ))
+    });
     let budget = run.budget(turn.as_ref(), false);
     let policy = &context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
@@ -247,7 +256,9 @@ fn made_answer(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
     let head = |object: &str| format!(r#"{{"id":"chatcmpl-{id}","object":"{object}","created":{created},"model":{model}"#);
     let (body, kind) = if stream {
         let head = head("chat.completion.chunk");
-        let said = format!(r#"{head},"choices":[{{"index":0,"delta":{{"role":"assistant","content":{content},"refusal":{refusal}}},"logprobs":null,"finish_reason":null}}]}}"#);
+        let said = format!(
+            r#"{head},"choices":[{{"index":0,"delta":{{"role":"assistant","content":{content},"refusal":{refusal}}},"logprobs":null,"finish_reason":null}}]}}"#
+        );
         let end = format!(r#"{head},"choices":[{{"index":0,"delta":{{}},"logprobs":null,"finish_reason":"stop"}}],"toolmark":{verdict}}}"#);
         (format!("data: {said}\n\ndata: {end}\n\n: toolmark {verdict}\n\ndata: [DONE]\n\n"), "text/event-stream")
     } else {
@@ -261,4 +272,3 @@ fn made_answer(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
     run.finish(StatusCode::OK);
     response
 }
-

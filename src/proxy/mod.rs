@@ -1,6 +1,7 @@
 //! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
 
 pub mod app;
+mod bare;
 pub mod body;
 pub mod exchange;
 pub mod guard;

@@ -62,7 +62,9 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let got = match endpoint.send(Method::GET, url, headers, "".into()).await {
             Ok(response) if response.status().is_success() => endpoint.read(response, MODELS_BYTES_MAX).await,
-            Ok(response) => Err(Failure::protocol(&endpoint.settings.name, format_args!("its list of models came with status {}", response.status()))),
+            Ok(response) => {
+                Err(Failure::protocol(&endpoint.settings.name, format_args!("its list of models came with status {}", response.status())))
+            }
             Err(failure) => Err(failure),
         };
         let document = match got.map(Document::parse) {

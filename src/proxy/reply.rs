@@ -4,7 +4,10 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::body::Body;
+use super::{
+    body::Body,
+    guard::{HEADER_BYTES_MAX, HEADERS_MAX},
+};
 use crate::chat::{error::envelope, request::Refusal};
 
 /// A failure of one exchange, with what the caller is told; the message never holds bodies or keys.
@@ -24,6 +27,17 @@ impl Failure {
     /// A failure of this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), param: None }
+    }
+
+    /// Too many header lines, or too long ones.
+    pub fn headers_too_large() -> Self {
+        let message = format!("the headers are too large: at most {HEADERS_MAX} lines and {HEADER_BYTES_MAX} bytes are taken");
+        Self::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
+    }
+
+    /// What came is no HTTP.
+    pub fn not_http() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", "what came can't be read as an HTTP request")
     }
 
     /// The upstream can't be reached.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     app::{App, Error},
+    bare::Polite,
     body::Body,
     exchange::{self, Incoming},
     guard, pass,
@@ -36,8 +37,6 @@ use super::{
 pub const GRACE: Duration = Duration::from_secs(30);
 /// Bytes of buffered headers at which hyper itself gives up.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
-/// Header lines at which hyper itself gives up; it sets aside room for so many with every request.
-const HEADER_LINES_MAX: usize = 320;
 
 /// One worker.
 pub struct Worker {
@@ -135,7 +134,7 @@ async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationTok
     let graceful = GracefulShutdown::new();
     let client_idle = worker.app.settings.limits.client_idle;
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(client_idle).max_buf_size(HEADER_BUFFER_MAX).max_headers(HEADER_LINES_MAX);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(client_idle).max_buf_size(HEADER_BUFFER_MAX);
     builder.http1().pipeline_flush(true);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(client_idle));
     loop {
@@ -171,7 +170,7 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
         let worker = worker.clone();
         async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
     });
-    let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+    let connection = graceful.watch(builder.serve_connection(Polite::new(TokioIo::new(stream)), service).into_owned());
     tokio::spawn(async move {
         let _counted = connected;
         if let Err(error) = connection.await {
@@ -229,7 +228,9 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
 
 fn not_enforced(method: &Method, path: &str) -> Failure {
     let path = crate::judge::reply::cut(path, 200);
-    let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. Paths that carry none can be let through with `passthrough`");
+    let message = format!(
+        "{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. Paths that carry none can be let through with `passthrough`"
+    );
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     chat::{
         choice::{ChoiceStream, Final},
-        context::JudgedChoice,
         chunk::frame,
+        context::JudgedChoice,
         decide::{self, Decision},
         error::{Reported, masked},
         repair::EchoedTurn,
@@ -76,7 +76,8 @@ pub async fn stream(mut run: Run, response: reqwest::Response, outlet: Outlet) {
 fn explain(run: &mut Run, earlier: &StreamJudge, words: String, out: &mut BytesMut) {
     let (id, created, model) = (run.id.simple(), run.worker.app.now_ms() / 1000, quote(&run.model));
     let choice = r#"{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}"#;
-    let data = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#);
+    let data =
+        format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#);
     let mut judge = StreamJudge::new(run.context.clone(), Some(earlier));
     let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
     // INVARIANT: it is an event like any other, and its choice is held as it has ended.
@@ -86,7 +87,13 @@ fn explain(run: &mut Run, earlier: &StreamJudge, words: String, out: &mut BytesM
     run.finish(StatusCode::OK);
 }
 
-async fn attempts(run: &mut Run, first: reqwest::Response, judge: &mut StreamJudge, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
+async fn attempts(
+    run: &mut Run,
+    first: reqwest::Response,
+    judge: &mut StreamJudge,
+    outlet: &Outlet,
+    out: &mut BytesMut,
+) -> Result<(), Broken> {
     let mut response = first;
     let mut released = false;
     loop {
@@ -118,7 +125,13 @@ fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
 }
 
 /// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
-fn settle(run: &mut Run, judge: &mut StreamJudge, judged: Vec<JudgedChoice>, released: bool, out: &mut BytesMut) -> Result<Option<EchoedTurn>, Broken> {
+fn settle(
+    run: &mut Run,
+    judge: &mut StreamJudge,
+    judged: Vec<JudgedChoice>,
+    released: bool,
+    out: &mut BytesMut,
+) -> Result<Option<EchoedTurn>, Broken> {
     run.tally.add(&judged);
     if judge.unjudged() {
         run.not_judged();
@@ -149,7 +162,13 @@ fn settle(run: &mut Run, judge: &mut StreamJudge, judged: Vec<JudgedChoice>, rel
 }
 
 /// Reads one attempt's events until the answer is whole.
-async fn read(run: &mut Run, mut response: reqwest::Response, judge: &mut StreamJudge, outlet: &Outlet, out: &mut BytesMut) -> Result<(), Broken> {
+async fn read(
+    run: &mut Run,
+    mut response: reqwest::Response,
+    judge: &mut StreamJudge,
+    outlet: &Outlet,
+    out: &mut BytesMut,
+) -> Result<(), Broken> {
     let begun = Instant::now();
     let name = run.endpoint().settings.name.clone();
     let idle_max = run.endpoint().settings.timeouts.idle;
@@ -256,7 +275,8 @@ fn failure_json(run: &Run, broken: Broken) -> String {
         }
     };
     tracing::error!(exchange = %run.id, upstream = name, "the upstream `{name}` reported an error in its stream");
-    let envelope = Reported::read(json.as_bytes()).map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.envelope());
+    let envelope = Reported::read(json.as_bytes())
+        .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.envelope());
     let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
     masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
 }

@@ -49,7 +49,9 @@ impl Endpoint {
             .retry(reqwest::retry::never())
             .build()?;
         // INVARIANT: the settings checked the URL; one without a host reaches nothing and says so.
-        let chat_url = format!("{}/chat/completions", settings.base_url).parse().unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()));
+        let chat_url = format!("{}/chat/completions", settings.base_url)
+            .parse()
+            .unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()));
         let mistral = settings.base_url.contains("mistral.ai");
         let chat = request::Upstream {
             short_ids: match settings.call_ids {
@@ -101,7 +103,8 @@ impl Endpoint {
         let mut headers = HeaderMap::with_capacity(from.len() + 2);
         let listed = connection_listed(from);
         for (name, value) in from {
-            let own = matches!(*name, header::HOST | header::CONTENT_LENGTH | header::ACCEPT_ENCODING | header::EXPECT | header::AUTHORIZATION);
+            let own =
+                matches!(*name, header::HOST | header::CONTENT_LENGTH | header::ACCEPT_ENCODING | header::EXPECT | header::AUTHORIZATION);
             if own || is_hop(name) || name.as_str().starts_with("toolmark-") || listed.contains(name) {
                 continue;
             }
@@ -203,7 +206,16 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 fn is_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "proxy-authenticate" | "proxy-authorization" | "te" | "trailer" | "transfer-encoding" | "upgrade" | "http2-settings"
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
     )
 }
 
@@ -218,7 +230,11 @@ pub fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(from.len() + 4);
     let listed = connection_listed(from);
     for (name, value) in from {
-        let of_body = body_changes && matches!(name.as_str(), "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest");
+        let of_body = body_changes
+            && matches!(
+                name.as_str(),
+                "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest"
+            );
         if !of_body && !is_hop(name) && !name.as_str().starts_with("toolmark-") && !listed.contains(name) {
             headers.append(name, value.clone());
         }

@@ -173,7 +173,13 @@ pub(super) struct RawLimits {
 
 impl Default for RawLimits {
     fn default() -> Self {
-        Self { request_bytes: 32 << 20, response_bytes: 64 << 20, connections: 10_000, held_bytes: 1 << 20, client_idle: Duration::from_secs(30) }
+        Self {
+            request_bytes: 32 << 20,
+            response_bytes: 64 << 20,
+            connections: 10_000,
+            held_bytes: 1 << 20,
+            client_idle: Duration::from_secs(30),
+        }
     }
 }
 

@@ -297,4 +297,3 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
     bytes.len() - tail.len() + tail.iter().take_while(plain).count()
 }
-

@@ -50,7 +50,9 @@ fn openai_of_npm() {
     assert_eq!(results["version"], "6.49.0");
     scenes(&results, &["whole", "streamed", "helper"]);
     refusals(&results);
-    for (scene, cities, text) in [("round_trip", &["Paris"][..], WEATHER), ("repaired", &["Paris"], WEATHER), ("parallel", &["Paris", "Rome"], BOTH)] {
+    for (scene, cities, text) in
+        [("round_trip", &["Paris"][..], WEATHER), ("repaired", &["Paris"], WEATHER), ("parallel", &["Paris", "Rome"], BOTH)]
+    {
         for mode in ["runner", "runner_streamed"] {
             let result = &results[format!("{scene}_{mode}")];
             assert_eq!(result["text"], text, "{scene} {mode}: {result}");
@@ -108,7 +110,11 @@ fn turn(mode: &str, turn: &Value, finish: &str, repaired: Option<&[&str]>) {
     }
     let Some(codes) = repaired else { return assert_eq!(turn["member"], Value::Null, "{mode}: {turn}") };
     let member = &turn["member"];
-    assert_eq!((&member["verdict"], &member["repairs"], &member["violations"]), (&json!("repaired"), &json!(1), &json!(codes)), "{mode}: {turn}");
+    assert_eq!(
+        (&member["verdict"], &member["repairs"], &member["violations"]),
+        (&json!("repaired"), &json!(1), &json!(codes)),
+        "{mode}: {turn}"
+    );
 }
 
 /// Ask, call, result: both turns.
@@ -150,10 +156,16 @@ fn blocked(mode: &str, played: &Value) {
     let [turn] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
     // Where it is streamed, what left before the forged ID came stays, and nothing can be repaired.
     let (before, repairs) = if matches!(mode, "whole" | "parsed") { ("", 1) } else { ("It is sunny in Paris, 25 degrees\n\n", 0) };
-    let opening = format!("{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] I cited an execution ID that was never issued here");
+    let opening = format!(
+        "{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] I cited an execution ID that was never issued here"
+    );
     assert!(turn["text"].as_str().unwrap().starts_with(&opening), "{mode}: {turn}");
     assert!(!turn["text"].as_str().unwrap().contains(FORGED), "{mode}: {turn}");
-    assert_eq!((&turn["finish_reason"], &turn["calls"], &turn["role"]), (&json!("stop"), &json!([]), &json!("assistant")), "{mode}: {turn}");
+    assert_eq!(
+        (&turn["finish_reason"], &turn["calls"], &turn["role"]),
+        (&json!("stop"), &json!([]), &json!("assistant")),
+        "{mode}: {turn}"
+    );
     let member = json!({"verdict": "blocked", "repairs": repairs, "violations": ["unknown_execution"], "citations": []});
     assert_eq!(turn["member"], member, "{mode}: {turn}");
     if mode == "whole" {
@@ -166,9 +178,16 @@ fn blocked(mode: &str, played: &Value) {
 fn exhausted(mode: &str, played: &Value) {
     let [turn] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
     let text = turn["text"].as_str().unwrap();
-    assert!(text.starts_with("I could not finish this") && text.contains("[unknown_tool]") && text.contains("get_weather"), "{mode}: {text}");
+    assert!(
+        text.starts_with("I could not finish this") && text.contains("[unknown_tool]") && text.contains("get_weather"),
+        "{mode}: {text}"
+    );
     assert_eq!((&turn["finish_reason"], &turn["calls"]), (&json!("stop"), &json!([])), "{mode}: {turn}");
-    assert_eq!((&turn["member"]["verdict"], &turn["member"]["violations"]), (&json!("blocked"), &json!(["unknown_tool"])), "{mode}: {turn}");
+    assert_eq!(
+        (&turn["member"]["verdict"], &turn["member"]["violations"]),
+        (&json!("blocked"), &json!(["unknown_tool"])),
+        "{mode}: {turn}"
+    );
     assert_eq!(played["sends"], 1, "{mode}: {played}");
 }
 
@@ -204,7 +223,10 @@ fn upstreams(all: &[Vec<Received>; 3]) {
             let content = message["content"].as_str().unwrap_or_default();
             if message["role"] == "tool" && !content.starts_with("Tool call ") {
                 is_mark(&message["tool_call_id"]);
-                assert!(content.starts_with(r#"{"execution_id":"get_weather_"#) || content.starts_with(r#"{"execution_id": "get_weather_"#), "{content}");
+                assert!(
+                    content.starts_with(r#"{"execution_id":"get_weather_"#) || content.starts_with(r#"{"execution_id": "get_weather_"#),
+                    "{content}"
+                );
             }
         }
     }

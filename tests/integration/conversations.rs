@@ -42,13 +42,21 @@ fn scene(name: &str, policy: &str, replies: &[String], requests: &[&Ask]) {
             let body = received.json();
             let _ = writeln!(text, "--- upstream {seen}");
             for name in ["messages", "tools", "functions", "tool_choice", "parallel_tool_calls"] {
-                for item in body[name].as_array().cloned().unwrap_or_else(|| vec![body[name].clone()]).iter().filter(|item| !item.is_null()) {
+                for item in body[name].as_array().cloned().unwrap_or_else(|| vec![body[name].clone()]).iter().filter(|item| !item.is_null())
+                {
                     let _ = writeln!(text, "{name}: {item}");
                 }
             }
         }
         let header = |name: &str| answer.header(name).to_owned();
-        let _ = writeln!(text, "--- downstream {} {} {} {}", answer.status, header("toolmark-verdict"), header("toolmark-repairs"), header("toolmark-violations"));
+        let _ = writeln!(
+            text,
+            "--- downstream {} {} {} {}",
+            answer.status,
+            header("toolmark-verdict"),
+            header("toolmark-repairs"),
+            header("toolmark-violations")
+        );
         let _ = writeln!(text, "{}", answer.body.trim_end());
         answers.push(answer);
     }
@@ -71,7 +79,9 @@ fn redacted(mut text: String) -> String {
 }
 
 fn whole(message: &str, finish: &str) -> String {
-    format!(r#"{{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"{finish}"}}],"usage":{{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}}}}"#)
+    format!(
+        r#"{{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"{finish}"}}],"usage":{{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}}}}"#
+    )
 }
 
 fn said(text: &str) -> String {
@@ -87,7 +97,9 @@ fn calls(list: &[(&str, &str)]) -> String {
 }
 
 fn events(deltas: &[&str], finish: &str) -> String {
-    let event = |choice: String| format!("data: {{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{choice}]}}\n\n");
+    let event = |choice: String| {
+        format!("data: {{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{choice}]}}\n\n")
+    };
     let deltas: String = deltas.iter().map(|delta| event(format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#))).collect();
     format!("{deltas}{}data: [DONE]\n\n", event(format!(r#"{{"index":0,"delta":{{}},"finish_reason":"{finish}"}}"#)))
 }
@@ -120,7 +132,15 @@ fn calls_pass_or_are_repaired() {
     let invented = calls(&[("run_speedtest", "{}")]);
     scene("valid_call", "default", &[good()], &[&first]);
     scene("invented_tool_repaired", QUIET, &[invented.clone(), good()], &[&first]);
-    scene("parallel_with_one_invalid", QUIET, &[calls(&[("check_net", "{}"), ("run_speed_test", r#"{"server":7}"#)]), calls(&[("check_net", "{}"), ("run_speed_test", r#"{"server":"x"}"#)])], &[&first]);
+    scene(
+        "parallel_with_one_invalid",
+        QUIET,
+        &[
+            calls(&[("check_net", "{}"), ("run_speed_test", r#"{"server":7}"#)]),
+            calls(&[("check_net", "{}"), ("run_speed_test", r#"{"server":"x"}"#)]),
+        ],
+        &[&first],
+    );
     scene("malformed_arguments", QUIET, &[calls(&[("run_speed_test", r#"{"server": "fra"#)]), good()], &[&first]);
     scene("sanitised_name", QUIET, &[calls(&[("multi_tool_use.parallel", "{}")]), said("I can't.")], &[&first]);
     scene("unknown_parameter", QUIET, &[calls(&[("run_speed_test", r#"{"server":"a","mood":"b"}"#)])], &[&first]);
@@ -128,7 +148,12 @@ fn calls_pass_or_are_repaired() {
     scene("same_again_stops_early", QUIET, std::slice::from_ref(&invented), &[&first]);
     scene("exhausted_error", &format!("{QUIET}[calls]\non_exhausted = \"error\"\n"), std::slice::from_ref(&invented), &[&first, &stream]);
     scene("json_only_refusal", QUIET, std::slice::from_ref(&invented), &[&|_| request(r#","response_format":{"type":"json_object"}"#)]);
-    scene("attempts_are_bounded", &format!("{QUIET}[calls]\nmax_attempts = 2\n"), &[invented.clone(), calls(&[("b", "{}")]), good()], &[&first]);
+    scene(
+        "attempts_are_bounded",
+        &format!("{QUIET}[calls]\nmax_attempts = 2\n"),
+        &[invented.clone(), calls(&[("b", "{}")]), good()],
+        &[&first],
+    );
     scene("no_time_to_repair", &format!("{QUIET}[calls]\nrepair_deadline = \"1ms\"\n"), &[invented, good()], &[&first]);
     scene("streamed_repair", QUIET, &[
         events(&[r#"{"role":"assistant","content":"One moment."}"#, r#"{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"speed","arguments":""}}]}"#], "tool_calls"),
@@ -146,20 +171,51 @@ fn null_for_an_optional_parameter_is_left_out() {
 fn results_are_stamped_and_citations_judged() {
     let cite = said("It is 90 Mbit/s (execution_id: {ID}).");
     scene("cited", QUIET, &[good(), cite.clone()], &[&first, &|answers| with_result(answers, "")]);
-    scene("cited_and_shown", &format!("{QUIET}[citations]\nshow = true\n"), &[good(), cite.clone()], &[&first, &|answers| with_result(answers, "")]);
-    let streamed = events(&[r#"{"role":"assistant","content":"It is 90 Mbit/s "}"#, r#"{"content":"(execution_id: {ID})"}"#, r#"{"content":", fine."}"#], "stop");
+    scene(
+        "cited_and_shown",
+        &format!("{QUIET}[citations]\nshow = true\n"),
+        &[good(), cite.clone()],
+        &[&first, &|answers| with_result(answers, "")],
+    );
+    let streamed = events(
+        &[r#"{"role":"assistant","content":"It is 90 Mbit/s "}"#, r#"{"content":"(execution_id: {ID})"}"#, r#"{"content":", fine."}"#],
+        "stop",
+    );
     scene("cited_in_a_stream", QUIET, &[good(), streamed], &[&first, &|answers| with_result(answers, r#","stream":true"#)]);
-    scene("forged_citation_repaired", QUIET, &[said(&format!("90 Mbit/s (execution_id: {FORGED}).")), said("I did not run it.")], &[&first]);
-    let forger = events(&[r#"{"role":"assistant","content":"All is well, I looked into it. "}"#, &format!(r#"{{"content":"See {FORGED} for more."}}"#)], "stop");
+    scene(
+        "forged_citation_repaired",
+        QUIET,
+        &[said(&format!("90 Mbit/s (execution_id: {FORGED}).")), said("I did not run it.")],
+        &[&first],
+    );
+    let forger = events(
+        &[r#"{"role":"assistant","content":"All is well, I looked into it. "}"#, &format!(r#"{{"content":"See {FORGED} for more."}}"#)],
+        "stop",
+    );
     scene("forged_in_mid_stream", QUIET, &[forger], &[&stream]);
     scene("claim_without_an_id", QUIET, &[said("```json\n{\"tool\": \"run_speed_test\", \"result\": 90}\n```")], &[&first]);
-    scene("require_citation", &format!("{QUIET}[citations]\nrequire = true\nshow = true\n[checks]\nmissing_citation = \"block\"\n"), &[good(), said("It is 90 Mbit/s."), cite.clone()], &[&first, &|answers| with_result(answers, "")]);
-    scene("strict_requires_a_citation", "strict", &[good(), said("It is 90 Mbit/s."), said("It is 91 Mbit/s."), said("It is 92 Mbit/s.")], &[&first, &|answers| with_result(answers, "")]);
+    scene(
+        "require_citation",
+        &format!("{QUIET}[citations]\nrequire = true\nshow = true\n[checks]\nmissing_citation = \"block\"\n"),
+        &[good(), said("It is 90 Mbit/s."), cite.clone()],
+        &[&first, &|answers| with_result(answers, "")],
+    );
+    scene(
+        "strict_requires_a_citation",
+        "strict",
+        &[good(), said("It is 90 Mbit/s."), said("It is 91 Mbit/s."), said("It is 92 Mbit/s.")],
+        &[&first, &|answers| with_result(answers, "")],
+    );
     let expired = |answers: &[Answer]| {
         std::thread::sleep(std::time::Duration::from_millis(1100));
         with_result(answers, "")
     };
-    scene("window_expired", &format!("{QUIET}[results]\nwindow = \"1s\"\n"), &[good(), cite, said("I would have to run it again.")], &[&first, &expired]);
+    scene(
+        "window_expired",
+        &format!("{QUIET}[results]\nwindow = \"1s\"\n"),
+        &[good(), cite, said("I would have to run it again.")],
+        &[&first, &expired],
+    );
     let altered = |answers: &[Answer]| with_result(answers, "").replace("fra1", "ams2");
     scene("altered_call", QUIET, &[good(), said("It is 90.")], &[&first, &altered]);
 }
@@ -168,16 +224,33 @@ fn results_are_stamped_and_citations_judged() {
 fn tool_choice_binds() {
     scene("required_ignored", QUIET, &[said("No."), good()], &[&|_| request(r#","tool_choice":"required""#)]);
     scene("none_ignored", QUIET, &[good(), said("As you like.")], &[&|_| request(r#","tool_choice":"none""#)]);
-    scene("one_at_a_time", QUIET, &[calls(&[("check_net", "{}"), ("check_net", "{}")]), good()], &[&|_| request(r#","parallel_tool_calls":false"#)]);
+    scene(
+        "one_at_a_time",
+        QUIET,
+        &[calls(&[("check_net", "{}"), ("check_net", "{}")]), good()],
+        &[&|_| request(r#","parallel_tool_calls":false"#)],
+    );
 }
 
 #[test]
 fn old_and_other_forms() {
     let legacy = r#"{"model":"m","messages":[{"role":"user","content":"go"}],"functions":[{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}]}"#;
-    let call = |arguments: &str| whole(&format!(r#"{{"role":"assistant","content":null,"function_call":{{"name":"f","arguments":{}}}}}"#, json!(arguments)), "function_call");
+    let call = |arguments: &str| {
+        whole(
+            &format!(r#"{{"role":"assistant","content":null,"function_call":{{"name":"f","arguments":{}}}}}"#, json!(arguments)),
+            "function_call",
+        )
+    };
     scene("legacy_function", QUIET, &[call("{}"), call(r#"{"a":1}"#)], &[&|_| legacy.to_owned()]);
     let custom = r#"{"model":"m","messages":[{"role":"user","content":"go"}],"tools":[{"type":"custom","custom":{"name":"sql"}}]}"#;
-    let call = |name: &str| whole(&format!(r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"x","type":"custom","custom":{{"name":"{name}","input":"select 1"}}}}]}}"#), "tool_calls");
+    let call = |name: &str| {
+        whole(
+            &format!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"x","type":"custom","custom":{{"name":"{name}","input":"select 1"}}}}]}}"#
+            ),
+            "tool_calls",
+        )
+    };
     scene("custom_tool", QUIET, &[call("sequel"), call("sql")], &[&|_| custom.to_owned()]);
 }
 

@@ -99,7 +99,11 @@ fn configurations_are_explained() {
     let key = ("CEREBRAS_API_KEY", "csk-of-toolmark");
     for (configuration, environment, said) in [
         ("openai.toml", &[][..], ["openai: https://api.openai.com/v1, the caller's own key, all models", "bound to the caller"]),
-        ("cerebras.toml", &[key], ["cerebras: https://api.cerebras.ai/v1, key from CEREBRAS_API_KEY, models llama*", "shared by all callers"]),
+        (
+            "cerebras.toml",
+            &[key],
+            ["cerebras: https://api.cerebras.ai/v1, key from CEREBRAS_API_KEY, models llama*", "shared by all callers"],
+        ),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let file = repository("examples").join(configuration);

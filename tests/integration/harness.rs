@@ -32,7 +32,8 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let upstream = ScriptedUpstream::start(script).unwrap();
         let policy = policy_setting(policy, directory.path());
-        let settings = format!("policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{settings}", upstream.base_url());
+        let settings =
+            format!("policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n{settings}", upstream.base_url());
         let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
         Self { proxy, upstream, _directory: directory }
     }

@@ -328,6 +328,11 @@ fn an_answer_must_cite_where_the_policy_says_so() {
     let reply = as_caller(&mut connection, "a", &format!("Sunny (execution_id: {execution})."), &request(&messages));
     assert_eq!(reply.verdict().0, "pass", "{}", reply.text());
     // Nothing to cite: nothing is asked for.
-    let reply = as_caller(&mut connection, "a", "Hello.", &json!({"model": "m", "messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}).to_string());
+    let reply = as_caller(
+        &mut connection,
+        "a",
+        "Hello.",
+        &json!({"model": "m", "messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}).to_string(),
+    );
     assert!(!reply.verdict().1.contains(&"missing_citation".to_owned()), "{}", reply.text());
 }

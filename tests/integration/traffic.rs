@@ -16,7 +16,11 @@ const SEEDS: [u64; 3] = [1, 20_261_121, 0xdead_beef];
 
 /// Exchanges whose verdict isn't `pass`, by their `sha`, and why that is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[
-    ("a1f27ae3a5439280", "schema_violation", "Groq's `tool_use_failed`: a rejected call, which is repaired; the recording fails again and again"),
+    (
+        "a1f27ae3a5439280",
+        "schema_violation",
+        "Groq's `tool_use_failed`: a rejected call, which is repaired; the recording fails again and again",
+    ),
     ("4076cb6d752bd7f1", "schema_violation", "the same, as an error in mid-stream"),
     ("072c506497a218b8", "tool_choice_ignored", "Groq's `tool_use_failed` in mid-stream: a call was required and none came"),
     ("e89617c3c3651644", "tool_choice_ignored", "Groq's `tool_use_failed`: a call was required and none came"),
@@ -63,7 +67,9 @@ fn pieces(bytes: &Bytes, seed: u64) -> Vec<Bytes> {
 fn fixture(exchanges: &Arc<Vec<Exchange>>) -> Fixture {
     let exchanges = exchanges.clone();
     Fixture::new("default", move |received| {
-        let number = |name: &str| received.headers.get(name).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let number = |name: &str| {
+            received.headers.get(name).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+        };
         let exchange = &exchanges[number("x-exchange") as usize];
         let reply = if exchange.content_type.starts_with("text/event-stream") {
             let body = Bytes::from(exchange.response.clone());
@@ -124,8 +130,12 @@ fn report(exchanges: &[Exchange], outcomes: &[Outcome]) {
         let explained = EXPLAINED.iter().find(|(sha, ..)| *sha == exchange.sha);
         let found = codes.join(",");
         match explained {
-            Some((_, expected, why)) if *expected != found => wrong.push(format!("{} {}: expected {expected} ({why}), found {found}", exchange.sha, exchange.file)),
-            None if matches!(verdict.as_str(), "warn" | "blocked" | "repaired") => wrong.push(format!("{} {}: {verdict} {found} is not explained", exchange.sha, exchange.file)),
+            Some((_, expected, why)) if *expected != found => {
+                wrong.push(format!("{} {}: expected {expected} ({why}), found {found}", exchange.sha, exchange.file))
+            }
+            None if matches!(verdict.as_str(), "warn" | "blocked" | "repaired") => {
+                wrong.push(format!("{} {}: {verdict} {found} is not explained", exchange.sha, exchange.file))
+            }
             _ => {}
         }
         if !(verdict == "blocked" || verdict == "repaired") {
@@ -229,7 +239,10 @@ fn emission_rules(events: &[Value]) -> Result<(), String> {
         *roles.entry(index).or_default() += usize::from(choice["delta"]["role"].is_string());
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
             let next = calls.entry(index).or_default();
-            let legal = call["index"] == json!(*next) && call["id"].is_string() && call["function"]["name"].is_string() && call["function"]["arguments"].is_string();
+            let legal = call["index"] == json!(*next)
+                && call["id"].is_string()
+                && call["function"]["name"].is_string()
+                && call["function"]["arguments"].is_string();
             if !legal {
                 return Err(format!("a call that breaks the rules: {call}"));
             }

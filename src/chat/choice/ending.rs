@@ -52,7 +52,15 @@ impl ChoiceStream {
         let texts = self.leaving(pending);
         let finish = finish.map(str::to_owned);
         let drop_logprobs = pending.logprobs_of_nothing();
-        let changes = Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role: self.role_of(pending), finish, ..Changes::default() };
+        let changes = Changes {
+            identity,
+            texts,
+            drop_calls: pending.has_calls,
+            drop_logprobs,
+            role: self.role_of(pending),
+            finish,
+            ..Changes::default()
+        };
         self.role_said = true;
         Some(chunk::write(&pending.event, &pending.document, &changes))
     }

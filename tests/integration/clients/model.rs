@@ -114,7 +114,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn streamed(text: &str, calls: &[(&str, &str)], request: &Value) -> Reply {
-    let mut chunks = vec![chunk(json!({"role": "assistant", "content": if text.is_empty() { Value::Null } else { "".into() }, "refusal": null}), None)];
+    let mut chunks =
+        vec![chunk(json!({"role": "assistant", "content": if text.is_empty() { Value::Null } else { "".into() }, "refusal": null}), None)];
     chunks.extend(pieces(text).map(|piece| chunk(json!({"content": piece}), None)));
     for (index, (tool, arguments)) in calls.iter().enumerate() {
         let mut begun = call(tool, "");
