@@ -152,7 +152,8 @@ impl ChoiceStream {
                     facts.finish = true;
                     self.finish_reason = Some(member.value.text().map_or_else(|| member.value.raw_str().to_owned(), Into::into));
                 }
-                "message" if choice.get_some("delta").is_some() && !is_nothing(member.value) => return Err(AssembleError::Text),
+                // Beside a delta it is dropped when the event is written.
+                "message" => {}
                 // Calls and texts have one place; another client might look here.
                 name if (name == "text" || is_disguise(name)) && !is_nothing(member.value) => return Err(AssembleError::Text),
                 _ => {}

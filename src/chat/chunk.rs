@@ -183,10 +183,15 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
         edits.append_member(choice, &format!("\"finish_reason\":{finish}"));
     }
     let message = choice.members().find(|member| member.is("message") && !member.value.is_null());
-    if let (Some(message), None) = (message, choice.get_some("delta")) {
+    match (message, choice.get_some("delta")) {
         // Clients look for a delta.
-        edits.remove_members(choice, |name| name == "delta");
-        edits.replace(message.key.span(), "\"delta\"");
+        (Some(message), None) => {
+            edits.remove_members(choice, |name| name == "delta");
+            edits.replace(message.key.span(), "\"delta\"");
+        }
+        // Perplexity repeats here what the deltas have said so far; nothing of it was judged.
+        (Some(_), Some(_)) => edits.remove_members(choice, |name| name == "message"),
+        (None, _) => {}
     }
     let Some(delta) = delta_of(choice) else {
         if let Some(delta) = &changes.delta {

@@ -6,6 +6,7 @@ pub mod body;
 pub mod exchange;
 pub mod guard;
 pub mod pass;
+mod patience;
 pub mod reply;
 pub mod route;
 pub mod run;

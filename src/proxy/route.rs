@@ -58,9 +58,12 @@ fn matches_setting(own: &str, path: &str) -> bool {
 /// The path with single slashes and none at the end; `None` where a part of it is a dot segment, or hides a
 /// slash, a backslash or a dot behind an escape.
 fn normalised(path: &str) -> Option<String> {
-    let lower = path.to_ascii_lowercase();
-    if ["%2f", "%5c", "%2e", "%25", "%00"].iter().any(|escape| lower.contains(escape)) || path.contains('\\') {
-        return None;
+    // The usual path has neither escapes nor backslashes.
+    if path.bytes().any(|byte| matches!(byte, b'%' | b'\\')) {
+        let lower = path.to_ascii_lowercase();
+        if ["%2f", "%5c", "%2e", "%25", "%00", "\\"].iter().any(|hidden| lower.contains(hidden)) {
+            return None;
+        }
     }
     let mut out = String::with_capacity(path.len());
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {

@@ -28,6 +28,7 @@ use super::{
     body::Body,
     exchange::{self, Incoming},
     guard, pass,
+    patience::within,
     reply::{self, Failure},
     route::{Route, route},
     upstream::Endpoint,
@@ -246,11 +247,11 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration) ->
     let expected = body.size_hint().exact().unwrap_or(0) as usize;
     let mut joined = BytesMut::new();
     loop {
-        let frame = match tokio::time::timeout(idle_max, body.frame()).await {
-            Err(_) => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
-            Ok(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
-            Ok(None) => return Ok(joined.freeze()),
-            Ok(Some(Ok(frame))) => frame,
+        let frame = match within(idle_max, body.frame()).await {
+            None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
+            Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
+            Some(None) => return Ok(joined.freeze()),
+            Some(Some(Ok(frame))) => frame,
         };
         let Ok(data) = frame.into_data() else { continue };
         if joined.len() + data.len() > bytes_max {

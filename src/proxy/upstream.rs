@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 
-use super::reply::Failure;
+use super::{patience::within, reply::Failure};
 use crate::{
     chat::request,
     settings::{CallIds, Credential, Settings, ToolChoice, Upstream},
@@ -161,14 +161,14 @@ impl Endpoint {
         let mut first: Option<Bytes> = None;
         let mut joined = BytesMut::new();
         loop {
-            let chunk = match tokio::time::timeout(self.settings.timeouts.idle, response.chunk()).await {
-                Err(_) => return Err(Failure::timeout(name, "its answer stopped coming")),
-                Ok(Err(error)) => {
+            let chunk = match within(self.settings.timeouts.idle, response.chunk()).await {
+                None => return Err(Failure::timeout(name, "its answer stopped coming")),
+                Some(Err(error)) => {
                     tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");
                     return Err(Failure::protocol(name, "it broke off"));
                 }
-                Ok(Ok(None)) => break,
-                Ok(Ok(Some(chunk))) => chunk,
+                Some(Ok(None)) => break,
+                Some(Ok(Some(chunk))) => chunk,
             };
             if joined.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > bytes_max {
                 return Err(Failure::protocol(name, format_args!("it is longer than {bytes_max} bytes")));

@@ -126,19 +126,15 @@ fn bodies_that_are_too_large() {
 fn header_floods() {
     let fixture = Fixture::new("default", script);
     let many = |count: usize| (0..count).map(|number| format!("x-{number}: y\r\n")).collect::<String>();
-    for headers in [many(300), format!("x-long: {}\r\n", "y".repeat(80 << 10))] {
-        refused(
-            &Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &headers, REQUEST.as_bytes()),
-            431,
-            "headers_too_large",
-            "headers",
-        );
-    }
-    // Beyond what is even read.
-    for headers in [many(5000), format!("x-long: {}\r\n", "y".repeat(2 << 20))] {
+    // Within what is read, and beyond it.
+    for headers in [many(150), many(300), many(5000), format!("x-long: {}\r\n", "y".repeat(80 << 10))] {
         let reply = Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &headers, REQUEST.as_bytes());
-        assert!(matches!(reply.status, 0 | 431), "{}", reply.status);
+        refused(&reply, 431, "headers_too_large", "headers");
     }
+    // The rest of so long a line is never read, so its sender may meet a closed connection first.
+    let long = format!("x-long: {}\r\n", "y".repeat(2 << 20));
+    let reply = Connection::open(fixture.proxy.address()).post("/v1/chat/completions", &long, REQUEST.as_bytes());
+    assert!(matches!(reply.status, 0 | 431), "{}", reply.status);
     for garbage in [
         &b"\0\0\0\0\r\n\r\n"[..],
         b"GET\r\n\r\n",

@@ -6,6 +6,7 @@ mod cli;
 mod clients;
 mod conversations;
 mod demo;
+mod emission;
 mod evasions;
 mod examples;
 mod folded;
