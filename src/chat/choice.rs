@@ -81,6 +81,8 @@ pub struct ChoiceStream {
     waits_for_call: bool,
     /// Text of it has left, in this attempt or an earlier one.
     follows: bool,
+    /// An earlier attempt's text has left: this one's begins with a paragraph of its own.
+    gap: bool,
     /// Characters of text have left.
     pub released: bool,
 }
@@ -113,6 +115,7 @@ impl ChoiceStream {
             keep_text: context.rules.policy.calls.max_repairs > 0 && context.choices == 1,
             waits_for_call: context.demands_call(),
             follows,
+            gap: follows,
             released: false,
         }
     }
@@ -256,7 +259,7 @@ impl ChoiceStream {
         }
         let Some(mut front) = self.queue.pop_front() else { return };
         let Some(mut span) = front.texts.pop() else { return };
-        let text = self.allowed(&span, cleared);
+        let text = self.spaced(span.kind, self.allowed(&span, cleared));
         if !text.is_empty() {
             // What else the event says leaves with the rest of its text.
             let delta = self.delta_of_text(span.kind, &text);
@@ -300,6 +303,14 @@ impl ChoiceStream {
         text
     }
 
+    /// The first text of an attempt doesn't run into the last of the one before.
+    fn spaced(&mut self, kind: usize, text: String) -> String {
+        if kind != 0 || text.is_empty() || !std::mem::take(&mut self.gap) {
+            return text;
+        }
+        format!("\n\n{text}")
+    }
+
     fn role_of(&self, pending: &Pending) -> Role {
         match (self.role_said, pending.has_role) {
             (false, false) => Role::Add,
@@ -329,7 +340,7 @@ impl ChoiceStream {
     fn leaving(&mut self, pending: &Pending) -> Vec<(usize, String)> {
         let mut texts = Vec::new();
         for span in &pending.texts {
-            let text = self.allowed(span, span.end);
+            let text = self.spaced(span.kind, self.allowed(span, span.end));
             self.released |= !text.is_empty();
             if pending.begun || text.len() != span.text.len() {
                 texts.push((span.kind, text));

@@ -73,17 +73,22 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
         out.push_str(&format!(r#","tool_calls":[{}]"#, calls.join(",")));
     }
     out.push('}');
+    let of_text: Vec<&Violation> = turn.violations.iter().collect();
     for (at, call) in turn.calls.iter().enumerate() {
-        let content = quote(&content_of(call));
+        let mut content = content_of(call);
+        if !of_text.is_empty() && (legacy || at + 1 == turn.calls.len()) {
+            // Not in a user message: some upstreams take none right behind a tool's.
+            content.push_str(&format!("\n\n{}", reply::objection(&of_text)));
+        }
+        let content = quote(&content);
         if legacy {
             out.push_str(&format!(r#",{{"role":"function","name":{},"content":{content}}}"#, quote(&legal_name(&call.name))));
             break;
         }
         out.push_str(&format!(r#",{{"role":"tool","tool_call_id":"{}","content":{content}}}"#, call_id(attempt, at)));
     }
-    if !turn.violations.is_empty() {
-        let violations: Vec<&Violation> = turn.violations.iter().collect();
-        out.push_str(&format!(r#",{{"role":"user","content":{}}}"#, quote(&reply::objection(&violations))));
+    if !of_text.is_empty() && turn.calls.is_empty() {
+        out.push_str(&format!(r#",{{"role":"user","content":{}}}"#, quote(&reply::objection(&of_text))));
     }
     out
 }

@@ -4,14 +4,22 @@
 //! answers always have a body, so a refusal with `content-length: 0` is hyper's.
 
 use std::{
+    future::Future as _,
     io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use tokio::time::Sleep;
 
 use super::reply::Failure;
+
+/// How long a client that was refused may still send.
+const LINGER: Duration = Duration::from_secs(2);
+/// And how much.
+const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// A stream to a client.
 pub struct Polite<S> {
@@ -19,16 +27,19 @@ pub struct Polite<S> {
     /// What is still to be written instead of a bare refusal.
     instead: Vec<u8>,
     written: usize,
+    /// Bytes that were read only so that the refusal isn't lost.
+    drained: usize,
+    lingers: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Polite<S> {
     /// Around a socket.
     pub fn new(inner: S) -> Self {
-        Self { inner, instead: Vec::new(), written: 0 }
+        Self { inner, instead: Vec::new(), written: 0, drained: 0, lingers: None }
     }
 }
 
-impl<S: Write + Unpin> Polite<S> {
+impl<S: Read + Write + Unpin> Polite<S> {
     /// Takes a bare refusal for itself: true where `head` was one.
     fn takes(&mut self, head: &[u8]) -> bool {
         if !head.starts_with(b"HTTP/1.1 4") {
@@ -59,6 +70,22 @@ impl<S: Write + Unpin> Polite<S> {
         }
         Poll::Ready(Ok(()))
     }
+
+    /// Closing while the client still sends would take the refusal away from it: what it sends is read and
+    /// dropped, within bounds.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let lingers = self.lingers.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        while lingers.as_mut().poll(cx).is_pending() && self.drained < LINGER_BYTES_MAX {
+            let mut bytes = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut self.inner).poll_read(cx, buffer.unfilled()))?;
+            match buffer.filled().len() {
+                0 => break,
+                count => self.drained += count,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl<S: Read + Unpin> Read for Polite<S> {
@@ -67,7 +94,7 @@ impl<S: Read + Unpin> Read for Polite<S> {
     }
 }
 
-impl<S: Write + Unpin> Write for Polite<S> {
+impl<S: Read + Write + Unpin> Write for Polite<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.takes(buf) {
             return Poll::Ready(Ok(buf.len()));
@@ -82,7 +109,8 @@ impl<S: Write + Unpin> Write for Polite<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_instead(cx))?;
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        if self.instead.is_empty() { Poll::Ready(Ok(())) } else { self.poll_linger(cx) }
     }
 
     fn is_write_vectored(&self) -> bool {

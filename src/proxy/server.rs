@@ -136,7 +136,6 @@ async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationTok
     let client_idle = worker.app.settings.limits.client_idle;
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(client_idle).max_buf_size(HEADER_BUFFER_MAX);
-    builder.http1().pipeline_flush(true);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(client_idle));
     loop {
         let stream = tokio::select! {
