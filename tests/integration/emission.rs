@@ -8,15 +8,38 @@ use crate::{
     streams::{FORGED, SECRET, bad, call, chunk, delta, finish, play, request, streamed},
 };
 
+/// What leaves for the events: a name, the events, and of what leaves the text, how many calls, why it
+/// ended, and whether there is usage.
+type Row = (&'static str, Vec<String>, &'static str, usize, &'static str, bool);
+
+fn readable(rows: Vec<Row>) {
+    for (name, events, text, calls, reason, used) in rows {
+        let (answer, folded) = streamed("default", &events, "");
+        let choice = &folded.choices[0];
+        assert_eq!(
+            (choice.text.as_str(), choice.calls.len(), choice.finish.as_deref()),
+            (text, calls, Some(reason)),
+            "{name}: {}",
+            answer.body
+        );
+        assert_eq!(folded.usage.is_some(), used, "{name}: {}", answer.body);
+        assert!(
+            choice.calls.iter().all(
+                |call| call.id.len() == 37 && serde_json::from_str::<serde_json::Value>(&call.arguments).unwrap()["server"].is_string()
+            ),
+            "{name}"
+        );
+    }
+}
+
 #[test]
-fn streams_are_made_readable() {
+fn calls_are_made_readable() {
     let good = r#"{\"server\":\"a\"}"#;
     let tool = |index: &str, id: &str, arguments: &str| {
         format!(r#"{{{index}"id":"{id}","function":{{"name":"run_speed_test","arguments":{arguments}}}}}"#)
     };
     let (one, two) = (tool("\"index\":1,", "x", &format!("\"{good}\"")), tool("\"index\":0,", "y", r#"{"server":"b"}"#));
-    let usage = r#""model":"m","usage":{"total_tokens":7}"#;
-    for (name, events, text, calls, reason, used) in [
+    readable(vec![
         (
             "gaps in the index",
             vec![delta(&format!(r#"{{"role":"assistant","tool_calls":[{one}]}}"#)), finish("stop")],
@@ -48,6 +71,18 @@ fn streams_are_made_readable() {
             "tool_calls",
             false,
         ),
+    ]);
+}
+
+#[test]
+fn texts_are_made_readable() {
+    let good = r#"{\"server\":\"a\"}"#;
+    let tool = |index: &str, id: &str, arguments: &str| {
+        format!(r#"{{{index}"id":"{id}","function":{{"name":"run_speed_test","arguments":{arguments}}}}}"#)
+    };
+    let one = tool("\"index\":1,", "x", &format!("\"{good}\""));
+    let usage = r#""model":"m","usage":{"total_tokens":7}"#;
+    readable(vec![
         (
             "role null, then again and again",
             vec![delta(r#"{"role":null,"content":"a"}"#), delta(r#"{"role":"assistant","content":"b"}"#), finish("end_turn")],
@@ -100,23 +135,7 @@ fn streams_are_made_readable() {
         ),
         ("a ping", vec![delta(r#"{"content":"a"}"#), finish("stop")], "a", 0, "stop", false),
         ("no finish_reason but [DONE]", vec![delta(r#"{"content":"a"}"#)], "a", 0, "stop", false),
-    ] {
-        let (answer, folded) = streamed("default", &events, "");
-        let choice = &folded.choices[0];
-        assert_eq!(
-            (choice.text.as_str(), choice.calls.len(), choice.finish.as_deref()),
-            (text, calls, Some(reason)),
-            "{name}: {}",
-            answer.body
-        );
-        assert_eq!(folded.usage.is_some(), used, "{name}: {}", answer.body);
-        assert!(
-            choice.calls.iter().all(
-                |call| call.id.len() == 37 && serde_json::from_str::<serde_json::Value>(&call.arguments).unwrap()["server"].is_string()
-            ),
-            "{name}"
-        );
-    }
+    ]);
 }
 
 #[test]
