@@ -300,26 +300,4 @@ mod tests {
         }
         assert!(EnvFilter::builder().parse(directives(LogLevel::Info, Some("a=b=c"))).is_err());
     }
-
-    /// Run by hand: `cargo test --release -- --ignored --nocapture a_line_costs`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn a_line_costs() {
-        let (lines, guard) = Lines::start(io::sink()).unwrap();
-        let layer = tracing_subscriber::fmt::layer().with_writer(lines).json().flatten_event(true);
-        let subscriber = tracing_subscriber::registry()
-            .with(EnvFilter::builder().parse(directives(LogLevel::Info, None)).unwrap())
-            .with(layer.with_current_span(false).with_span_list(false));
-        // The fastest of many batches: what it costs when nothing else runs.
-        let batch = |_| {
-            let begun = std::time::Instant::now();
-            for number in 0..1000_u32 {
-                tracing::info!(number, model = "gpt-4o", tools = 3, verdict = "pass", upstream = "openai", "exchange");
-            }
-            begun.elapsed() / 1000
-        };
-        let fastest = tracing::subscriber::with_default(subscriber, || (0..1000).map(batch).min());
-        println!("{fastest:?} per line");
-        drop(guard);
-    }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{
+    annotations,
     assemble::{AssembleError, Assembler, Slot},
     choice::Final,
     chunk::{fitting_finish, is_disguise, is_nothing, strings_of},
@@ -275,6 +276,10 @@ fn accept(
         for (part, text) in place.parts.iter().filter_map(|part| Some((part, place.changed(part, &removals)?))) {
             edits.replace(part.span.clone(), quote(&text));
             changed = true;
+        }
+        let content = message.get("content").map(|content| content.span());
+        if place.parts.iter().any(|part| content.as_ref() == Some(&part.span)) {
+            annotations::shift(edits, message, &place.text, &removals);
         }
     }
     if let Some(logprobs) = value.get_some("logprobs").filter(|_| changed) {

@@ -122,6 +122,8 @@ impl Begun {
             request: document.clone(),
             data: OnceLock::new(),
         };
+        let mut violations = violations;
+        context.excuse_marks(&mut violations);
         Ok(Self { context, body, violations })
     }
 }
@@ -191,7 +193,16 @@ impl Context {
         }
         of_text.extend(self.missing_citation(calls, &citations, answer));
         of_text.extend(self.empty_answer(calls, answer));
+        self.excuse_marks(&mut of_text);
         JudgedChoice { turn, of_text, citations }
+    }
+
+    /// Where nothing is changed nothing is stamped, so what lacks a mark can't be told from what would have one:
+    /// it is `not_judged`, and said so once.
+    pub fn excuse_marks(&self, violations: &mut Vec<Violation>) {
+        if self.observes() {
+            excuse_marks(violations, &self.rules.checks);
+        }
     }
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
@@ -315,6 +326,19 @@ impl Evidence for Context {
 
     fn succeeded(&self, tool: &str) -> bool {
         self.succeeded.iter().any(|name| name == tool)
+    }
+}
+
+/// What would need marks becomes one `not_judged`.
+fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::judge::violation::Checks) {
+    // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
+    let needs_marks =
+        |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);
+    let before = violations.len();
+    violations.retain(|violation| !needs_marks(violation));
+    if violations.len() < before {
+        let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
+        violations.extend(checks.violation(Code::NotJudged, None, message, ""));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
+pub mod annotations;
 pub mod answer;
 pub mod assemble;
 pub mod choice;

@@ -242,3 +242,19 @@ fn observing_changes_nothing() {
         assert_eq!(received[0].body, request(""));
     }
 }
+
+#[test]
+fn what_needs_marks_is_not_judged_where_nothing_is_marked() {
+    let history = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function","function":{"name":"check_net","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"{\"up\":true,\"ms\":15}"}"#;
+    let body = request("").replace(r#""content":"go"}"#, &format!(r#""content":"go"}},{history}"#));
+    let said = serde_json::json!("{\"tool_name\": \"check_net\", \"up\": true, \"ms\": 12}");
+    let answer = format!(r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{said}}},"finish_reason":"stop"}}]}}"#);
+    let (enforced, _) = play("[calls]\nmax_repairs = 0\n", vec![Reply::json(200, answer.clone())], &body);
+    assert_eq!(
+        (enforced.header("toolmark-verdict"), enforced.header("toolmark-violations")),
+        ("blocked", "unverified_call,missing_execution_id")
+    );
+    let (observed, _) = play("observe", vec![Reply::json(200, answer.clone())], &body);
+    assert_eq!((observed.header("toolmark-verdict"), observed.header("toolmark-violations")), ("pass", "not_judged"));
+    assert_eq!(observed.body, answer);
+}

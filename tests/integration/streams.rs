@@ -63,12 +63,20 @@ pub fn bad() -> String {
     call("delete_all", SECRET)
 }
 
+/// Nothing of the bad call in these events may leave, whatever shape it has.
+fn never_leaves(rows: Vec<(&str, Vec<String>)>) {
+    for (name, events) in rows {
+        let (answer, _) = streamed(NO_REPAIR, &events, "");
+        assert!(!answer.body.contains(SECRET), "{name}: {}", answer.body);
+    }
+}
+
 #[test]
-fn calls_in_odd_shapes_never_leave() {
+fn calls_in_odd_places_never_leave() {
     let bad = bad();
     let usage = r#","usage":{"total_tokens":1}"#;
-    let (good, part) = (call("run_speed_test", r#"{"server":"a"}"#), json!(SECRET));
-    for (name, events) in [
+    let part = json!(SECRET);
+    never_leaves(vec![
         ("plain", vec![delta(&format!(r#"{{"tool_calls":[{bad}]}}"#)), finish("tool_calls")]),
         ("un-indexed", vec![delta(&format!(r#"{{"tool_calls":[{}]}}"#, bad.replace("\"index\":0,", ""))), finish("tool_calls")]),
         ("an object", vec![delta(&format!(r#"{{"tool_calls":{bad}}}"#)), finish("tool_calls")]),
@@ -101,6 +109,14 @@ fn calls_in_odd_shapes_never_leave() {
                 r#"{{"index":0,"delta":{{"tool_calls":[{bad}]}},"finish_reason":"stop"}},{{"index":1,"delta":{{"content":"x"}},"finish_reason":"stop"}}"#
             ))],
         ),
+    ]);
+}
+
+#[test]
+fn calls_in_two_forms_or_none_never_leave() {
+    let bad = bad();
+    let (good, part) = (call("run_speed_test", r#"{"server":"a"}"#), json!(SECRET));
+    never_leaves(vec![
         (
             "both kinds",
             vec![
@@ -143,10 +159,7 @@ fn calls_in_odd_shapes_never_leave() {
         ),
         ("legacy", vec![delta(&format!(r#"{{"function_call":{{"name":"delete_all","arguments":{part}}}}}"#)), finish("function_call")]),
         ("a list of events", vec![format!("[{}]", delta(&format!(r#"{{"tool_calls":[{bad}]}}"#)))]),
-    ] {
-        let (answer, _) = streamed(NO_REPAIR, &events, "");
-        assert!(!answer.body.contains(SECRET), "{name}: {}", answer.body);
-    }
+    ]);
 }
 
 #[test]
