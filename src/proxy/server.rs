@@ -36,6 +36,11 @@ use super::{
 
 /// How long what runs may still take after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(30);
+/// How long, and how much, a client whose body is too large may go on sending before it is answered.
+const PASSED_OVER: Duration = Duration::from_secs(2);
+const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
+/// Bytes set aside for a body before it comes.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of buffered headers at which hyper itself gives up.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
 
@@ -222,7 +227,8 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let query = request.uri().query().map(str::to_owned);
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
-    let body = read_body(body, bytes_max, settings.limits.client_idle).await?;
+    let waits = parts.headers.contains_key(http::header::EXPECT);
+    let body = read_body(body, bytes_max, settings.limits.client_idle, waits).await?;
     Ok(exchange::chat(worker, Incoming { headers: parts.headers, query, body, caller, started }).await)
 }
 
@@ -234,18 +240,17 @@ fn not_enforced(method: &Method, path: &str) -> Failure {
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 
-/// Reads a request's body; bounded in bytes, and in how long the client may pause.
-async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration) -> Result<Bytes, Failure> {
+/// Reads a request's body; bounded in bytes, and in how long the client may pause. `waits`: the client sends
+/// nothing before it is told to (`Expect: 100-continue`).
+async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool) -> Result<Bytes, Failure> {
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
     };
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large());
-    }
+    let mut large = body.size_hint().lower() > bytes_max as u64;
     let expected = body.size_hint().exact().unwrap_or(0) as usize;
     let mut joined = BytesMut::new();
-    loop {
+    while !large {
         let frame = match within(idle_max, body.frame()).await {
             None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
@@ -253,16 +258,37 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration) ->
             Some(Some(Ok(frame))) => frame,
         };
         let Ok(data) = frame.into_data() else { continue };
-        if joined.len() + data.len() > bytes_max {
-            return Err(too_large());
-        }
         // The usual case: it all came at once.
         if joined.is_empty() && data.len() == expected && expected > 0 {
             return Ok(data);
         }
-        if joined.is_empty() {
-            joined.reserve(expected.min(bytes_max));
+        large = joined.len() + data.len() > bytes_max;
+        if !large {
+            if joined.is_empty() {
+                // Not all that was announced: nothing of it may ever come.
+                joined.reserve(expected.min(RESERVED_BYTES_MAX));
+            }
+            joined.extend_from_slice(&data);
         }
-        joined.extend_from_slice(&data);
     }
+    if !waits {
+        drop(joined);
+        pass_over(body).await;
+    }
+    Err(too_large())
+}
+
+/// Reads what the client still sends, and drops it: one that is cut off while it sends never sees the answer.
+async fn pass_over(mut body: HyperBody) {
+    let mut passed = 0;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            passed += frame.data_ref().map_or(0, Bytes::len);
+            if passed > PASSED_OVER_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    // Whoever takes longer may miss the answer.
+    let _cut_off = tokio::time::timeout(PASSED_OVER, reading).await;
 }
