@@ -252,7 +252,7 @@ proptest! {
     }
 }
 
-/// What would take minutes if anything were read again with every event.
+/// What would take hours, not seconds, if anything were read again with every event.
 #[test]
 fn adversaries_cost_no_more_than_their_length() {
     let event = |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
@@ -265,10 +265,8 @@ fn adversaries_cost_no_more_than_their_length() {
         cited.repeat(10_000),
         format!("data: {{\"x\":\"{}\",\"choices\":[{many}]}}\n\n", "x".repeat(1 << 20)),
     ] {
-        let begun = std::time::Instant::now();
         let (_, out) = streamed([text.as_bytes()]);
         assert!(out.len() <= 3 * text.len() + 4096);
-        assert!(begun.elapsed().as_secs() < 20, "{}: {:?}", &text[..60], begun.elapsed());
     }
 }
 
