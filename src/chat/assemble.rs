@@ -33,7 +33,7 @@ pub enum AssembleError {
     /// A text or call where none belongs.
     #[error("a text or call in a place that can't be judged")]
     Text,
-    /// More than [`CALLS_MAX`].
+    /// More than `CALLS_MAX`.
     #[error("more than {CALLS_MAX} tool calls in one answer")]
     TooMany,
 }

@@ -4,7 +4,7 @@
 //!  client ─▶ proxy ─▶ scripted upstream
 //!  every scene whole and streamed ─▶ checks on what the client got and the upstream received ─▶ table
 //! ```
-//! The scenes are in [`scenes`]; nothing here judges: the proxy is the one that `serve` runs.
+//! The scenes are in `scenes`; nothing here judges: the proxy is the one that `serve` runs.
 
 mod client;
 mod scenes;

@@ -1,6 +1,6 @@
 //! A tool's schema, compiled: does a call's arguments object fit it, and if not, why not.
 //!
-//! Compiled offline, within the bounds of [`super::schema_bounds`]; what can't be checked within bounds
+//! Compiled offline, within the bounds of `schema_bounds`; what can't be checked within bounds
 //! doesn't fit. Pure; never panics on what a client sent as a schema, and never loads another one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

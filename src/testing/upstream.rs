@@ -215,7 +215,7 @@ impl ScriptedUpstream {
     }
 
     /// Waits until it got so many requests, and so many of its hanging answers were given up; `false` after
-    /// [`PATIENCE`].
+    /// `PATIENCE`.
     pub fn wait(&self, received: usize, abandoned: usize) -> bool {
         let progress = self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let short = |progress: &mut Progress| progress.received.len() < received || progress.abandoned < abandoned;
