@@ -88,6 +88,46 @@ pub struct Changes<'c> {
     pub drop_usage: bool,
 }
 
+impl Changes<'_> {
+    fn is_nothing(&self) -> bool {
+        let kept = self.identity.is_none() && self.texts.is_empty() && self.role == Role::Keep;
+        let dropped = self.drop_calls || self.drop_logprobs || self.drop_usage;
+        kept && !dropped && self.finish.is_none() && self.delta.is_none() && self.usage.is_none()
+    }
+}
+
+/// What an event says beside its choices, found in one go.
+#[derive(Default)]
+pub struct Parts<'d> {
+    /// `error`, also where it is `null`.
+    pub error: Option<Value<'d>>,
+    /// `x_groq`, unless it is `null`.
+    pub groq: Option<Value<'d>>,
+    /// `usage`, also where it is `null`.
+    pub usage: Option<Value<'d>>,
+    /// `choices`.
+    pub choices: Option<Value<'d>>,
+    /// A call or text stands beside the choices.
+    pub disguised: bool,
+}
+
+impl<'d> Parts<'d> {
+    /// Of this event.
+    pub fn of(root: Value<'d>) -> Self {
+        let mut parts = Self::default();
+        for member in root.members() {
+            match &*member.name() {
+                "error" => parts.error = Some(member.value),
+                "x_groq" => parts.groq = Some(member.value).filter(|groq| !groq.is_null()),
+                "usage" => parts.usage = Some(member.value),
+                "choices" => parts.choices = Some(member.value),
+                name => parts.disguised |= is_disguise(name) && !is_nothing(member.value),
+            }
+        }
+        parts
+    }
+}
+
 /// The one choice of an event.
 pub fn choice_of(document: &Document) -> Option<Value<'_>> {
     document.root().get("choices")?.items().next()
@@ -154,6 +194,11 @@ pub fn is_disguise(name: &str) -> bool {
 /// Writes an event. Where nothing changes, the bytes that came.
 pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
     let root = document.root();
+    // Nearly every event of nearly every stream.
+    let renamed = || choice_of(document).is_some_and(|choice| choice.get("message").is_some());
+    if event.plain && changes.is_nothing() && root.get("toolmark").is_none() && !renamed() {
+        return event.raw.clone();
+    }
     let mut edits = Edits::default();
     if let Some(identity) = changes.identity {
         identity.write(&mut edits, root);

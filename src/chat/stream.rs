@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::{
     assemble::AssembleError,
     choice::{ChoiceStream, Final},
-    chunk::{self, Changes, Identity, is_disguise, is_nothing},
+    chunk::{self, Changes, Identity, is_nothing},
     context::{Context, JudgedChoice},
     usage,
 };
@@ -155,18 +155,19 @@ impl StreamJudge {
         if !root.is_object() || root.duplicate_name().is_some() {
             return Err(StreamFault::Unknown("no object, or two members of one name"));
         }
+        let parts = chunk::Parts::of(root);
         let named_error = event.name.as_deref() == Some(b"error");
-        if root.get_some("error").is_some_and(|error| !error.is_text("")) || named_error {
+        if parts.error.is_some_and(|error| !error.is_null() && !error.is_text("")) || named_error {
             return Err(StreamFault::Reported(document.root().raw_str().to_owned()));
         }
-        if let Some(groq) = root.get_some("x_groq").filter(|groq| groq.get_some("error").is_some()) {
+        if let Some(groq) = parts.groq.filter(|groq| groq.get_some("error").is_some()) {
             return Err(StreamFault::Reported(groq.raw_str().to_owned()));
         }
-        if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
+        if parts.disguised {
             return Err(StreamFault::Unknown("a call or text outside its choices"));
         }
-        self.note_usage(root);
-        let choices: Vec<Value<'_>> = root.get("choices").into_iter().flat_map(Value::items).collect();
+        self.note_usage(&parts);
+        let choices: Vec<Value<'_>> = parts.choices.into_iter().flat_map(Value::items).collect();
         match choices.len() {
             0 => self.choiceless(event, document, out),
             1 => self.single(event, document, out),
@@ -194,10 +195,12 @@ impl StreamJudge {
         self.single(event, Document::parse(data)?, out)
     }
 
-    fn note_usage(&mut self, root: Value<'_>) {
-        self.root_usage = root.get_some("usage").map(|usage| usage.raw_str().to_owned()).or(self.root_usage.take());
-        let usage = root.get_some("usage").or_else(|| root.get_some("x_groq")?.get_some("usage"));
-        if let Some(usage) = usage {
+    fn note_usage(&mut self, parts: &chunk::Parts<'_>) {
+        let of_root = parts.usage.filter(|usage| !usage.is_null());
+        if let Some(usage) = of_root {
+            self.root_usage = Some(usage.raw_str().to_owned());
+        }
+        if let Some(usage) = of_root.or_else(|| parts.groq?.get_some("usage")) {
             self.own_usage = Some(usage.raw_str().to_owned());
         }
     }
