@@ -6,7 +6,6 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 
 use super::{
-    app::Caller,
     body::Body,
     reply::{self, Failure},
     server::Worker,
@@ -18,7 +17,7 @@ use crate::wire::json::Document;
 const MODELS_BYTES_MAX: usize = 16 << 20;
 
 /// Passes a request on to the first upstream.
-pub async fn pass(worker: Arc<Worker>, rest: String, request: Request<hyper::body::Incoming>, _caller: Caller) -> Response<Body> {
+pub async fn pass(worker: Arc<Worker>, rest: String, request: Request<hyper::body::Incoming>) -> Response<Body> {
     let merged = rest == "/models" && worker.endpoints.len() > 1;
     let sent = if merged { models(&worker, &request).await } else { through(&worker, &rest, request).await };
     sent.unwrap_or_else(|failure| failure.response())

@@ -222,7 +222,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
     })?;
     if let Route::Pass(rest) = found {
-        return Ok(pass::pass(worker, rest, request, caller).await);
+        return Ok(pass::pass(worker, rest, request).await);
     }
     let query = request.uri().query().map(str::to_owned);
     let (parts, body) = request.into_parts();
