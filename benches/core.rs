@@ -8,9 +8,12 @@ use bytes::{Bytes, BytesMut};
 use divan::{Bencher, counter::BytesCount};
 use toolmark::{
     chat::{
-        context::{Basis, Begun, Context},
-        request::{DEPTH_NOTED, Head, Upstream},
+        request::{self, DEPTH_NOTED, Head},
         stream::StreamJudge,
+    },
+    exchange::{
+        adapter::AnswerStream as _,
+        context::{Basis, Begun, Context, Upstream},
         tools::ToolSet,
     },
     judge::{
@@ -54,6 +57,7 @@ impl Bench {
         let head = Head::read(&document).expect("a request");
         let tools = self.tools(&head);
         let basis = Basis {
+            id: uuid::Uuid::nil(),
             rules: &self.standard.rules,
             call_rules: &self.standard.calls,
             text: &self.standard.text,
@@ -65,12 +69,12 @@ impl Bench {
             protocol: &self.standard.protocol,
             held_bytes_max: 1 << 20,
         };
-        Begun::new(&document, &head, basis).expect("a request")
+        request::begin(&document, &head, basis).expect("a request")
     }
 
     fn tools(&self, head: &Head<'_>) -> Arc<ToolSet> {
         let rules = &self.standard.rules;
-        self.standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &self.schemas).expect("tools")
+        self.standard.tools.get(head.brought(), &rules.policy, &rules.checks, &self.schemas).expect("tools")
     }
 
     fn context(&self) -> Arc<Context> {

@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod cli;
+pub mod exchange;
 pub mod judge;
 pub mod log;
 mod log_line;

@@ -7,85 +7,45 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{
-    annotations,
     assemble::{AssembleError, Assembler, Slot},
-    choice::Final,
-    chunk::{fitting_finish, is_disguise, is_nothing, strings_of},
-    context::{AnswerNature, Context, JudgedChoice},
-    usage,
+    chunk::{fitting_finish, is_disguise},
 };
 use crate::{
+    exchange::{
+        adapter::{WholeAnswer, Written},
+        annotations,
+        context::{AnswerNature, Context, JudgedChoice},
+        decide::Final,
+        fault::Fault,
+        texts::{TextPlace, is_nothing, strings_of},
+        turn::Said,
+        usage,
+    },
     judge::{
         call::{CallKind, ValidCall},
         text::TextGate,
     },
     wire::{
         edit::Edits,
-        json::{Document, JsonError, Value},
+        json::{Document, Value},
         text::quote,
     },
 };
 
-/// Why an answer can't be passed on.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum AnswerFault {
-    /// It is an error, with status 200: its JSON.
-    #[error("the upstream reported an error with status 200")]
-    Reported(String),
-    /// No JSON.
-    #[error("the upstream's answer is no JSON: {0}")]
-    Json(#[from] JsonError),
-    /// A call's shape can't be judged.
-    #[error("the upstream sent {0}")]
-    Shape(#[from] AssembleError),
-    /// Anything else that can't be judged.
-    #[error("the upstream's answer can't be judged: {0}")]
-    Unknown(&'static str),
-}
-
-/// A text, joined of its parts as a stream would join them, so that a claim can't hide in a seam.
-struct TextPlace {
-    gate: TextGate,
-    text: String,
-    parts: Vec<Part>,
-}
-
-/// A string of a text: where it lies in the answer, and in the text.
-struct Part {
-    span: Range<usize>,
-    place: Range<usize>,
-}
-
-impl TextPlace {
-    /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
-    fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
-        let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
-        let first = removals.partition_point(|removal| removal.end <= part.place.start);
-        for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
-            let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
-            text.push_str(self.text.get(from..start).unwrap_or_default());
-            (from, changed) = (end, true);
-        }
-        text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
-        changed.then_some(text)
-    }
-}
-
 /// One choice of a whole answer.
-pub struct WholeChoice {
+struct WholeChoice {
     assembler: Assembler,
     texts: Vec<TextPlace>,
     /// What the model said.
-    pub text: String,
+    text: String,
     /// What it thought.
-    pub reasoning: String,
+    reasoning: String,
     finish_reason: Option<String>,
     answer: AnswerNature,
 }
 
 impl WholeChoice {
-    /// The calls as they came.
-    pub fn slots(&self) -> &[Slot] {
+    fn slots(&self) -> &[Slot] {
         self.assembler.slots()
     }
 }
@@ -93,40 +53,35 @@ impl WholeChoice {
 /// A whole answer.
 pub struct Answer {
     document: Document,
-    /// Its choices, in their order.
-    pub choices: Vec<WholeChoice>,
+    /// In their order.
+    choices: Vec<WholeChoice>,
 }
 
-impl Answer {
-    /// Reads an answer and takes its texts through their gates.
-    ///
-    /// # Errors
-    /// [`AnswerFault`] where it isn't one, or can't be judged.
-    pub fn read(body: Bytes, context: &Context) -> Result<Self, AnswerFault> {
+impl WholeAnswer for Answer {
+    fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let document = Document::parse(body)?;
         let root = document.root();
         if root.is_array() || !root.is_object() {
             let reported = root.items().next().is_some_and(|first| first.get("error").is_some());
-            return Err(if reported { AnswerFault::Reported(root.raw_str().to_owned()) } else { AnswerFault::Unknown("no JSON object") });
+            return Err(if reported { Fault::Reported(root.raw_str().to_owned()) } else { Fault::Unknown("no JSON object") });
         }
         if root.duplicate_name().is_some() {
-            return Err(AnswerFault::Unknown("two members of one name"));
+            return Err(Fault::Unknown("two members of one name"));
         }
         if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
-            return Err(AnswerFault::Unknown("a call or text outside its choices"));
+            return Err(Fault::Unknown("a call or text outside its choices"));
         }
         let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
         let flat = root.get("choices").is_none() && root.get("message").is_some();
         if error || flat {
-            return Err(AnswerFault::Reported(root.raw_str().to_owned()));
+            return Err(Fault::Reported(root.raw_str().to_owned()));
         }
-        let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(AnswerFault::Unknown("no `choices`"))?;
+        let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(Fault::Unknown("no `choices`"))?;
         let choices = choices.items().map(|choice| read_choice(choice, context)).collect::<Result<_, _>>()?;
         Ok(Self { document, choices })
     }
 
-    /// Judges every choice.
-    pub fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
+    fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
         let judge = |choice: &WholeChoice| {
             let calls: Vec<_> = choice.slots().iter().map(Slot::call).collect();
             let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
@@ -135,18 +90,21 @@ impl Answer {
         self.choices.iter().map(judge).collect()
     }
 
-    /// Its `usage`, JSON.
-    pub fn usage(&self) -> Option<&str> {
+    fn said(&self, choice: usize) -> Said {
+        let Some(choice) = self.choices.get(choice) else { return Said::default() };
+        let calls = choice.slots().iter().map(|slot| (slot.call(), slot.extras.clone())).collect();
+        Said { text: choice.text.clone(), reasoning: choice.reasoning.clone(), calls, items: Vec::new() }
+    }
+
+    fn usage(&self) -> Option<&str> {
         self.document.root().get_some("usage").map(Value::raw_str)
     }
 
-    /// The answer as it leaves: every choice as `finals` say, usage added to `earlier`, and the verdict as
-    /// a member where there is one.
-    pub fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Bytes {
+    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         let root = self.document.root();
         let mut edits = Edits::default();
         if context.observes() {
-            return self.document.bytes().clone();
+            return Written { body: self.document.bytes().clone(), memo: None };
         }
         let values = root.get("choices").into_iter().flat_map(Value::items);
         for ((value, choice), ending) in values.zip(&self.choices).zip(finals) {
@@ -166,21 +124,21 @@ impl Answer {
             // Whatever the upstream says there isn't toolmark's.
             None => edits.remove_members(root, |name| name == "toolmark"),
         }
-        edits.apply(self.document.bytes())
+        Written { body: edits.apply(self.document.bytes()), memo: None }
     }
 }
 
-fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, AnswerFault> {
+fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Fault> {
     if !choice.is_object() || choice.duplicate_name().is_some() {
-        return Err(AnswerFault::Unknown("a choice that is no object, or has two members of one name"));
+        return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
     let outside = |name: &str| matches!(name, "delta" | "text") || is_disguise(name);
     if choice.members().any(|member| outside(&member.name()) && !is_nothing(member.value)) {
-        return Err(AnswerFault::Unknown("a choice with calls or text outside its message"));
+        return Err(Fault::Unknown("a choice with calls or text outside its message"));
     }
-    let message = choice.get("message").filter(|message| message.is_object()).ok_or(AnswerFault::Unknown("a choice without a message"))?;
+    let message = choice.get("message").filter(|message| message.is_object()).ok_or(Fault::Unknown("a choice without a message"))?;
     if message.duplicate_name().is_some() {
-        return Err(AnswerFault::Unknown("a message with two members of one name"));
+        return Err(Fault::Unknown("a message with two members of one name"));
     }
     let finish_reason = choice.get("finish_reason").and_then(Value::text).map(Into::into);
     let mut read = WholeChoice {
@@ -221,20 +179,9 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Answ
 impl WholeChoice {
     /// Takes a text through its gate; true where there is any.
     fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
-        let (mut text, mut parts) = (String::new(), Vec::new());
-        for string in strings_of(value)? {
-            let start = text.len();
-            text.push_str(&string.text().unwrap_or_default());
-            parts.push(Part { span: string.span(), place: start..text.len() });
-        }
-        if text.is_empty() {
-            return Ok(false);
-        }
-        let mut gate = TextGate::default();
-        context.feed(&mut gate, &text);
-        context.close(&mut gate);
-        self.text.push_str(&text);
-        self.texts.push(TextPlace { gate, text, parts });
+        let Some(place) = TextPlace::read(strings_of(value)?, context) else { return Ok(false) };
+        self.text.push_str(&place.text);
+        self.texts.push(place);
         Ok(true)
     }
 }
@@ -248,9 +195,9 @@ fn accept(
 ) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
-    // The slots lie in the order of the message's members, and a legacy call may come first.
-    let (legacy_calls, functions): (Vec<_>, Vec<_>) = choice.slots().iter().zip(calls).partition(|(slot, _)| slot.kind == CallKind::Legacy);
-    for (element, (slot, (call, moment))) in elements.zip(functions) {
+    // Both forms in one answer were refused.
+    let legacy = choice.slots().first().is_some_and(|slot| slot.kind == CallKind::Legacy);
+    for (element, (slot, (call, moment))) in elements.zip(choice.slots().iter().zip(calls)) {
         let mark = context.mint(call.name(), call.arguments(), *moment);
         edits.set_member(element, "id", &quote(&mark));
         let (kind, inner) = if slot.kind == CallKind::Custom { ("custom", "input") } else { ("function", "arguments") };
@@ -263,10 +210,9 @@ fn accept(
                 .append_member(element, &format!(r#""{kind}":{{"name":{},"{inner}":{}}}"#, quote(call.name()), quote(call.arguments()))),
         }
     }
-    if let (Some(body), Some((_, (call, _)))) = (message.get_some("function_call"), legacy_calls.last()) {
+    if let (true, Some(body), Some((call, _))) = (legacy, message.get_some("function_call"), calls.last()) {
         write_arguments(edits, body, "arguments", call);
     }
-    let legacy = message.get_some("tool_calls").is_none_or(|calls| calls.items().next().is_none());
     if let Some(finish) = fitting_finish(choice.finish_reason.as_deref(), calls.len(), legacy) {
         edits.set_member(value, "finish_reason", finish);
     }

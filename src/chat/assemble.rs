@@ -6,37 +6,12 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::chunk::is_nothing;
+pub use crate::exchange::fault::ShapeError as AssembleError;
 use crate::{
+    exchange::{fault::CALLS_MAX, texts::is_nothing},
     judge::call::{Arguments, Call, CallKind},
     wire::json::Value,
 };
-
-/// Calls of one choice; more are refused.
-const CALLS_MAX: usize = 1024;
-
-/// A fragment in a shape that can't be judged.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum AssembleError {
-    /// Neither an object nor a list of objects.
-    #[error("a tool call that is no object")]
-    NoObject,
-    /// Two members of one name.
-    #[error("a tool call with two members of one name")]
-    Duplicate,
-    /// `function` and `custom` in one call, or a name, arguments or input in two places.
-    #[error("a tool call that says twice what is called")]
-    Ambiguous,
-    /// `tool_calls` and `function_call` in one answer.
-    #[error("tool calls in two forms in one answer")]
-    Mixed,
-    /// A text or call where none belongs.
-    #[error("a text or call in a place that can't be judged")]
-    Text,
-    /// More than `CALLS_MAX`.
-    #[error("more than {CALLS_MAX} tool calls in one answer")]
-    TooMany,
-}
 
 /// One call as far as it has come.
 #[derive(Clone, Debug, Default)]

@@ -14,15 +14,15 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     assemble::{AssembleError, Assembler, Slot},
-    chunk::{self, Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, is_nothing, strings_of, text_value},
-    context::{AnswerNature, Context, JudgedChoice},
+    chunk::{self, Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, text_value},
 };
 use crate::{
-    judge::{
-        call::{Call, ValidCall},
-        marks::Moment,
-        text::TextGate,
+    exchange::{
+        context::{AnswerNature, Context, JudgedChoice},
+        texts::{is_nothing, strings_of},
+        turn::Said,
     },
+    judge::{call::Call, text::TextGate},
     wire::{
         json::{Document, Value},
         sse::Event,
@@ -85,14 +85,6 @@ pub struct ChoiceStream {
     gap: bool,
     /// Characters of text have left.
     pub released: bool,
-}
-
-/// How a choice ends downstream.
-pub enum Final {
-    /// As the model said it: with these calls, each with its mark's moment.
-    Accept(Vec<(ValidCall, Moment)>),
-    /// With this instead of what is held.
-    Say(String),
 }
 
 impl ChoiceStream {
@@ -367,14 +359,10 @@ impl ChoiceStream {
         self.assembler.slots()
     }
 
-    /// What the model said, as far as it is kept.
-    pub fn text(&self) -> &str {
-        &self.texts[0]
-    }
-
-    /// What it thought, as far as it is kept.
-    pub fn reasoning(&self) -> &str {
-        &self.reasoning
+    /// What it says, as far as it is kept.
+    pub fn said(&self) -> Said {
+        let calls = self.slots().iter().map(|slot| (slot.call(), slot.extras.clone())).collect();
+        Said { text: self.texts[0].clone(), reasoning: self.reasoning.clone(), calls, items: Vec::new() }
     }
 }
 

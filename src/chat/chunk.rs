@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 
-use super::assemble::AssembleError;
+use crate::exchange::texts::is_nothing;
 use crate::wire::{
     edit::Edits,
-    json::{Document, Kind, Value},
+    json::{Document, Value},
     sse::Event,
     text::quote,
 };
@@ -142,47 +142,6 @@ pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
 pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
     let value = delta.get_some(TEXTS.get(kind)?)?;
     if TEXTS[kind] == "audio" { value.get_some("transcript") } else { Some(value) }
-}
-
-/// The strings that make up a text: it itself, or those in a list of parts.
-///
-/// # Errors
-/// [`AssembleError::Text`] for any other shape: what isn't read isn't judged.
-pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, AssembleError> {
-    if value.is_null() {
-        return Ok(Vec::new());
-    }
-    if value.is_string() {
-        return Ok(vec![value]);
-    }
-    if !value.is_array() {
-        return Err(AssembleError::Text);
-    }
-    let mut strings = Vec::new();
-    for part in value.items() {
-        if part.is_string() {
-            strings.push(part);
-            continue;
-        }
-        let calls = part.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_call" | "function_call"));
-        if !(part.is_object() || part.is_null()) || part.duplicate_name().is_some() || calls {
-            return Err(AssembleError::Text);
-        }
-        for member in part.members().filter(|member| ["text", "refusal", "content"].iter().any(|name| member.is(name))) {
-            match member.value.kind() {
-                Kind::Plain | Kind::Escaped => strings.push(member.value),
-                Kind::Null => {}
-                Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(AssembleError::Text),
-            }
-        }
-    }
-    Ok(strings)
-}
-
-/// `null`, `""`, `[]` and `{}` say nothing.
-pub fn is_nothing(value: Value<'_>) -> bool {
-    let empty = (value.is_array() && value.items().next().is_none()) || (value.is_object() && value.members().next().is_none());
-    value.is_null() || value.raw() == b"\"\"" || empty
 }
 
 /// Other names and spellings under which some client might look for a call or a text.

@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use super::request::{Refusal, unique, wrong};
 use crate::{
+    exchange::refusal::{Refusal, unique},
     judge::{
         history::{Item, PastCall, PastResult},
         stamp,
@@ -30,10 +30,11 @@ pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item
     let (mut items, mut places) = (Vec::new(), Vec::new());
     for message in messages.items() {
         if !message.is_object() {
-            return Err(wrong("messages", "an array of objects"));
+            return Err(Refusal::wrong("messages", "an array of objects"));
         }
         unique(message, "a message")?;
-        let role = message.get("role").and_then(Value::text).ok_or_else(|| wrong("messages", "an array of messages with a `role`"))?;
+        let role =
+            message.get("role").and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
         let content = message.get_some("content");
         let mut ids = Vec::new();
         items.push(match &*role {

@@ -2,19 +2,14 @@
 //!
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
-pub mod annotations;
+pub mod adapter;
 pub mod answer;
 pub mod assemble;
 pub mod choice;
 pub mod chunk;
-pub mod context;
-pub mod decide;
-pub mod error;
 pub mod messages;
 pub mod repair;
 pub mod request;
 pub mod stream;
 #[cfg(test)]
 mod support_tests;
-pub mod tools;
-pub mod usage;

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::{
+    exchange::turn::{EchoedCall, EchoedTurn},
     judge::{call::CallKind, reply, violation::Violation},
     wire::{
         edit::Edits,
@@ -13,34 +14,6 @@ use crate::{
         text::quote,
     },
 };
-
-/// One call of the turn that is not passed on.
-#[derive(Clone, Debug)]
-pub struct EchoedCall {
-    /// As the model named it.
-    pub name: String,
-    /// Its kind.
-    pub kind: CallKind,
-    /// JSON text of an object, or a custom tool's input; else what came.
-    pub arguments: String,
-    /// What was wrong with it; empty for a valid sibling.
-    pub violations: Vec<Violation>,
-    /// Members of the call that must come back, as `"name":value`.
-    pub extras: Vec<String>,
-}
-
-/// The turn that is not passed on.
-#[derive(Clone, Debug, Default)]
-pub struct EchoedTurn {
-    /// What the model said.
-    pub text: String,
-    /// `reasoning_content`, which some upstreams demand back with calls.
-    pub reasoning: String,
-    /// Its calls.
-    pub calls: Vec<EchoedCall>,
-    /// What was wrong with the text, or with the turn as a whole.
-    pub violations: Vec<Violation>,
-}
 
 /// The request for the next attempt. `attempt`: counts from 1, for the ids of the echoed calls.
 ///
@@ -65,8 +38,8 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
     if legacy && let Some(call) = turn.calls.first() {
         out.push_str(&format!(
             r#","function_call":{{"name":{},"arguments":{}}}"#,
-            quote(&legal_name(&call.name)),
-            quote(&arguments_of(call).0)
+            quote(&call.legal_name()),
+            quote(&call.legal_arguments().0)
         ));
     } else if !turn.calls.is_empty() {
         let calls: Vec<String> = turn.calls.iter().enumerate().map(|(at, call)| call_of(call, &call_id(attempt, at))).collect();
@@ -75,14 +48,14 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
     out.push('}');
     let of_text: Vec<&Violation> = turn.violations.iter().collect();
     for (at, call) in turn.calls.iter().enumerate() {
-        let mut content = content_of(call);
+        let mut content = call.answer();
         if !of_text.is_empty() && (legacy || at + 1 == turn.calls.len()) {
             // Not in a user message: some upstreams take none right behind a tool's.
             content.push_str(&format!("\n\n{}", reply::objection(&of_text)));
         }
         let content = quote(&content);
         if legacy {
-            out.push_str(&format!(r#",{{"role":"function","name":{},"content":{content}}}"#, quote(&legal_name(&call.name))));
+            out.push_str(&format!(r#",{{"role":"function","name":{},"content":{content}}}"#, quote(&call.legal_name())));
             break;
         }
         out.push_str(&format!(r#",{{"role":"tool","tool_call_id":"{}","content":{content}}}"#, call_id(attempt, at)));
@@ -99,8 +72,8 @@ fn call_id(attempt: u32, at: usize) -> String {
 }
 
 fn call_of(call: &EchoedCall, id: &str) -> String {
-    let name = quote(&legal_name(&call.name));
-    let arguments = quote(&arguments_of(call).0);
+    let name = quote(&call.legal_name());
+    let arguments = quote(&call.legal_arguments().0);
     let extras: String = call.extras.iter().map(|extra| format!(",{extra}")).collect();
     match call.kind {
         CallKind::Custom => format!(r#"{{"id":"{id}","type":"custom","custom":{{"name":{name},"input":{arguments}}}{extras}}}"#),
@@ -108,30 +81,6 @@ fn call_of(call: &EchoedCall, id: &str) -> String {
             format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}{extras}}}"#)
         }
     }
-}
-
-fn content_of(call: &EchoedCall) -> String {
-    if call.violations.is_empty() {
-        return reply::sibling(&call.name);
-    }
-    let violations: Vec<&Violation> = call.violations.iter().collect();
-    reply::rejection(&call.name, &violations, arguments_of(call).1)
-}
-
-/// The arguments as they can be echoed, and the raw ones where those can't.
-fn arguments_of(call: &EchoedCall) -> (String, Option<&str>) {
-    if call.kind == CallKind::Custom {
-        return (call.arguments.clone(), None);
-    }
-    let object = Document::parse(Bytes::copy_from_slice(call.arguments.as_bytes())).is_ok_and(|document| document.root().is_object());
-    if object { (call.arguments.clone(), None) } else { ("{}".to_owned(), Some(&call.arguments)) }
-}
-
-/// A name that every upstream takes: 1 to 64 of `A-Z a-z 0-9 _ -`.
-fn legal_name(name: &str) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let name: String = name.chars().take(64).map(legal).collect();
-    if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
 #[cfg(test)]
@@ -147,12 +96,14 @@ mod tests {
             kind: CallKind::Function,
             arguments: arguments.into(),
             violations,
+            id: None,
             extras: vec![r#""extra_content":1"#.into()],
         };
         let turn = EchoedTurn {
             text: "One moment.".into(),
             reasoning: "hm".into(),
             calls: vec![call("a.b", "{broken", vec![violation.clone()]), call("good", "{\"x\":1.10}", vec![])],
+            items: Vec::new(),
             violations: vec![violation],
         };
         let body = Bytes::from(r#"{"model":"m","messages":[{"role":"user","content":"x"}],"n":1}"#);

@@ -5,19 +5,19 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-
-use super::{
-    messages::{Place, read_messages, shorten_ids, text_of},
-    tools::{ToolSet, ToolsEdit},
-};
+use super::messages::{Place, read_messages, shorten_ids, text_of};
 use crate::{
+    exchange::{
+        context::{Basis, Begun, Prepared, Upstream},
+        refusal::{Refusal, array, unique},
+        thread::Hidden,
+        tools::{Brought, Dialect, ToolSet, ToolsEdit},
+    },
     judge::{
         call::CallKind,
         call_turn::ToolChoice,
         history::{self, Adjacency, Execution, History, Item, PastResult},
         marks::{KeyRing, Scope},
-        reply,
         stamp::{self, Nature, Stamp},
         violation::{Code, Violation},
     },
@@ -31,47 +31,6 @@ use crate::{
 
 /// How deep a request must be known: `messages[].tool_calls[].function.arguments`.
 pub const DEPTH_NOTED: usize = 6;
-
-/// Why a request is refused before anything is sent: HTTP 400.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// `error.code`
-    pub code: &'static str,
-    /// `error.message`
-    pub message: String,
-    /// `error.param`
-    pub param: Option<&'static str>,
-}
-
-impl Refusal {
-    pub(super) fn new(code: &'static str, param: Option<&'static str>, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param }
-    }
-
-    /// The refusal that a blocking violation of an answer is, which quotes nothing of it.
-    pub fn of_answer(violation: &Violation) -> Self {
-        match reply::without_quotation(violation) {
-            Some(message) => Self::new(violation.code.as_str(), None, message),
-            None => Self::of(violation),
-        }
-    }
-
-    /// The refusal that a blocking violation of the request is.
-    pub fn of(violation: &Violation) -> Self {
-        let advice = if violation.advice.is_empty() { String::new() } else { format!(": {}", violation.advice) };
-        Self::new(violation.code.as_str(), None, format!("{}{advice}", violation.message))
-    }
-}
-
-/// What the upstream that will serve the request demands.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Upstream {
-    /// Call ids of nine alphanumerics (Mistral).
-    pub short_ids: bool,
-    /// What `tool_choice` is asked for where the request says nothing and has tools.
-    pub tool_choice: Option<&'static str>,
-}
 
 /// What preparing needs besides the request.
 #[derive(Clone, Copy, Debug)]
@@ -102,9 +61,9 @@ pub struct Head<'d> {
     /// `response_format` asks for JSON.
     pub json_only: bool,
     /// The tools as they lie in the request.
-    pub tools: Option<Value<'d>>,
+    tools: Option<Value<'d>>,
     /// The legacy `functions`.
-    pub functions: Option<Value<'d>>,
+    functions: Option<Value<'d>>,
     messages: Value<'d>,
 }
 
@@ -126,10 +85,10 @@ impl<'d> Head<'d> {
         for member in root.members() {
             let value = member.value;
             match &*member.name() {
-                "model" => head.model = value.text().ok_or_else(|| wrong("model", "a string"))?,
+                "model" => head.model = value.text().ok_or_else(|| Refusal::wrong("model", "a string"))?,
                 "messages" => messages = Some(value),
                 "stream" => head.stream = value.raw() == b"true",
-                "n" if !value.is_null() => head.choices = value.integer().ok_or_else(|| wrong("n", "a whole number"))?,
+                "n" if !value.is_null() => head.choices = value.integer().ok_or_else(|| Refusal::wrong("n", "a whole number"))?,
                 "tools" if !value.is_null() => head.tools = Some(array(value, "tools")?),
                 "functions" if !value.is_null() => head.functions = Some(array(value, "functions")?),
                 "response_format" => {
@@ -142,6 +101,14 @@ impl<'d> Head<'d> {
         head.messages =
             array(messages.ok_or_else(|| Refusal::new("invalid_request", Some("messages"), "`messages` is missing"))?, "messages")?;
         Ok(head)
+    }
+
+    /// The tools that it brings.
+    pub fn brought(&self) -> Brought<'d> {
+        match (self.tools, self.functions) {
+            (None, Some(functions)) => Brought { dialect: Dialect::Legacy, array: Some(functions), further: &[] },
+            (tools, _) => Brought { dialect: Dialect::Nested, array: tools, further: &[] },
+        }
     }
 
     /// The conversation's own data as text: what users, tools and instructions said, not the model.
@@ -159,21 +126,25 @@ impl<'d> Head<'d> {
     }
 }
 
-/// A request made ready for the upstream, and what was found on the way.
-#[derive(Debug)]
-pub struct Prepared {
-    /// What goes upstream; in observe mode the bytes that came.
-    pub body: Bytes,
-    /// What may be called, and how.
-    pub tool_choice: ToolChoice,
-    /// `parallel_tool_calls`, where the request says it.
-    pub parallel: Option<bool>,
-    /// The executions that the history proves.
-    pub executions: Vec<Execution>,
-    /// Tools with a successful result in the history.
-    pub succeeded: Vec<String>,
-    /// What is wrong with the request, registry and history.
-    pub violations: Vec<Violation>,
+/// Reads, verifies and prepares a request: an exchange begins.
+///
+/// # Errors
+/// [`Refusal`] for a shape that can't be judged.
+pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
+    let inputs = Inputs {
+        rules: basis.rules,
+        ring: basis.ring,
+        scope: &basis.scope,
+        now_ms: basis.now_ms,
+        upstream: basis.upstream,
+        protocol: basis.protocol,
+    };
+    let prepared = prepare(document, head, &basis.tools, &inputs)?;
+    Ok(Begun::new(document, prepared, basis))
+}
+
+fn data_of(document: &Document) -> Vec<String> {
+    Head::read(document).map(|head| head.data()).unwrap_or_default()
 }
 
 /// Verifies the history and prepares the request.
@@ -194,6 +165,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
             now_ms: inputs.now_ms,
             large: rules.policy.results.large,
             adjacency: Adjacency::Required,
+            remembered: &[],
+            unseen: false,
         },
     );
     let mut edits = Edits::default();
@@ -228,24 +201,11 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         executions,
         succeeded,
         violations,
+        json_only: head.json_only,
+        choices: head.choices,
+        hidden: Hidden::default(),
+        data_of,
     })
-}
-
-/// A member of a wrong type.
-pub(super) fn wrong(param: &'static str, expected: &str) -> Refusal {
-    Refusal::new("invalid_request", Some(param), format!("`{param}` must be {expected}"))
-}
-
-fn array<'d>(value: Value<'d>, param: &'static str) -> Result<Value<'d>, Refusal> {
-    if value.is_array() { Ok(value) } else { Err(wrong(param, "an array")) }
-}
-
-/// Two members of one name: another parser may read the other one.
-pub(super) fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
-    match object.duplicate_name() {
-        Some(name) => Err(Refusal::new("invalid_json", None, format!("{place} has two members named `{name}`"))),
-        None => Ok(()),
-    }
 }
 
 fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: &[Place<'_>], inputs: &Inputs<'_>) {
@@ -276,8 +236,8 @@ fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &Place<'_>) -> Op
 }
 
 fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
-    let member = if tools.legacy { "functions" } else { "tools" };
-    let choice = if tools.legacy { "function_call" } else { "tool_choice" };
+    let member = if tools.dialect == Dialect::Legacy { "functions" } else { "tools" };
+    let choice = if tools.dialect == Dialect::Legacy { "function_call" } else { "tool_choice" };
     match &tools.edit {
         ToolsEdit::Keep => {}
         ToolsEdit::Replace(json) => edits.set_member(root, member, json),
@@ -294,7 +254,7 @@ fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &ToolS
         edits.replace(value.span(), "\"auto\"");
     }
     let asked = root.get_some(choice).is_some();
-    if let Some(wanted) = upstream.tool_choice.filter(|_| tools.any && !tools.legacy && !asked && head.tools.is_some()) {
+    if let Some(wanted) = upstream.tool_choice.filter(|_| tools.any && tools.dialect != Dialect::Legacy && !asked && head.tools.is_some()) {
         edits.set_member(root, "tool_choice", &quote(wanted));
     }
 }

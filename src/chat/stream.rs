@@ -11,49 +11,30 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    assemble::AssembleError,
-    choice::{ChoiceStream, Final},
-    chunk::{self, Changes, Identity, is_nothing},
-    context::{Context, JudgedChoice},
-    usage,
+    choice::ChoiceStream,
+    chunk::{self, Changes, Identity, frame},
 };
-use crate::wire::{
-    edit::Edits,
-    json::{Document, JsonError, Value},
-    sse::Event,
+use crate::{
+    exchange::{
+        adapter::{AnswerStream, End, Flow, Made},
+        context::{Context, JudgedChoice},
+        decide::Final,
+        fault::Fault,
+        texts::is_nothing,
+        thread::Memo,
+        turn::Said,
+        usage,
+    },
+    wire::{
+        edit::Edits,
+        json::{Document, Value},
+        sse::Event,
+        text::quote,
+    },
 };
 
 /// Choices of one answer; OpenAI allows 128.
 const CHOICES_MAX: u64 = 128;
-
-/// Why a stream is given up.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum StreamFault {
-    /// The upstream reports an error: its JSON.
-    #[error("the upstream reported an error in its stream")]
-    Reported(String),
-    /// An event is no JSON.
-    #[error("the upstream sent an event that is no JSON: {0}")]
-    Json(#[from] JsonError),
-    /// A call's shape can't be judged.
-    #[error("the upstream sent {0}")]
-    Shape(#[from] AssembleError),
-    /// Anything else that can't be judged.
-    #[error("the upstream sent an event that can't be judged: {0}")]
-    Unknown(&'static str),
-    /// No `finish_reason`, no `[DONE]`.
-    #[error("the upstream's stream ended before the answer did")]
-    Cut,
-}
-
-/// Does more come?
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Flow {
-    /// Perhaps.
-    More,
-    /// `[DONE]` has come.
-    Done,
-}
 
 /// See the module.
 pub struct StreamJudge {
@@ -78,9 +59,8 @@ pub struct StreamJudge {
     scratch: BytesMut,
 }
 
-impl StreamJudge {
-    /// For an attempt; `earlier`: the judge of the attempt before, whose identity goes on.
-    pub fn new(context: Arc<Context>, earlier: Option<&StreamJudge>) -> Self {
+impl AnswerStream for StreamJudge {
+    fn new(context: Arc<Context>, earlier: Option<&StreamJudge>) -> Self {
         let identity = earlier.and_then(|judge| judge.identity.clone());
         let role_said = earlier.is_some_and(|judge| judge.role_said || judge.choices.iter().any(ChoiceStream::started));
         let rewrite = identity.is_some();
@@ -101,11 +81,7 @@ impl StreamJudge {
         }
     }
 
-    /// Takes one event; what may leave is appended to `out`.
-    ///
-    /// # Errors
-    /// [`StreamFault`]: the stream is to be given up, with an error downstream.
-    pub fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, StreamFault> {
+    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
         if !self.context.observes() {
             return self.judge(event, out);
         }
@@ -121,214 +97,37 @@ impl StreamJudge {
         Ok(flow.unwrap_or(Flow::More))
     }
 
-    /// In observe mode: what came could not be judged.
-    pub fn unjudged(&self) -> bool {
+    fn unjudged(&self) -> bool {
         self.unjudged
     }
 
-    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, StreamFault> {
-        let Some(data) = event.data.clone() else {
-            // Comments keep connections alive; anything else upsets clients.
-            if event.plain {
-                out.extend_from_slice(&event.raw);
-            }
-            return Ok(Flow::More);
-        };
-        let trimmed = data.trim_ascii();
-        if trimmed == b"[DONE]" {
-            self.done = true;
-            return Ok(Flow::Done);
-        }
-        if trimmed.is_empty() {
-            return Ok(Flow::More);
-        }
-        let document = Document::parse(data)?;
-        self.document(event, document, out)?;
-        Ok(Flow::More)
-    }
-
-    fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
-        let root = document.root();
-        if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
-            return Err(StreamFault::Reported(root.raw_str().to_owned()));
-        }
-        if !root.is_object() || root.duplicate_name().is_some() {
-            return Err(StreamFault::Unknown("no object, or two members of one name"));
-        }
-        let parts = chunk::Parts::of(root);
-        let named_error = event.name.as_deref() == Some(b"error");
-        if parts.error.is_some_and(|error| !error.is_null() && !error.is_text("")) || named_error {
-            return Err(StreamFault::Reported(document.root().raw_str().to_owned()));
-        }
-        if let Some(groq) = parts.groq.filter(|groq| groq.get_some("error").is_some()) {
-            return Err(StreamFault::Reported(groq.raw_str().to_owned()));
-        }
-        if parts.disguised {
-            return Err(StreamFault::Unknown("a call or text outside its choices"));
-        }
-        self.note_usage(&parts);
-        let choices: Vec<Value<'_>> = parts.choices.into_iter().flat_map(Value::items).collect();
-        match choices.len() {
-            0 => self.choiceless(event, document, out),
-            1 => self.single(event, document, out),
-            // Each is written with all that the event says besides.
-            count if count as u64 > CHOICES_MAX => Err(StreamFault::Unknown("too many choices in one event")),
-            _ => {
-                let raws: Vec<(String, bool)> =
-                    choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
-                raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
-            }
-        }
-    }
-
-    /// One choice of an event with several, as an event of its own; the last keeps the usage.
-    fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), StreamFault> {
-        let mut edits = Edits::default();
-        if let Some(choices) = document.root().get("choices") {
-            edits.replace(choices.span(), format!("[{choice}]"));
-        }
-        if let Some(usage) = document.root().get_some("usage").filter(|_| !last) {
-            edits.replace(usage.span(), "null");
-        }
-        let data = edits.apply(document.bytes());
-        let event = Event { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
-        self.single(event, Document::parse(data)?, out)
-    }
-
-    fn note_usage(&mut self, parts: &chunk::Parts<'_>) {
-        let of_root = parts.usage.filter(|usage| !usage.is_null());
-        if let Some(usage) = of_root {
-            self.root_usage = Some(usage.raw_str().to_owned());
-        }
-        if let Some(usage) = of_root.or_else(|| parts.groq?.get_some("usage")) {
-            self.own_usage = Some(usage.raw_str().to_owned());
-        }
-    }
-
-    fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
-        let root = document.root();
-        let carries = |names: &[&str]| names.iter().any(|name| root.get(name).is_some_and(|value| !is_nothing(value)));
-        match root.get("choices") {
-            Some(choices) if choices.is_array() || choices.is_null() => {
-                if carries(&["delta", "message", "text", "output"]) {
-                    return Err(StreamFault::Unknown("its `choices` are empty, and it says something"));
-                }
-            }
-            Some(_) => return Err(StreamFault::Unknown("`choices` is no array")),
-            None if root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) => {
-                return Err(StreamFault::Reported(root.raw_str().to_owned()));
-            }
-            None => {
-                if carries(&["delta", "message", "text", "output"]) {
-                    return Err(StreamFault::Unknown("it has no `choices`"));
-                }
-                if event.name.is_some() && root.get_some("usage").is_none() {
-                    // `event: ping` and the like: clients take it for a chunk.
-                    return Ok(());
-                }
-            }
-        }
-        if root.get_some("usage").is_some() {
-            self.tail.push((event, document));
-            return Ok(());
-        }
-        self.first_identity(root);
-        let changes = Changes { identity: self.identity_to_write(), ..Changes::default() };
-        out.extend_from_slice(&chunk::write(&event, &document, &changes));
-        Ok(())
-    }
-
-    fn first_identity(&mut self, root: Value<'_>) {
-        // Azure's first event has an empty id.
-        if self.identity.is_none() && root.get_some("id").is_none_or(|id| !id.is_text("")) {
-            self.identity = Some(Identity::read(root));
-        }
-    }
-
-    fn identity_to_write(&self) -> Option<&Identity> {
-        self.identity.as_ref().filter(|_| self.rewrite)
-    }
-
-    fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), StreamFault> {
-        let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
-        if !choice.is_object() || choice.duplicate_name().is_some() {
-            return Err(StreamFault::Unknown("a choice that is no object, or has two members of one name"));
-        }
-        let index = match choice.get_some("index") {
-            None => 0,
-            Some(index) => index.integer().filter(|index| *index < CHOICES_MAX).ok_or(StreamFault::Unknown("a choice's `index`"))?,
-        };
-        self.first_identity(document.root());
-        let at = match self.choices.iter().position(|stream| stream.index() >= index) {
-            Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
-            at => {
-                let at = at.unwrap_or(self.choices.len());
-                let (said, follows) = (self.role_said && index == 0, self.follows && index == 0);
-                self.choices.insert(at, ChoiceStream::new(index, &self.context, said, follows));
-                at
-            }
-        };
-        let context = self.context.clone();
-        if let Some(stream) = self.choices.get_mut(at) {
-            stream.take(event, document, &context)?;
-        }
-        self.pump(at, out);
-        Ok(())
-    }
-
-    /// Lets go of what is cleared in this choice and those that waited for it to start: clients expect
-    /// the first event of choice 0 before that of choice 1 (FACTS §0 rule 4).
-    fn pump(&mut self, from: usize, out: &mut BytesMut) {
-        let identity = self.identity.as_ref().filter(|_| self.rewrite);
-        for at in from..self.choices.len() {
-            let expected = |(place, stream): (usize, &ChoiceStream)| stream.index() == place as u64 && (place == at || stream.started());
-            if !self.choices.iter().enumerate().take(at + 1).all(expected) {
-                return;
-            }
-            let Some(stream) = self.choices.get_mut(at) else { return };
-            let before = stream.started();
-            stream.pump(identity, out);
-            if before || !stream.started() {
-                return;
-            }
-        }
-    }
-
-    /// No more events: judges every choice, in the order of [`Self::choices`].
-    ///
-    /// # Errors
-    /// [`StreamFault::Cut`] where the answer isn't whole.
-    pub fn conclude(&mut self) -> Result<Vec<JudgedChoice>, StreamFault> {
+    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault> {
         let whole = !self.choices.is_empty() && (self.done || self.choices.iter().all(ChoiceStream::finished));
         if self.context.observes() {
             self.unjudged |= !whole;
         } else if !whole {
-            return Err(StreamFault::Cut);
+            return Err(Fault::Cut);
         }
         let context = self.context.clone();
         Ok(self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect())
     }
 
-    /// The choices, by index.
-    pub fn choices(&self) -> &[ChoiceStream] {
-        &self.choices
+    fn said(&self, choice: usize) -> Said {
+        self.choices.get(choice).map(ChoiceStream::said).unwrap_or_default()
     }
 
-    /// Text has left.
-    pub fn released(&self) -> bool {
+    fn released(&self) -> bool {
         self.choices.iter().any(|choice| choice.released)
     }
 
-    /// This attempt's usage, JSON.
-    pub fn usage(&self) -> Option<&str> {
+    fn usage(&self) -> Option<&str> {
         self.own_usage.as_deref()
     }
 
-    /// Ends the stream: every choice as `finals` say, usage (`earlier`: that of the attempts before), the
-    /// verdict (`verdict`: a JSON object, also as a member of the last event if `as_member`), `[DONE]`.
-    pub fn end(&mut self, finals: Vec<Final>, earlier: Option<serde_json::Value>, verdict: &str, as_member: bool, out: &mut BytesMut) {
+    fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
+        let End { finals, earlier, verdict, as_member } = end;
         if self.context.observes() {
-            return;
+            return None;
         }
         let identity = self.identity.as_ref().filter(|_| self.rewrite);
         let mut last: Vec<Bytes> = Vec::new();
@@ -365,6 +164,194 @@ impl StreamJudge {
         out.extend_from_slice(b": toolmark ");
         out.extend_from_slice(verdict.as_bytes());
         out.extend_from_slice(b"\n\ndata: [DONE]\n\n");
+        None
+    }
+
+    fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo> {
+        let (id, created, model) = (self.context.id.simple(), made.created, quote(made.model));
+        let choice = r#"{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}"#;
+        let data = format!(
+            r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#
+        );
+        let mut last = Self::new(self.context.clone(), Some(self));
+        let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
+        // INVARIANT: it is an event like any other, and its choice is held as it has ended.
+        let _more = last.handle(event, out);
+        last.end(End { finals: vec![Final::Say(made.words.to_owned())], earlier: None, verdict: made.verdict, as_member: true }, out)
+    }
+
+    fn fail(&mut self, envelope: &str, out: &mut BytesMut) {
+        out.extend_from_slice(&frame(envelope.as_bytes()));
+    }
+}
+
+impl StreamJudge {
+    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+        let Some(data) = event.data.clone() else {
+            // Comments keep connections alive; anything else upsets clients.
+            if event.plain {
+                out.extend_from_slice(&event.raw);
+            }
+            return Ok(Flow::More);
+        };
+        let trimmed = data.trim_ascii();
+        if trimmed == b"[DONE]" {
+            self.done = true;
+            return Ok(Flow::Done);
+        }
+        if trimmed.is_empty() {
+            return Ok(Flow::More);
+        }
+        let document = Document::parse(data)?;
+        self.document(event, document, out)?;
+        Ok(Flow::More)
+    }
+
+    fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+        let root = document.root();
+        if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
+            return Err(Fault::Reported(root.raw_str().to_owned()));
+        }
+        if !root.is_object() || root.duplicate_name().is_some() {
+            return Err(Fault::Unknown("no object, or two members of one name"));
+        }
+        let parts = chunk::Parts::of(root);
+        let named_error = event.name.as_deref() == Some(b"error");
+        if parts.error.is_some_and(|error| !error.is_null() && !error.is_text("")) || named_error {
+            return Err(Fault::Reported(document.root().raw_str().to_owned()));
+        }
+        if let Some(groq) = parts.groq.filter(|groq| groq.get_some("error").is_some()) {
+            return Err(Fault::Reported(groq.raw_str().to_owned()));
+        }
+        if parts.disguised {
+            return Err(Fault::Unknown("a call or text outside its choices"));
+        }
+        self.note_usage(&parts);
+        let choices: Vec<Value<'_>> = parts.choices.into_iter().flat_map(Value::items).collect();
+        match choices.len() {
+            0 => self.choiceless(event, document, out),
+            1 => self.single(event, document, out),
+            // Each is written with all that the event says besides.
+            count if count as u64 > CHOICES_MAX => Err(Fault::Unknown("too many choices in one event")),
+            _ => {
+                let raws: Vec<(String, bool)> =
+                    choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
+                raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
+            }
+        }
+    }
+
+    /// One choice of an event with several, as an event of its own; the last keeps the usage.
+    fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
+        let mut edits = Edits::default();
+        if let Some(choices) = document.root().get("choices") {
+            edits.replace(choices.span(), format!("[{choice}]"));
+        }
+        if let Some(usage) = document.root().get_some("usage").filter(|_| !last) {
+            edits.replace(usage.span(), "null");
+        }
+        let data = edits.apply(document.bytes());
+        let event = Event { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
+        self.single(event, Document::parse(data)?, out)
+    }
+
+    fn note_usage(&mut self, parts: &chunk::Parts<'_>) {
+        let of_root = parts.usage.filter(|usage| !usage.is_null());
+        if let Some(usage) = of_root {
+            self.root_usage = Some(usage.raw_str().to_owned());
+        }
+        if let Some(usage) = of_root.or_else(|| parts.groq?.get_some("usage")) {
+            self.own_usage = Some(usage.raw_str().to_owned());
+        }
+    }
+
+    fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+        let root = document.root();
+        let carries = |names: &[&str]| names.iter().any(|name| root.get(name).is_some_and(|value| !is_nothing(value)));
+        match root.get("choices") {
+            Some(choices) if choices.is_array() || choices.is_null() => {
+                if carries(&["delta", "message", "text", "output"]) {
+                    return Err(Fault::Unknown("its `choices` are empty, and it says something"));
+                }
+            }
+            Some(_) => return Err(Fault::Unknown("`choices` is no array")),
+            None if root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) => {
+                return Err(Fault::Reported(root.raw_str().to_owned()));
+            }
+            None => {
+                if carries(&["delta", "message", "text", "output"]) {
+                    return Err(Fault::Unknown("it has no `choices`"));
+                }
+                if event.name.is_some() && root.get_some("usage").is_none() {
+                    // `event: ping` and the like: clients take it for a chunk.
+                    return Ok(());
+                }
+            }
+        }
+        if root.get_some("usage").is_some() {
+            self.tail.push((event, document));
+            return Ok(());
+        }
+        self.first_identity(root);
+        let changes = Changes { identity: self.identity_to_write(), ..Changes::default() };
+        out.extend_from_slice(&chunk::write(&event, &document, &changes));
+        Ok(())
+    }
+
+    fn first_identity(&mut self, root: Value<'_>) {
+        // Azure's first event has an empty id.
+        if self.identity.is_none() && root.get_some("id").is_none_or(|id| !id.is_text("")) {
+            self.identity = Some(Identity::read(root));
+        }
+    }
+
+    fn identity_to_write(&self) -> Option<&Identity> {
+        self.identity.as_ref().filter(|_| self.rewrite)
+    }
+
+    fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+        let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
+        if !choice.is_object() || choice.duplicate_name().is_some() {
+            return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
+        }
+        let index = match choice.get_some("index") {
+            None => 0,
+            Some(index) => index.integer().filter(|index| *index < CHOICES_MAX).ok_or(Fault::Unknown("a choice's `index`"))?,
+        };
+        self.first_identity(document.root());
+        let at = match self.choices.iter().position(|stream| stream.index() >= index) {
+            Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
+            at => {
+                let at = at.unwrap_or(self.choices.len());
+                let (said, follows) = (self.role_said && index == 0, self.follows && index == 0);
+                self.choices.insert(at, ChoiceStream::new(index, &self.context, said, follows));
+                at
+            }
+        };
+        let context = self.context.clone();
+        if let Some(stream) = self.choices.get_mut(at) {
+            stream.take(event, document, &context)?;
+        }
+        self.pump(at, out);
+        Ok(())
+    }
+
+    /// Lets go of what is cleared in this choice and those that waited for it to start: clients expect
+    /// the first event of choice 0 before that of choice 1 (FACTS §0 rule 4).
+    fn pump(&mut self, from: usize, out: &mut BytesMut) {
+        let identity = self.identity.as_ref().filter(|_| self.rewrite);
+        for at in from..self.choices.len() {
+            let expected = |(place, stream): (usize, &ChoiceStream)| stream.index() == place as u64 && (place == at || stream.started());
+            if !self.choices.iter().enumerate().take(at + 1).all(expected) {
+                return;
+            }
+            let Some(stream) = self.choices.get_mut(at) else { return };
+            let before = stream.started();
+            stream.pump(identity, out);
+            if before || !stream.started() {
+                return;
+            }
+        }
     }
 }
 

@@ -10,16 +10,16 @@ use super::*;
 use crate::{
     chat::{
         answer::Answer,
-        decide,
         support_tests::{Bench, MOMENT},
     },
+    exchange::{adapter::WholeAnswer as _, decide},
     judge::violation::Code,
     wire::sse::Parser,
 };
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
 static BENCH: LazyLock<Bench> = LazyLock::new(|| Bench::new("default"));
-static CONTEXT: LazyLock<Arc<Context>> = LazyLock::new(|| Arc::new(BENCH.prepare(BENCH.request("").as_bytes()).unwrap().1));
+static CONTEXT: LazyLock<Arc<Context>> = LazyLock::new(|| Arc::new(BENCH.begin(BENCH.request("").as_bytes()).unwrap().context));
 
 /// What came of an answer.
 #[derive(Debug, Default, PartialEq)]
@@ -62,7 +62,7 @@ fn whole(body: &str) -> (Outcome, String) {
     let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
     let (judged, mut outcome) = (answer.judge(&CONTEXT), Outcome::default());
     outcome.judge(&judged);
-    let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).to_vec()).unwrap();
+    let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
     let value: Value = serde_json::from_str(&out).unwrap();
     value["choices"].as_array().unwrap().iter().for_each(|choice| outcome.fold(choice, "message"));
     (outcome, out)
@@ -83,7 +83,7 @@ fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String)
     match flow.and_then(|_| judge.conclude()) {
         Ok(judged) => {
             outcome.judge(&judged);
-            judge.end(finals(judged), None, "{}", true, &mut out);
+            judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
         }
         Err(fault) => outcome.fault = Some(fault.to_string()),
     }
@@ -235,7 +235,7 @@ proptest! {
         if let Ok(answer) = Answer::read(Bytes::from(body), &CONTEXT) {
             let judged = answer.judge(&CONTEXT);
             let out = answer.write(finals(judged), &CONTEXT, None, None);
-            prop_assert!(Document::parse(out).is_ok());
+            prop_assert!(Document::parse(out.body).is_ok());
         }
     }
 
@@ -243,10 +243,10 @@ proptest! {
     fn requests_are_prepared_or_refused(scraps in vec(select(REQUEST.to_vec()), 0..16)) {
         let request = BENCH.request("").replace("\"go\"", &format!("\"go\"}},{}{{\"role\":\"user\",\"content\":1", scraps.concat()));
         for text in [scraps.concat(), request] {
-            if let Ok((prepared, _)) = BENCH.prepare(text.as_bytes()) {
+            if let Ok(prepared) = BENCH.begin(text.as_bytes()) {
                 prop_assert!(Document::parse(prepared.body.clone()).is_ok(), "{}", String::from_utf8_lossy(&prepared.body));
                 // Stamps follow from the marks alone: the provider's cache stays warm.
-                prop_assert_eq!(&BENCH.prepare(text.as_bytes()).unwrap().0.body, &prepared.body);
+                prop_assert_eq!(&BENCH.begin(text.as_bytes()).unwrap().body, &prepared.body);
             }
         }
     }

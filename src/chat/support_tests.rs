@@ -1,19 +1,16 @@
 //! What tests of this adapter start with: a context as [`crate::proxy`] makes it, without a proxy.
 
-use std::{
-    path::Path,
-    sync::{Arc, OnceLock},
-};
+use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{
-    context::Context,
-    request::{self, Head, Inputs, Prepared, Refusal, Upstream},
-};
+use super::request::{self, Head};
 use crate::{
+    exchange::{
+        context::{Basis, Begun, Upstream},
+        refusal::Refusal,
+    },
     judge::{
-        call_turn::TurnRules,
         marks::{KeyRing, Moment, Scope},
         registry::SchemaCache,
     },
@@ -52,41 +49,26 @@ impl Bench {
         self.ring.execution_id(&Scope::shared(), TOOL, MOMENT)
     }
 
-    /// What goes upstream for a request, and what its answer is judged by.
-    pub fn prepare(&self, request: &[u8]) -> Result<(Prepared, Context), Refusal> {
-        let unread = |error| Refusal { code: "invalid_json", message: format!("{error}"), param: None };
+    /// An exchange that begins with this request.
+    pub fn begin(&self, request: &[u8]) -> Result<Begun, Refusal> {
+        let unread = |error| Refusal::new("invalid_json", None, format!("{error}"));
         let document = Document::parse(Bytes::copy_from_slice(request)).map_err(unread)?;
         let head = Head::read(&document)?;
         let rules = &self.standard.rules;
-        let tools = self.standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &self.schemas)?;
-        let scope = Scope::shared();
-        let inputs = Inputs {
+        let tools = self.standard.tools.get(head.brought(), &rules.policy, &rules.checks, &self.schemas)?;
+        let basis = Basis {
+            id: uuid::Uuid::nil(),
             rules,
+            call_rules: &self.standard.calls,
+            text: &self.standard.text,
             ring: &self.ring,
-            scope: &scope,
+            scope: Scope::shared(),
+            tools,
             now_ms: MOMENT.time_ms + 1000,
             upstream: Upstream::default(),
             protocol: "\"Use tools honestly.\"",
-        };
-        let prepared = request::prepare(&document, &head, &tools, &inputs)?;
-        let mut text = self.standard.text.clone();
-        (text.json_only, text.has_tools) = (head.json_only, tools.any || !prepared.executions.is_empty());
-        let context = Context {
-            rules: rules.clone(),
-            call_rules: self.standard.calls.clone(),
-            ring: self.ring.clone(),
-            scope: scope.clone(),
-            turn: TurnRules { tool_choice: prepared.tool_choice.clone(), parallel_tool_calls: prepared.parallel, ..TurnRules::default() },
-            executions: prepared.executions.clone(),
-            succeeded: prepared.succeeded.clone(),
-            text,
-            json_only: head.json_only,
-            choices: head.choices,
             held_bytes_max: 1 << 20,
-            request: document.clone(),
-            data: OnceLock::new(),
-            tools,
         };
-        Ok((prepared, context))
+        request::begin(&document, &head, basis)
     }
 }

@@ -15,11 +15,15 @@ use bytes::Bytes;
 use super::Error;
 use crate::{
     chat::{
-        answer::{Answer, AnswerFault},
-        assemble::Slot,
-        context::{Basis, Begun, Context, JudgedChoice},
-        request::{Head, Upstream},
-        stream::{Flow, StreamFault, StreamJudge},
+        adapter::Chat,
+        request::{self, Head},
+    },
+    exchange::{
+        adapter::{Adapter, AnswerStream as _, Flow, WholeAnswer as _},
+        context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        fault::Fault,
+        refusal::Refusal,
+        turn::Said,
     },
     judge::{
         call::{Arguments, Outcome},
@@ -90,13 +94,12 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         settings::Scope::Caller => Scope::anonymous(),
     };
     let document = Document::parse(request).map_err(|error| Unreadable::Request(format!("it is {error}")))?;
-    let refused = |refusal: crate::chat::request::Refusal| {
-        Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message))
-    };
+    let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
     let head = Head::read(&document).map_err(refused)?;
     let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
-    let tools = standard.tools.get(head.tools, head.functions, policy, checks, &SchemaCache::default()).map_err(refused)?;
+    let tools = standard.tools.get(head.brought(), policy, checks, &SchemaCache::default()).map_err(refused)?;
     let basis = Basis {
+        id: uuid::Uuid::nil(),
         rules: &standard.rules,
         call_rules: &standard.calls,
         text: &standard.text,
@@ -108,7 +111,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         protocol: &standard.protocol,
         held_bytes_max: HELD_BYTES_MAX,
     };
-    let Begun { context, violations, .. } = Begun::new(&document, &head, basis).map_err(refused)?;
+    let Begun { context, violations, .. } = request::begin(&document, &head, basis).map_err(refused)?;
     let context = Arc::new(context);
     let mut report = Report {
         policy: standard.rules.source.to_string(),
@@ -120,7 +123,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         choices: Vec::new(),
         fault: None,
     };
-    match judge_response(&context, response)? {
+    match judge_response::<Chat>(&context, response)? {
         Ok(choices) => report.choices = choices,
         Err(fault) => report.fault = Some(fault),
     }
@@ -150,34 +153,34 @@ fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
 }
 
 /// The choices as judged, or why toolmark would break off.
-fn judge_response(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
+fn judge_response<A: Adapter>(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
     let start = response.trim_ascii_start();
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     if [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix)) {
-        return judge_stream(context, response);
+        return judge_stream::<A>(context, response);
     }
-    let answer = match Answer::read(response, context) {
+    let answer = match A::Answer::read(response, context) {
         Ok(answer) => answer,
-        Err(AnswerFault::Json(error)) => return Err(Unreadable::Response(format!("it is {error}"))),
-        Err(AnswerFault::Reported(_)) => {
+        Err(Fault::Json(error)) => return Err(Unreadable::Response(format!("it is {error}"))),
+        Err(Fault::Reported(_)) => {
             return Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into()));
         }
-        Err(AnswerFault::Unknown("no `choices`")) => return Err(Unreadable::Response("it has no `choices`".into())),
-        Err(fault @ (AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => return Ok(Err(fault.to_string())),
+        Err(Fault::Unknown("no `choices`")) => return Err(Unreadable::Response("it has no `choices`".into())),
+        Err(fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => return Ok(Err(fault.to_string())),
     };
     let judged = answer.judge(context);
-    let choices = answer.choices.iter().zip(judged).map(|(choice, judged)| to_choice(choice.slots(), &choice.text, judged));
+    let choices = judged.into_iter().enumerate().map(|(at, judged)| to_choice(answer.said(at), judged));
     Ok(Ok(choices.collect()))
 }
 
-fn judge_stream(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
+fn judge_stream<A: Adapter>(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
     let mut events = Vec::new();
     let mut parser = Parser::default();
     parser.handle(response, |event| events.push(event)).map_err(|error| Unreadable::Response(error.to_string()))?;
     events.extend(parser.finish());
-    let mut judge = StreamJudge::new(context.clone(), None);
+    let mut judge = A::Stream::new(context.clone(), None);
     let mut out = bytes::BytesMut::new();
-    let read = || -> Result<Vec<JudgedChoice>, StreamFault> {
+    let read = || -> Result<Vec<JudgedChoice>, Fault> {
         for event in events {
             if judge.handle(event, &mut out)? == Flow::Done {
                 break;
@@ -187,18 +190,17 @@ fn judge_stream(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Ch
     };
     let judged = match read() {
         Ok(judged) => judged,
-        Err(StreamFault::Json(error)) => return Err(Unreadable::Response(format!("an event is {error}"))),
-        Err(StreamFault::Reported(_)) => return Err(Unreadable::Response("the stream reports an error: there is nothing to judge".into())),
-        Err(fault @ (StreamFault::Shape(_) | StreamFault::Unknown(_) | StreamFault::Cut)) => return Ok(Err(fault.to_string())),
+        Err(Fault::Json(error)) => return Err(Unreadable::Response(format!("an event is {error}"))),
+        Err(Fault::Reported(_)) => return Err(Unreadable::Response("the stream reports an error: there is nothing to judge".into())),
+        Err(fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => return Ok(Err(fault.to_string())),
     };
-    let choices = judge.choices().iter().zip(judged).map(|(choice, judged)| to_choice(choice.slots(), choice.text(), judged));
+    let choices = judged.into_iter().enumerate().map(|(at, judged)| to_choice(judge.said(at), judged));
     Ok(Ok(choices.collect()))
 }
 
-fn to_choice(slots: &[Slot], text: &str, judged: JudgedChoice) -> Choice {
+fn to_choice(said: Said, judged: JudgedChoice) -> Choice {
     let of_turn = judged.turn.violations;
-    let calls = slots.iter().zip(judged.turn.calls).map(|(slot, judged)| {
-        let call = slot.call();
+    let calls = said.calls.into_iter().zip(judged.turn.calls).map(|((call, _), judged)| {
         let arguments = match call.arguments {
             Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text,
             Arguments::Absent => "(absent)".to_owned(),
@@ -209,7 +211,7 @@ fn to_choice(slots: &[Slot], text: &str, judged: JudgedChoice) -> Choice {
     });
     let calls = calls.collect();
     let says: Vec<Violation> = judged.of_text;
-    Choice { calls, of_turn, has_text: !text.is_empty(), of_text: says, citations: judged.citations }
+    Choice { calls, of_turn, has_text: !said.text.is_empty(), of_text: says, citations: judged.citations }
 }
 
 /// Bytes held of one call or block; the default of `[limits] held_bytes`.

@@ -43,6 +43,16 @@ impl ToolChoice {
         }
     }
 
+    /// What is left of it once a call was made that isn't judged here.
+    #[must_use]
+    pub fn met(&self) -> Self {
+        match self {
+            Self::Required => Self::Auto,
+            Self::Allowed { names, .. } => Self::Allowed { required: false, names: names.clone() },
+            Self::Auto | Self::None | Self::Named(..) => self.clone(),
+        }
+    }
+
     /// The word for it in the log.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -65,7 +75,7 @@ pub enum Ending {
     Length,
     /// By a content filter.
     ContentFilter,
-    /// By a refusal.
+    /// By a refusal, or it hasn't ended: queued, failed, cancelled.
     Refusal,
 }
 

@@ -4,7 +4,11 @@
 //! DESIGN.md, "Marks" and "Stamps". The adapters turn their wire form into [`Item`]s and put the stamps
 //! back into it. Pure.
 
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use super::{
     marks::{CallMark, KeyRing, Moment, Scope},
@@ -73,8 +77,19 @@ pub struct Execution {
     pub recent: bool,
     /// Too old to be cited.
     pub expired: bool,
-    /// Which item is the result.
+    /// Which item is the result; of no use where that lies outside the request.
     pub item: usize,
+}
+
+/// A call that was let through and isn't in the request, because the upstream keeps the conversation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Remembered {
+    /// Its id, as the client holds it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// Its mark's moment.
+    pub moment: Moment,
 }
 
 /// What the history proves.
@@ -105,12 +120,25 @@ pub struct Rules<'r> {
     pub large: u64,
     /// Whether results must follow their calls at once.
     pub adjacency: Adjacency,
+    /// Calls of the part of the conversation that isn't in the request.
+    pub remembered: &'r [Remembered],
+    /// There is such a part: what isn't known may stand there.
+    pub unseen: bool,
 }
 
 /// Verifies a history.
 pub fn verify(items: &[Item<'_>], rules: &Rules<'_>) -> History {
     let last_user = items.iter().rposition(|item| matches!(item, Item::User)).unwrap_or(0);
-    let mut walk = Walk { rules, history: History::default(), open: Vec::new(), earlier: HashMap::new(), before: None, last_user };
+    let mut walk = Walk {
+        rules,
+        history: History::default(),
+        open: Vec::new(),
+        waiting: HashMap::new(),
+        answered: HashSet::new(),
+        earlier: HashSet::new(),
+        before: None,
+        last_user,
+    };
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
     }
@@ -127,10 +155,14 @@ struct Open<'h> {
 struct Walk<'h, 'r> {
     rules: &'r Rules<'r>,
     history: History,
-    /// Calls of the turn that results may answer now.
+    /// Calls that results may answer now.
     open: Vec<Open<'h>>,
+    /// Those of them without a result, by id; without an id, by nothing.
+    waiting: HashMap<Option<&'h str>, VecDeque<usize>>,
+    /// Ids of those that have one.
+    answered: HashSet<Option<&'h str>>,
     /// Ids of the calls of turns that are over.
-    earlier: HashMap<&'h str, ()>,
+    earlier: HashSet<&'h str>,
     before: Option<&'h Item<'h>>,
     last_user: usize,
 }
@@ -145,15 +177,17 @@ impl<'h> Walk<'h, '_> {
     fn step(&mut self, at: usize, item: &'h Item<'h>) {
         match item {
             Item::Assistant(calls) => {
-                if matches!(self.before, Some(Item::Assistant(before)) if before.is_empty() && calls.is_empty()) {
+                let strict = self.rules.adjacency == Adjacency::Required;
+                if strict && matches!(self.before, Some(Item::Assistant(before)) if before.is_empty() && calls.is_empty()) {
                     let advice = "join them, or send what the user said between them";
                     self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
                 }
-                if self.rules.adjacency == Adjacency::Required || !calls.is_empty() {
+                if strict {
                     self.close_turn();
                 }
                 for call in calls {
                     let moment = self.verify_call(call);
+                    self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
                     self.open.push(Open { call, moment, answered: false });
                 }
             }
@@ -185,9 +219,11 @@ impl<'h> Walk<'h, '_> {
                 self.report(Code::UnansweredCall, Some(name), || format!("the call of `{name}` has no result"), advice);
             }
             if let Some(id) = &call.id {
-                self.earlier.insert(id, ());
+                self.earlier.insert(id);
             }
         }
+        self.waiting.clear();
+        self.answered.clear();
     }
 
     fn verify_call(&mut self, call: &PastCall<'_>) -> Option<Moment> {
@@ -213,17 +249,31 @@ impl<'h> Walk<'h, '_> {
         moment
     }
 
-    fn result(&mut self, at: usize, result: &PastResult<'_>) {
-        let fits = |open: &Open<'_>| match (&result.id, &open.call.id) {
-            (Some(id), Some(call)) => id == call,
-            (None, None) => result.name.as_ref().is_none_or(|name| *name == open.call.name),
-            _ => false,
-        };
-        let free = self.open.iter().position(|open| !open.answered && fits(open));
-        let Some(index) = free else { return self.unpaired(result, self.open.iter().any(fits)) };
-        self.open[index].answered = true;
-        let Open { call, moment, .. } = self.open[index];
-        let name = call.name.to_string();
+    /// The call that a result answers: its tool, and its mark's moment where it is verified.
+    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<(String, Option<Moment>)> {
+        let id = result.id.as_deref();
+        let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
+        // Where ids come back in later turns and nothing parts the turns, the latest call is meant.
+        let waiting = self.waiting.get_mut(&id);
+        let free = waiting.and_then(|waiting| match self.rules.adjacency {
+            Adjacency::Required => waiting.pop_front_if(|at| fits(at)),
+            Adjacency::Free => waiting.pop_back_if(|at| fits(at)),
+        });
+        if let Some(index) = free {
+            self.open[index].answered = true;
+            self.answered.insert(id);
+            return Some((self.open[index].call.name.to_string(), self.open[index].moment));
+        }
+        let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
+        if let Some(call) = known {
+            return Some((call.tool.clone(), Some(call.moment)));
+        }
+        self.unpaired(result, self.answered.contains(&id));
+        None
+    }
+
+    fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
+        let Some((name, moment)) = self.answers(result) else { return };
         if result.bytes as u64 > self.rules.large {
             let size = result.bytes >> 10;
             self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
@@ -248,7 +298,12 @@ impl<'h> Walk<'h, '_> {
             let message = || format!("a second result answers the call `{id}`");
             return self.report(Code::DuplicateResult, None, message, "send one result for each call");
         }
-        if self.earlier.contains_key(id.as_str()) {
+        if self.rules.unseen {
+            let message = || format!("the result for `{id}` answers a call that toolmark didn't see");
+            let advice = "send the whole conversation, or the requests of one conversation through one toolmark";
+            return self.report(Code::UnverifiedCall, None, message, advice);
+        }
+        if self.earlier.contains(id.as_str()) {
             let message = || format!("the result for `{id}` doesn't follow its call");
             return self.report(Code::MisorderedResult, None, message, "send results right behind the turn that called");
         }
@@ -274,67 +329,5 @@ fn duplicate_segment(text: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: u64 = 1_763_760_000_000;
-
-    fn ring() -> KeyRing {
-        KeyRing::new(&[[1; 32]])
-    }
-
-    fn mark(tool: &str, arguments: &str, counter: u16) -> String {
-        ring().mint(&Scope::shared(), tool, arguments, Moment { time_ms: NOW, counter })
-    }
-
-    fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
-        PastCall { id: Some(id.to_owned().into()), name: "t".into(), arguments: arguments.into() }
-    }
-
-    fn result(id: &str) -> Item<'static> {
-        Item::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: Nature::default(), bytes: 1 })
-    }
-
-    fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
-        let (checks, ring, scope) = (Checks::default(), ring(), Scope::shared());
-        let window = Some(Duration::from_secs(60));
-        let rules = Rules { checks: &checks, ring: &ring, scope: &scope, window, now_ms: NOW + 1, large: 1 << 20, adjacency };
-        let history = verify(items, &rules);
-        (history.violations.iter().map(|violation| violation.code.as_str()).collect(), history.executions.len())
-    }
-
-    #[test]
-    fn pairings() {
-        let (a, b) = (mark("t", "{}", 1), mark("t", "{\"x\":1}", 2));
-        let turn = |calls: Vec<PastCall<'static>>| Item::Assistant(calls);
-        let ours = || turn(vec![call(&a, "{}"), call(&b, "{\"x\":1.0}")]);
-        let said = || Item::Assistant(Vec::new());
-        let strict: Vec<(Vec<Item<'_>>, Vec<&str>, usize)> = vec![
-            (vec![Item::User, ours(), result(&b), result(&a)], vec![], 2),
-            (vec![ours(), result(&a)], vec!["unanswered_call"], 1),
-            (vec![ours(), result(&a), result(&b), result(&a)], vec!["duplicate_result"], 2),
-            (vec![result(&a)], vec!["orphan_result"], 0),
-            (vec![ours(), result(&a), Item::User, result(&b)], vec!["message_order", "unanswered_call", "misordered_result"], 1),
-            (vec![turn(vec![call(&a, "{\"y\":1}")]), result(&a)], vec!["altered_call"], 0),
-            (vec![turn(vec![call("call_0", "{}")]), result("call_0")], vec!["unverified_call"], 0),
-            (
-                vec![turn(vec![call("x", "{}")]), result("x"), turn(vec![call("x", "{}")]), result("x")],
-                vec!["unverified_call", "unverified_call"],
-                0,
-            ),
-            (vec![said(), said()], vec!["message_order"], 0),
-        ];
-        for (items, expected, executions) in strict {
-            assert_eq!(codes(&items, Adjacency::Required), (expected, executions), "{items:?}");
-        }
-        let free = vec![ours(), said(), Item::User, result(&a), result(&b)];
-        assert_eq!(codes(&free, Adjacency::Free), (vec![], 2));
-    }
-
-    #[test]
-    fn segments() {
-        for (text, expected) in [("{\"p\":\"a2ia/a2ia/x\"}", Some("a2ia")), ("a/b/a", None), ("https://x", None), ("../../x", None)] {
-            assert_eq!(duplicate_segment(text), expected, "{text}");
-        }
-    }
-}
+#[path = "history_tests.rs"]
+mod tests;

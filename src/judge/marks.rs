@@ -5,12 +5,19 @@
 
 use std::fmt::Write as _;
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use subtle::ConstantTimeEq;
 
 use crate::wire::canonical::canonical;
 
 /// A call mark on chat: `call_` and 32 hex digits.
 pub const CALL_MARK_BYTES: usize = 37;
+/// Longest call id that the Responses API takes. Source: FACTS §1, `call_id` 1..64.
+const CALL_ID_BYTES_MAX: usize = 64;
+/// 16 bytes as base64url without padding.
+const SUFFIX_BYTES: usize = 22;
+/// No mark is older than toolmark (2025), nor from after 2100.
+const PLAUSIBLE_MS: std::ops::Range<u64> = 1_735_689_600_000..4_102_444_800_000;
 const COUNTER_BITS: u32 = 12;
 const MAC_BITS_CALL: u32 = 62;
 const MAC_BITS_EXECUTION: u32 = 52;
@@ -22,6 +29,7 @@ pub struct KeyRing(Vec<Keys>);
 #[derive(Clone)]
 struct Keys {
     call: [u8; 32],
+    suffix: [u8; 32],
     execution: [u8; 32],
 }
 
@@ -69,6 +77,7 @@ impl KeyRing {
         let derive = |purpose: &str, key: &[u8; 32]| blake3::derive_key(purpose, key);
         let keys = keys.iter().map(|key| Keys {
             call: derive("toolmark 2026-11-21 call mark v1", key),
+            suffix: derive("toolmark 2026-11-22 call mark behind an upstream's id v1", key),
             execution: derive("toolmark 2026-11-21 execution id v1", key),
         });
         Self(keys.collect())
@@ -76,26 +85,31 @@ impl KeyRing {
 
     /// The call mark of a call that is let through.
     pub fn mint(&self, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> String {
-        let mac = self.0.first().map_or(0, |keys| call_mac(&keys.call, scope, tool, arguments, moment));
-        let mut bytes = [0u8; 16];
-        bytes[..6].copy_from_slice(&moment.time_ms.to_be_bytes()[2..]);
-        let version = 0x8000 | (moment.counter & 0x0fff);
-        bytes[6..8].copy_from_slice(&version.to_be_bytes());
-        let variant = (0b10 << MAC_BITS_CALL) | mac;
-        bytes[8..].copy_from_slice(&variant.to_be_bytes());
+        let mac = self.0.first().map_or(0, |keys| call_mac(&keys.call, scope, None, tool, arguments, moment));
         let mut mark = String::with_capacity(CALL_MARK_BYTES);
         mark.push_str("call_");
-        for byte in bytes {
+        for byte in mark_bytes(moment, mac) {
             mark.push(char::from(HEX[usize::from(byte >> 4)]));
             mark.push(char::from(HEX[usize::from(byte & 15)]));
         }
         mark
     }
 
+    /// The call mark that leaves the upstream's id readable: that id, `_`, and the 128 bits of [`Self::mint`] in
+    /// base64url. `None` where the upstream gave no id, or one that leaves no room.
+    pub fn mint_behind(&self, upstream_id: &str, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> Option<String> {
+        if upstream_id.is_empty() || upstream_id.len() + 1 + SUFFIX_BYTES > CALL_ID_BYTES_MAX {
+            return None;
+        }
+        let mac = self.0.first().map_or(0, |keys| call_mac(&keys.suffix, scope, Some(upstream_id), tool, arguments, moment));
+        Some(format!("{upstream_id}_{}", URL_SAFE_NO_PAD.encode(mark_bytes(moment, mac))))
+    }
+
     /// The moment of a mark that fits this scope, tool and arguments; `None` for any other.
-    pub fn verify(&self, mark: &CallMark, scope: &Scope, tool: &str, arguments: &str) -> Option<Moment> {
+    pub fn verify(&self, mark: &CallMark<'_>, scope: &Scope, tool: &str, arguments: &str) -> Option<Moment> {
         let fits = |keys: &Keys| {
-            let mac = call_mac(&keys.call, scope, tool, arguments, mark.moment);
+            let key = if mark.upstream_id.is_some() { &keys.suffix } else { &keys.call };
+            let mac = call_mac(key, scope, mark.upstream_id, tool, arguments, mark.moment);
             bool::from(mac.ct_eq(&mark.mac))
         };
         self.0.iter().any(fits).then_some(mark.moment)
@@ -129,24 +143,56 @@ impl std::fmt::Debug for KeyRing {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A string in the shape of a call mark. Whether it is one, [`KeyRing::verify`] tells.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct CallMark {
-    moment: Moment,
-    mac: u64,
+/// The 16 bytes of a mark, laid out as a UUIDv8 (RFC 9562, 5.8).
+fn mark_bytes(moment: Moment, mac: u64) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    bytes[..6].copy_from_slice(&moment.time_ms.to_be_bytes()[2..]);
+    let version = 0x8000 | (moment.counter & 0x0fff);
+    bytes[6..8].copy_from_slice(&version.to_be_bytes());
+    let variant = (0b10 << MAC_BITS_CALL) | mac;
+    bytes[8..].copy_from_slice(&variant.to_be_bytes());
+    bytes
 }
 
-impl CallMark {
-    /// `None` for what has another shape: `^call_[0-9a-f]{32}$`, the hex a UUIDv8 (RFC 9562, 5.8).
-    pub fn parse(id: &str) -> Option<Self> {
-        let hex = id.strip_prefix("call_").filter(|hex| hex.len() == 32 && hex.bytes().all(is_lower_hex))?;
-        let bits = u128::from_str_radix(hex, 16).ok()?;
+/// A string in the shape of a call mark. Whether it is one, [`KeyRing::verify`] tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CallMark<'m> {
+    moment: Moment,
+    mac: u64,
+    upstream_id: Option<&'m str>,
+}
+
+impl<'m> CallMark<'m> {
+    /// `None` for what has another shape: `^call_[0-9a-f]{32}$`, the hex a UUIDv8, or an upstream's id, `_`
+    /// and the same 128 bits in 22 characters of base64url.
+    pub fn parse(id: &'m str) -> Option<Self> {
+        match id.strip_prefix("call_").filter(|hex| hex.len() == 32 && hex.bytes().all(is_lower_hex)) {
+            Some(hex) => Self::of_bits(u128::from_str_radix(hex, 16).ok()?, None),
+            None => Self::parse_behind(id),
+        }
+    }
+
+    fn parse_behind(id: &'m str) -> Option<Self> {
+        let at = id.len().checked_sub(1 + SUFFIX_BYTES).filter(|at| *at > 0 && id.len() <= CALL_ID_BYTES_MAX)?;
+        let (upstream_id, suffix) = (id.get(..at)?, id.get(at..)?.strip_prefix('_')?);
+        let mut bytes = [0; 16];
+        let length = URL_SAFE_NO_PAD.decode_slice(suffix, &mut bytes).ok()?;
+        let mark = Self::of_bits(u128::from_be_bytes(bytes), Some(upstream_id))?;
+        (length == bytes.len() && PLAUSIBLE_MS.contains(&mark.moment.time_ms)).then_some(mark)
+    }
+
+    fn of_bits(bits: u128, upstream_id: Option<&'m str>) -> Option<Self> {
         if (bits >> 76) & 0xf != 8 || (bits >> 62) & 0b11 != 0b10 {
             return None;
         }
         let counter = ((bits >> 64) & 0x0fff) as u16;
         let moment = Moment { time_ms: (bits >> 80) as u64, counter };
-        Some(Self { moment, mac: (bits as u64) & ((1 << MAC_BITS_CALL) - 1) })
+        Some(Self { moment, mac: (bits as u64) & ((1 << MAC_BITS_CALL) - 1), upstream_id })
+    }
+
+    /// The id that the upstream gave the call, where the mark stands behind it.
+    pub fn upstream_id(&self) -> Option<&'m str> {
+        self.upstream_id
     }
 }
 
@@ -200,9 +246,12 @@ fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
 }
 
-fn call_mac(key: &[u8; 32], scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> u64 {
+fn call_mac(key: &[u8; 32], scope: &Scope, upstream_id: Option<&str>, tool: &str, arguments: &str, moment: Moment) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(key);
     part(&mut hasher, scope.0.as_bytes());
+    if let Some(id) = upstream_id {
+        part(&mut hasher, id.as_bytes());
+    }
     part(&mut hasher, tool.as_bytes());
     // Absent arguments are an empty object to every client; text that is no JSON counts as it stands.
     match canonical(if arguments.trim().is_empty() { "{}" } else { arguments }) {
@@ -249,93 +298,5 @@ impl Counter {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const ARGUMENTS: &str = r#"{"city":"Paris","days":3}"#;
-
-    fn ring() -> KeyRing {
-        KeyRing::new(&[[7; 32]])
-    }
-
-    fn moment() -> Moment {
-        Moment { time_ms: 1_763_760_000_123, counter: 0xabc }
-    }
-
-    fn verified(ring: &KeyRing, id: &str, scope: &Scope, tool: &str, arguments: &str) -> bool {
-        CallMark::parse(id).is_some_and(|mark| ring.verify(&mark, scope, tool, arguments) == Some(moment()))
-    }
-
-    #[test]
-    fn call_marks() {
-        let scope = Scope::client("a");
-        let id = ring().mint(&scope, "get_weather", ARGUMENTS, moment());
-        assert_eq!(id.len(), CALL_MARK_BYTES);
-        assert!(verified(&ring(), &id, &scope, "get_weather", ARGUMENTS));
-        assert!(verified(&ring(), &id, &scope, "get_weather", "{ \"days\": 3.0, \"city\":\"P\\u0061ris\" }"), "re-serialised");
-        for (scope, tool, arguments) in [
-            (Scope::client("b"), "get_weather", ARGUMENTS),
-            (scope.clone(), "get_weathe", ARGUMENTS),
-            (scope.clone(), "get_weather", r#"{"city":"Paris","days":4}"#),
-            (scope.clone(), "get_weather", ""),
-        ] {
-            assert!(!verified(&ring(), &id, &scope, tool, arguments), "{scope:?} {tool} {arguments}");
-        }
-        assert!(!verified(&KeyRing::new(&[[8; 32]]), &id, &scope, "get_weather", ARGUMENTS));
-        assert!(verified(&KeyRing::new(&[[8; 32], [7; 32]]), &id, &scope, "get_weather", ARGUMENTS), "an older key verifies");
-    }
-
-    #[test]
-    fn credentials_have_scopes_of_their_own() {
-        assert_eq!(Scope::credential(b"Bearer x"), Scope::credential(b"Bearer x"));
-        assert_ne!(Scope::credential(b"Bearer x"), Scope::credential(b"Bearer y"));
-    }
-
-    #[test]
-    fn any_flipped_character_is_noticed() {
-        let scope = Scope::shared();
-        let id = ring().mint(&scope, "t", ARGUMENTS, moment());
-        let execution = ring().execution_id(&scope, "get_weather", moment());
-        let good = |id: &str| ExecutionId::parse(id).is_some_and(|id| ring().is_execution(&id, &scope));
-        assert!(good(&execution), "{execution}");
-        for other in "0123456789abcdefABCDEFgxyz_- \u{200b}é".chars() {
-            for at in 0..execution.len().max(id.len()) {
-                let flip = |text: &str| text.chars().enumerate().map(|(n, c)| if n == at { other } else { c }).collect::<String>();
-                if flip(&id) != id {
-                    assert!(!verified(&ring(), &flip(&id), &scope, "t", ARGUMENTS), "{}", flip(&id));
-                }
-                if flip(&execution) != execution {
-                    assert!(!good(&flip(&execution)), "{}", flip(&execution));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn execution_ids_of_odd_tools() {
-        let scope = Scope::shared();
-        for tool in ["a.b/c", "", &"x".repeat(200), "ünï"] {
-            let id = ring().execution_id(&scope, tool, moment());
-            let parsed = ExecutionId::parse(&id).unwrap();
-            assert!(ring().is_execution(&parsed, &scope), "{id}");
-            assert_eq!(parsed.moment(), moment());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_changed_value_is_noticed(a in ".{0,12}", b in ".{0,12}", n in any::<u64>(), m in any::<u64>()) {
-            let json = |text: &str, n: u64| serde_json::json!({"text": text, "n": n}).to_string();
-            let scope = Scope::anonymous();
-            let id = ring().mint(&scope, "t", &json(&a, n), moment());
-            prop_assert_eq!(verified(&ring(), &id, &scope, "t", &json(&b, m)), (a, n) == (b, m));
-        }
-
-        #[test]
-        fn parsing_never_panics(text in ".{0,64}") {
-            let _ = (CallMark::parse(&text), ExecutionId::parse(&text));
-        }
-    }
-}
+#[path = "marks_tests.rs"]
+mod tests;

@@ -14,8 +14,9 @@ use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::memory::Memory;
 use crate::{
-    chat::tools::ToolSets,
+    exchange::tools::ToolSets,
     judge::{
         call::CallRules,
         marks::{Counter, KeyRing, Moment, Scope},
@@ -141,6 +142,8 @@ pub struct App {
     pub ring: Arc<KeyRing>,
     /// Compiled schemas.
     pub schemas: SchemaCache,
+    /// Conversations that upstreams keep.
+    pub memory: Memory,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -170,7 +173,16 @@ impl App {
         }
         let ring = Arc::new(KeyRing::new(&settings.keys.keys()?));
         let counter = Counter::new(u16::from_le_bytes(seed));
-        Ok(Self { settings, ring, schemas: SchemaCache::default(), counter, policies, client_policies, connections: AtomicUsize::new(0) })
+        Ok(Self {
+            settings,
+            ring,
+            schemas: SchemaCache::default(),
+            memory: Memory::default(),
+            counter,
+            policies,
+            client_policies,
+            connections: AtomicUsize::new(0),
+        })
     }
 
     /// The time, in Unix milliseconds.

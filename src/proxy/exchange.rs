@@ -1,11 +1,13 @@
-//! One exchange of chat completions, from the request to the response: the path, top to bottom.
+//! One exchange, from the request to the response: the path, top to bottom.
 //!
-//! Waits and sends; what is judged and decided is in [`crate::chat`] and [`crate::judge`].
+//! Waits and sends; what is judged and decided is in [`crate::exchange`], the APIs' adapters and
+//! [`crate::judge`].
 
 use std::{sync::Arc, time::Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use uuid::Uuid;
 
 use super::{
     app::Caller,
@@ -17,16 +19,21 @@ use super::{
 };
 use crate::{
     chat::{
-        answer::{Answer, AnswerFault},
+        adapter::Chat,
+        request::{self, DEPTH_NOTED, Head},
+    },
+    exchange::{
+        adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         context::{Basis, Begun},
         decide::{self, Decision},
         error::{Reported, masked},
-        repair::EchoedTurn,
-        request::{DEPTH_NOTED, Head, Refusal},
+        fault::Fault,
+        refusal::Refusal,
+        turn::EchoedTurn,
     },
     judge::violation::Verdict,
     policy::Mode,
-    wire::{json::Document, text::quote},
+    wire::json::Document,
 };
 
 /// A request as it came, read to its end.
@@ -46,7 +53,7 @@ pub struct Incoming {
 /// Serves `POST /v1/chat/completions`.
 pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     match begin(worker, incoming) {
-        Ok((run, stream)) => drive(run, stream).await,
+        Ok((run, stream)) => drive::<Chat>(run, stream).await,
         Err(failure) => failure.response(),
     }
 }
@@ -64,9 +71,10 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
     let rules = &standard.rules;
-    let tools = standard.tools.get(head.tools, head.functions, &rules.policy, &rules.checks, &app.schemas)?;
+    let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
     let basis = Basis {
+        id: Uuid::now_v7(),
         rules,
         call_rules: &standard.calls,
         text: &standard.text,
@@ -78,13 +86,13 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         protocol: &standard.protocol,
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
     };
-    let Begun { context, body, violations } = Begun::new(&document, &head, basis)?;
+    let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
-    let run = Run::new(worker, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
+    let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
     Ok((run, stream))
 }
 
-async fn drive(mut run: Run, stream: bool) -> Response<Body> {
+pub(super) async fn drive<A: Adapter>(mut run: Run, stream: bool) -> Response<Body> {
     let enforced = run.context.rules.policy.mode == Mode::Enforce;
     let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
     if let Some(refusal) = blocking {
@@ -94,8 +102,8 @@ async fn drive(mut run: Run, stream: bool) -> Response<Body> {
     loop {
         let reply = run.attempt().await;
         match reply {
-            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return streamed(run, response),
-            Ok(Reply::Answer(response)) => match whole(&mut run, response, stream).await {
+            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return streamed::<A>(run, response),
+            Ok(Reply::Answer(response)) => match whole::<A>(&mut run, response, stream).await {
                 Ok(Some(response)) => return response,
                 Ok(None) => {}
                 Err(failure) => return fail(run, &failure),
@@ -107,11 +115,11 @@ async fn drive(mut run: Run, stream: bool) -> Response<Body> {
                 if !decide::may_repair(&budget) {
                     return match exhausted(&mut run, &turn) {
                         // The upstream's own error would quote the call that was refused.
-                        Ok(words) => made_answer(&mut run, &words, stream),
+                        Ok(words) => made_answer::<A>(&mut run, &words, stream),
                         Err(failure) => fail(run, &failure),
                     };
                 }
-                if let Err(failure) = run.ask_again(&turn, None) {
+                if let Err(failure) = run.ask_again::<A>(&turn, None) {
                     return fail(run, &failure);
                 }
             }
@@ -150,7 +158,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
 }
 
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
-async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+async fn whole<A: Adapter>(run: &mut Run, response: reqwest::Response, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let begun = Instant::now();
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
@@ -161,33 +169,26 @@ async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Resu
     let body = run.endpoint().read(response, bytes_max).await?;
     run.waited(begun);
     let context = run.context.clone();
-    let answer = match Answer::read(body.clone(), &context) {
+    let answer = match A::Answer::read(body.clone(), &context) {
         Ok(answer) => answer,
         Err(_) if context.observes() => {
             run.not_judged();
             return Ok(Some(passed(run, status, headers, body)));
         }
-        Err(AnswerFault::Reported(json)) => return reported(run, &json, headers, stream),
-        Err(fault @ (AnswerFault::Json(_) | AnswerFault::Shape(_) | AnswerFault::Unknown(_))) => {
+        Err(Fault::Reported(json)) => return reported::<A>(run, &json, headers, stream),
+        Err(fault @ (Fault::Json(_) | Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => {
             return Err(Failure::protocol(&name, fault));
         }
     };
     let judged = answer.judge(&context);
     run.tally.add(&judged);
     let bad = judged.iter().position(|choice| choice.blocks());
-    let turn = bad.and_then(|at| {
-        Some(decide::echo(
-            judged.get(at)?,
-            answer.choices.get(at)?.slots(),
-            &answer.choices.get(at)?.text,
-            &answer.choices.get(at)?.reasoning,
-        ))
-    });
+    let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.said(at))));
     let budget = run.budget(turn.as_ref(), false);
     let policy = &context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
         (Decision::Repair, Some(turn)) => {
-            run.ask_again(&turn, answer.usage())?;
+            run.ask_again::<A>(&turn, answer.usage())?;
             return Ok(None);
         }
         (Decision::Refuse(violation), _) => {
@@ -203,22 +204,23 @@ async fn whole(run: &mut Run, response: reqwest::Response, stream: bool) -> Resu
     }
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let finals = run.finals(judged, replaced);
-    let body = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
-    Ok(Some(passed(run, status, headers, body)))
+    let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
+    run.remember(written.memo);
+    Ok(Some(passed(run, status, headers, written.body)))
 }
 
 /// An error with status 200: passed on with the status that it names itself.
-fn reported(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
     if let Some(turn) = run.failed_call(&error) {
         run.tally.violations.extend(turn.violations.iter().cloned());
         if decide::may_repair(&run.budget(Some(&turn), false)) {
-            run.ask_again(&turn, None)?;
+            run.ask_again::<A>(&turn, None)?;
             return Ok(None);
         }
         let words = exhausted(run, &turn)?;
-        return Ok(Some(made_answer(run, &words, stream)));
+        return Ok(Some(made_answer::<A>(run, &words, stream)));
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
     let body = Bytes::from(error.envelope());
@@ -234,12 +236,12 @@ fn reported(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Resu
     Ok(Some(response))
 }
 
-fn streamed(run: Run, response: reqwest::Response) -> Response<Body> {
+fn streamed<A: Adapter>(run: Run, response: reqwest::Response) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
     let mut headers = upstream::downstream_headers(response.headers(), true);
     run.mark_headers(&mut headers, false);
-    let body = Body::running(outlet.clone(), streaming::stream(run, response, outlet));
+    let body = Body::running(outlet.clone(), streaming::stream::<A>(run, response, outlet));
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -247,26 +249,18 @@ fn streamed(run: Run, response: reqwest::Response) -> Response<Body> {
 }
 
 /// An answer in toolmark's own words, where the upstream never gave one.
-fn made_answer(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
-    let app = &run.worker.app;
-    let (id, created, model) = (run.id.simple(), app.now_ms() / 1000, quote(&run.model));
-    let quoted = quote(words);
-    let (content, refusal) = if run.context.json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
     let verdict = run.tally.json();
-    let head = |object: &str| format!(r#"{{"id":"chatcmpl-{id}","object":"{object}","created":{created},"model":{model}"#);
+    let made = run.made(words, &verdict);
     let (body, kind) = if stream {
-        let head = head("chat.completion.chunk");
-        let said = format!(
-            r#"{head},"choices":[{{"index":0,"delta":{{"role":"assistant","content":{content},"refusal":{refusal}}},"logprobs":null,"finish_reason":null}}]}}"#
-        );
-        let end = format!(r#"{head},"choices":[{{"index":0,"delta":{{}},"logprobs":null,"finish_reason":"stop"}}],"toolmark":{verdict}}}"#);
-        (format!("data: {said}\n\ndata: {end}\n\n: toolmark {verdict}\n\ndata: [DONE]\n\n"), "text/event-stream")
+        let mut out = BytesMut::new();
+        let memo = A::Stream::new(run.context.clone(), None).explain(&made, &mut out);
+        run.remember(memo);
+        (out.freeze(), "text/event-stream")
     } else {
-        let message = format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#);
-        let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
-        (format!(r#"{},"choices":[{choice}],"toolmark":{verdict}}}"#, head("chat.completion")), "application/json")
+        (A::words(&made, &run.context), "application/json")
     };
-    let mut response = Response::new(Body::from(body));
+    let mut response = Response::new(Body::Whole(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     run.mark_headers(response.headers_mut(), true);
     run.finish(StatusCode::OK);

@@ -5,6 +5,7 @@ mod bare;
 pub mod body;
 pub mod exchange;
 pub mod guard;
+pub mod memory;
 pub mod pass;
 mod patience;
 pub mod reply;

@@ -41,7 +41,7 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), false));
     let mut passed = Response::new(match endpoint.own_key().filter(|_| !status.is_success()) {
         // An error may quote the key that it was called with.
-        Some(key) => Body::Whole(crate::chat::error::masked(endpoint.read(response, upstream::ERROR_BYTES_MAX).await?, key)),
+        Some(key) => Body::Whole(crate::exchange::error::masked(endpoint.read(response, upstream::ERROR_BYTES_MAX).await?, key)),
         None => Body::Pass(response.into()),
     });
     *passed.status_mut() = status;

@@ -8,7 +8,7 @@ use super::{
     body::Body,
     guard::{HEADER_BYTES_MAX, HEADERS_MAX},
 };
-use crate::chat::{error::envelope, request::Refusal};
+use crate::exchange::{error::envelope, refusal::Refusal};
 
 /// A failure of one exchange, with what the caller is told; the message never holds bodies or keys.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Failure {
     /// `error.message`
     pub message: String,
     /// `error.param`
-    pub param: Option<&'static str>,
+    pub param: Option<String>,
 }
 
 impl Failure {
@@ -68,7 +68,7 @@ impl Failure {
 
     /// The envelope as JSON.
     pub fn json(&self) -> String {
-        envelope(&self.message, self.kind(), self.param, Some(self.code))
+        envelope(&self.message, self.kind(), self.param.as_deref(), Some(self.code))
     }
 
     /// The response.

@@ -17,12 +17,13 @@ use super::{
     upstream::{self, Endpoint},
 };
 use crate::{
-    chat::{
-        choice::Final,
+    exchange::{
+        adapter::{Adapter, Made},
         context::{Context, JudgedChoice},
-        decide::{Budget, Tally, signature},
+        decide::{Budget, Final, Tally, signature, words},
         error::{Reported, masked},
-        repair::{EchoedTurn, next_request},
+        thread::Memo,
+        turn::EchoedTurn,
         usage,
     },
     judge::violation::{Code, Violation},
@@ -48,12 +49,11 @@ pub struct Run {
     pub tally: Tally,
     /// The sum of `usage` over the attempts that were not passed on.
     pub usage: Option<serde_json::Value>,
-    /// Its id.
-    pub id: Uuid,
     /// The model asked for.
     pub model: String,
     /// The request that goes upstream next.
     pub body: Bytes,
+    path: &'static str,
     endpoint: usize,
     headers: HeaderMap,
     query: Option<String>,
@@ -70,6 +70,7 @@ impl Run {
     #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
     pub fn new(
         worker: Arc<Worker>,
+        path: &'static str,
         endpoint: usize,
         context: Arc<Context>,
         violations: Vec<Violation>,
@@ -86,9 +87,9 @@ impl Run {
             context,
             tally,
             usage: None,
-            id: Uuid::now_v7(),
             model,
             body,
+            path,
             endpoint,
             headers,
             query,
@@ -114,7 +115,7 @@ impl Run {
     pub async fn attempt(&mut self) -> Result<Reply, Failure> {
         self.attempts += 1;
         let begun = Instant::now();
-        let url = self.endpoint().chat_url(self.query.as_deref());
+        let url = self.endpoint().enforced_url(self.path, self.query.as_deref());
         let sent = self.endpoint().send(Method::POST, url, self.headers.clone(), self.body.clone().into()).await;
         let reply = match sent {
             Ok(response) => self.receive(response).await,
@@ -177,12 +178,12 @@ impl Run {
     ///
     /// # Errors
     /// [`Failure`] where that can't be done, which would be our own fault.
-    pub fn ask_again(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
+    pub fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
         self.tally.repairs += 1;
         if let Some(spent) = spent {
             usage::add(&mut self.usage, spent);
         }
-        self.body = next_request(&self.body, turn, self.tally.repairs).map_err(|error| {
+        self.body = A::next_request(&self.body, turn, self.tally.repairs, &self.context).map_err(|error| {
             tracing::error!(%error, "the repair request can't be made");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
         })?;
@@ -193,21 +194,33 @@ impl Run {
     pub fn finals(&self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
         let end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
-                return Final::Say(crate::chat::decide::words(&choice));
+                return Final::Say(words(&choice));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
             for call in &calls {
-                tracing::debug!(exchange = %self.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
+                tracing::debug!(exchange = %self.context.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
             Final::Accept(calls.into_iter().map(|call| (call, self.worker.app.moment())).collect())
         };
         judged.into_iter().map(end).collect()
     }
 
+    /// What an answer in toolmark's own words is made of. `verdict`: a JSON object.
+    pub fn made<'m>(&'m self, words: &'m str, verdict: &'m str) -> Made<'m> {
+        Made { words, model: &self.model, created: self.worker.app.now_ms() / 1000, verdict }
+    }
+
+    /// Keeps what later exchanges need to know of this one.
+    pub fn remember(&self, memo: Option<Memo>) {
+        if let Some(memo) = memo {
+            self.worker.app.memory.keep(&self.context.scope, memo);
+        }
+    }
+
     /// Headers that every enforced response has; `known`: the verdict is.
     pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
         let mut buffer = Uuid::encode_buffer();
-        let id = self.id.hyphenated().encode_lower(&mut buffer);
+        let id = self.context.id.hyphenated().encode_lower(&mut buffer);
         headers.extend(HeaderValue::from_str(id).ok().map(|value| (header::HeaderName::from_static("toolmark-exchange"), value)));
         let codes = self.tally.codes();
         if !codes.is_empty() {
@@ -235,13 +248,13 @@ impl Drop for Run {
     /// The exchange's line in the log, however it ended.
     fn drop(&mut self) {
         for execution in &self.context.executions {
-            tracing::debug!(exchange = %self.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
+            tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
         }
         for violation in &self.tally.violations {
             let (code, severity) = (violation.code.as_str(), violation.severity);
             if severity >= crate::judge::violation::Severity::Warn {
                 let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
-                tracing::warn!(exchange = %self.id, code, tool, severity = ?severity, "violation {code}");
+                tracing::warn!(exchange = %self.context.id, code, tool, severity = ?severity, "violation {code}");
             }
         }
         let verdict = match self.outcome {
@@ -250,7 +263,7 @@ impl Drop for Run {
             Some(_) => self.tally.verdict().as_str(),
         };
         tracing::info!(
-            exchange = %self.id,
+            exchange = %self.context.id,
             model = &*self.model,
             upstream = &*self.endpoint().settings.name,
             stream = self.stream,

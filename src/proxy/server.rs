@@ -61,7 +61,7 @@ impl Worker {
         let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
         self.endpoints.iter().position(serves).ok_or_else(|| {
             let message = format!("no upstream serves the model `{model}`: see `models` of `[[upstreams]]`");
-            Failure { param: Some("model"), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
+            Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
         })
     }
 }

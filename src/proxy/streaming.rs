@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::StatusCode;
 
 use super::{
@@ -15,21 +15,17 @@ use super::{
     upstream,
 };
 use crate::{
-    chat::{
-        choice::{ChoiceStream, Final},
-        chunk::frame,
+    exchange::{
+        adapter::{Adapter, AnswerStream, End, Flow},
         context::JudgedChoice,
         decide::{self, Decision},
         error::{Reported, masked},
-        repair::EchoedTurn,
-        request::Refusal,
-        stream::{Flow, StreamFault, StreamJudge},
+        fault::Fault,
+        refusal::Refusal,
+        turn::EchoedTurn,
     },
     judge::violation::Verdict,
-    wire::{
-        sse::{Event, Parser},
-        text::quote,
-    },
+    wire::sse::Parser,
 };
 
 /// So often a client that waits hears that it isn't forgotten.
@@ -38,14 +34,14 @@ const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
 
 /// Why a stream ends before its answer.
 enum Broken {
-    Fault(StreamFault),
+    Fault(Fault),
     Failure(Failure),
     /// A call that the upstream refused can't be repaired: what is said instead.
     Exhausted(String),
 }
 
-impl From<StreamFault> for Broken {
-    fn from(fault: StreamFault) -> Self {
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -57,66 +53,54 @@ impl From<Failure> for Broken {
 }
 
 /// Serves the stream that `response` begins.
-pub async fn stream(mut run: Run, response: reqwest::Response, outlet: Outlet) {
+pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outlet: Outlet) {
     let mut out = BytesMut::new();
-    let mut judge = StreamJudge::new(run.context.clone(), None);
-    let ended = attempts(&mut run, response, &mut judge, &outlet, &mut out).await;
+    let mut judge = A::Stream::new(run.context.clone(), None);
+    let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;
     if let Err(Broken::Exhausted(words)) = ended {
-        explain(&mut run, &judge, words, &mut out);
+        let verdict = run.tally.json();
+        let memo = judge.explain(&run.made(&words, &verdict), &mut out);
+        run.remember(memo);
+        run.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
         run.finish(StatusCode::BAD_GATEWAY);
-        out.extend_from_slice(&frame(failure.as_bytes()));
+        judge.fail(&failure, &mut out);
     }
     outlet.write(&mut out);
 }
 
-/// Ends a stream whose attempt gave nothing to end it with.
-fn explain(run: &mut Run, earlier: &StreamJudge, words: String, out: &mut BytesMut) {
-    let (id, created, model) = (run.id.simple(), run.worker.app.now_ms() / 1000, quote(&run.model));
-    let choice = r#"{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}"#;
-    let data =
-        format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#);
-    let mut judge = StreamJudge::new(run.context.clone(), Some(earlier));
-    let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
-    // INVARIANT: it is an event like any other, and its choice is held as it has ended.
-    let _more = judge.handle(event, out);
-    let verdict = run.tally.json();
-    judge.end(vec![Final::Say(words)], None, &verdict, true, out);
-    run.finish(StatusCode::OK);
-}
-
-async fn attempts(
+async fn attempts<A: Adapter>(
     run: &mut Run,
     first: reqwest::Response,
-    judge: &mut StreamJudge,
+    judge: &mut A::Stream,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<(), Broken> {
     let mut response = first;
     let mut released = false;
     loop {
-        let turn = match read(run, response, judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
-            Ok(judged) => match settle(run, judge, judged, released, out)? {
+        let turn = match read::<A>(run, response, judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
+            Ok(judged) => match settle::<A>(run, judge, judged, released, out)? {
                 None => return Ok(()),
                 Some(turn) => turn,
             },
-            Err(Broken::Fault(StreamFault::Reported(json))) => failed_call(run, json)?,
+            Err(Broken::Fault(Fault::Reported(json))) => failed_call(run, json)?,
             Err(broken) => return Err(broken),
         };
         released |= judge.released();
-        run.ask_again(&turn, judge.usage())?;
+        run.ask_again::<A>(&turn, judge.usage())?;
         outlet.write(out);
-        response = next_attempt(run, outlet).await?;
-        *judge = StreamJudge::new(run.context.clone(), Some(judge));
+        response = next_attempt::<A>(run, outlet).await?;
+        *judge = A::Stream::new(run.context.clone(), Some(judge));
     }
 }
 
 /// The upstream's refusal of a call, in mid-stream: to be repaired, else passed on.
 fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
     let turn = Reported::read(json.as_bytes()).filter(|_| !run.context.observes()).and_then(|error| run.failed_call(&error));
-    let Some(turn) = turn else { return Err(StreamFault::Reported(json).into()) };
+    let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
     run.tally.violations.extend(turn.violations.iter().cloned());
     if decide::may_repair(&run.budget(Some(&turn), false)) {
         return Ok(turn);
@@ -125,9 +109,9 @@ fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
 }
 
 /// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
-fn settle(
+fn settle<A: Adapter>(
     run: &mut Run,
-    judge: &mut StreamJudge,
+    judge: &mut A::Stream,
     judged: Vec<JudgedChoice>,
     released: bool,
     out: &mut BytesMut,
@@ -136,8 +120,8 @@ fn settle(
     if judge.unjudged() {
         run.not_judged();
     }
-    let bad = judged.iter().zip(judge.choices()).find(|(choice, _)| choice.blocks());
-    let turn = bad.map(|(choice, stream): (_, &ChoiceStream)| decide::echo(choice, stream.slots(), stream.text(), stream.reasoning()));
+    let bad = judged.iter().position(JudgedChoice::blocks);
+    let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, judge.said(at))));
     let budget = run.budget(turn.as_ref(), released || judge.released());
     let policy = &run.context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
@@ -156,16 +140,17 @@ fn settle(
     }
     let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
     let finals = run.finals(judged, replaced);
-    judge.end(finals, run.usage.take(), &verdict, as_member, out);
+    let memo = judge.end(End { finals, earlier: run.usage.take(), verdict: &verdict, as_member }, out);
+    run.remember(memo);
     run.finish(StatusCode::OK);
     Ok(None)
 }
 
 /// Reads one attempt's events until the answer is whole.
-async fn read(
+async fn read<A: Adapter>(
     run: &mut Run,
     mut response: reqwest::Response,
-    judge: &mut StreamJudge,
+    judge: &mut A::Stream,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<(), Broken> {
@@ -201,7 +186,7 @@ async fn read(
         quiet = Duration::ZERO;
         let Some(chunk) = chunk.map_err(|error| {
             tracing::error!(upstream = &*name, error = %upstream::chain(&error), "the stream of upstream `{name}` broke off");
-            StreamFault::Cut
+            Fault::Cut
         })?
         else {
             break;
@@ -233,7 +218,7 @@ async fn read(
 }
 
 /// The next attempt, while the client is kept from giving up.
-async fn next_attempt(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Response, Broken> {
+async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Response, Broken> {
     let name = run.endpoint().settings.name.clone();
     loop {
         let reply = {
@@ -250,13 +235,13 @@ async fn next_attempt(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Respons
         match reply {
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
-            Reply::Error(_, _, body) => return Err(StreamFault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
+            Reply::Error(_, _, body) => return Err(Fault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
             Reply::FailedCall(turn) => {
                 run.tally.violations.extend(turn.violations.iter().cloned());
                 if !decide::may_repair(&run.budget(Some(&turn), false)) {
                     return Err(Broken::Exhausted(exhausted(run, &turn)?));
                 }
-                run.ask_again(&turn, None)?;
+                run.ask_again::<A>(&turn, None)?;
             }
         }
     }
@@ -268,13 +253,13 @@ fn failure_json(run: &Run, broken: Broken) -> String {
     let json = match broken {
         Broken::Failure(failure) => return failure.json(),
         Broken::Exhausted(words) => words,
-        Broken::Fault(StreamFault::Reported(json)) => json,
+        Broken::Fault(Fault::Reported(json)) => json,
         Broken::Fault(fault) => {
-            tracing::error!(exchange = %run.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
+            tracing::error!(exchange = %run.context.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
             return Failure::protocol(name, fault).json();
         }
     };
-    tracing::error!(exchange = %run.id, upstream = name, "the upstream `{name}` reported an error in its stream");
+    tracing::error!(exchange = %run.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
     let envelope = Reported::read(json.as_bytes())
         .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.envelope());
     let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));

@@ -10,12 +10,14 @@ use reqwest::Url;
 
 use super::{patience::within, reply::Failure};
 use crate::{
-    chat::request,
+    exchange::context,
     settings::{CallIds, Credential, Settings, ToolChoice, Upstream},
 };
 
 /// Bytes of an error body that are read.
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
+/// Paths below a base URL that carry enforced exchanges.
+const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
 const POOL_IDLE: Duration = Duration::from_secs(90);
 
 /// One upstream, as one worker reaches it.
@@ -23,9 +25,9 @@ pub struct Endpoint {
     /// Its settings.
     pub settings: Upstream,
     /// What it demands of chat requests.
-    pub chat: request::Upstream,
+    pub chat: context::Upstream,
     client: reqwest::Client,
-    chat_url: Url,
+    urls: [Url; 2],
     authorization: Option<HeaderValue>,
 }
 
@@ -49,11 +51,13 @@ impl Endpoint {
             .retry(reqwest::retry::never())
             .build()?;
         // INVARIANT: the settings checked the URL; one without a host reaches nothing and says so.
-        let chat_url = format!("{}/chat/completions", settings.base_url)
-            .parse()
-            .unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()));
+        let url = |path: &str| {
+            let url = format!("{}{path}", settings.base_url).parse();
+            url.unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()))
+        };
+        let urls = ENFORCED_PATHS.map(url);
         let mistral = settings.base_url.contains("mistral.ai");
-        let chat = request::Upstream {
+        let chat = context::Upstream {
             short_ids: match settings.call_ids {
                 CallIds::Auto => mistral,
                 CallIds::Full => false,
@@ -72,7 +76,7 @@ impl Endpoint {
             }),
             Credential::Caller | Credential::None => None,
         };
-        Ok(Self { settings: settings.clone(), chat, client, chat_url, authorization })
+        Ok(Self { settings: settings.clone(), chat, client, urls, authorization })
     }
 
     /// toolmark's own key for it, which no answer may quote.
@@ -83,9 +87,10 @@ impl Endpoint {
         }
     }
 
-    /// Its chat completions.
-    pub fn chat_url(&self, query: Option<&str>) -> Url {
-        let mut url = self.chat_url.clone();
+    /// An enforced path of it: one of [`ENFORCED_PATHS`].
+    pub fn enforced_url(&self, path: &str, query: Option<&str>) -> Url {
+        let at = ENFORCED_PATHS.iter().position(|own| *own == path).unwrap_or(0);
+        let mut url = self.urls[at].clone();
         url.set_query(query);
         url
     }

@@ -4,13 +4,13 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ChoiceStream, Final, Pending};
+use super::{ChoiceStream, Pending};
 use crate::{
     chat::{
         assemble::Slot,
         chunk::{self, Changes, Identity},
-        context::Context,
     },
+    exchange::{context::Context, decide::Final},
     judge::{
         call::{CallKind, ValidCall},
         marks::Moment,

@@ -51,6 +51,9 @@ pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Ev
     if quotable && (evidence.is_quotation(&id.text) || evidence.is_quotation(&shape::canonical(&id.text))) {
         return Ruling::Quotation;
     }
+    if quotable && evidence.is_incomplete() {
+        return Ruling::Against(unknowable(rules));
+    }
     let [_, bare, _] = readings(id);
     Ruling::Against(citation(rules, Code::UnknownExecution, bare))
 }
@@ -68,7 +71,16 @@ pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn E
     if !label::asserts(text) || evidence.is_quotation(text) || evidence.is_quotation(raw) {
         return Ruling::Quotation;
     }
+    if evidence.is_incomplete() {
+        return Ruling::Against(unknowable(rules));
+    }
     Ruling::Against(citation(rules, Code::UnknownExecution, text))
+}
+
+/// What depends on a part of the conversation that isn't known.
+fn unknowable(rules: &Rules) -> Option<Violation> {
+    let message = "an earlier part of the conversation, which toolmark can't see, may hold what is said here";
+    rules.checks.violation(Code::NotJudged, None, message, "")
 }
 
 fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
@@ -103,6 +115,9 @@ pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &
     let rule = rules.phrases.get(number)?;
     if rule.requires.iter().any(|tool| evidence.succeeded(tool)) {
         return None;
+    }
+    if evidence.is_incomplete() {
+        return unknowable(rules);
     }
     let tools = rule.requires.join("`, `");
     let message = match rule.message.as_str() {

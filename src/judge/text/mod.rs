@@ -62,6 +62,8 @@ pub trait Evidence {
     fn whereabouts(&self, execution_id: &str) -> Whereabouts;
     /// True if `text` stands word for word in the conversation's own data.
     fn is_quotation(&self, text: &str) -> bool;
+    /// True where not all of the conversation is known: what isn't ours may have been quoted from the rest.
+    fn is_incomplete(&self) -> bool;
     /// The registered tool of that name, or nearly so (case, separators, a small typo).
     fn tool_named(&self, name: &str) -> Option<&str>;
     /// True if a tool of exactly that name is registered.

@@ -29,6 +29,9 @@ impl Evidence for Stub {
         let data = ["wf-77a", "theirs_1700000000000_0123456789abcdef", FAKE, r#"{"tool":"run_speed_test","download":9}"#];
         data.contains(&text)
     }
+    fn is_incomplete(&self) -> bool {
+        false
+    }
     fn tool_named(&self, name: &str) -> Option<&str> {
         let name = name.to_lowercase().replace(['-', ' '], "_");
         ["run_speed_test", "check_net"].into_iter().find(|tool| *tool == name)

@@ -3,13 +3,13 @@
 //! The same for whole and streamed answers. Pure.
 
 use super::{
-    assemble::Slot,
     context::JudgedChoice,
-    repair::{EchoedCall, EchoedTurn},
+    turn::{EchoedCall, EchoedTurn, Said},
 };
 use crate::{
     judge::{
-        call::{Arguments, Outcome},
+        call::{Arguments, Outcome, ValidCall},
+        marks::Moment,
         reply,
         violation::{Code, Severity, Verdict, Violation},
     },
@@ -47,6 +47,14 @@ pub enum Decision {
     Refuse(Violation),
 }
 
+/// How a choice ends downstream.
+pub enum Final {
+    /// As the model said it: with these calls, each with its mark's moment.
+    Accept(Vec<(ValidCall, Moment)>),
+    /// With this instead of what is held.
+    Say(String),
+}
+
 /// Decides about an answer.
 pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted: OnExhausted) -> Decision {
     let Some(bad) = judged.iter().find(|choice| choice.blocks()) else { return Decision::Accept };
@@ -70,13 +78,13 @@ pub fn words(choice: &JudgedChoice) -> String {
 }
 
 /// The turn as it is echoed to the model.
-pub fn echo(choice: &JudgedChoice, slots: &[Slot], text: &str, reasoning: &str) -> EchoedTurn {
+pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
     let of_turn: Vec<&Violation> = choice.turn.violations.iter().filter(|violation| violation.blocks()).collect();
-    let calls: Vec<EchoedCall> = slots
-        .iter()
+    let Said { text, reasoning, calls, items } = said;
+    let calls: Vec<EchoedCall> = calls
+        .into_iter()
         .zip(&choice.turn.calls)
-        .map(|(slot, judged)| {
-            let call = slot.call();
+        .map(|((call, extras), judged)| {
             let arguments = match call.arguments {
                 Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text,
                 Arguments::Absent | Arguments::Null => String::new(),
@@ -84,12 +92,12 @@ pub fn echo(choice: &JudgedChoice, slots: &[Slot], text: &str, reasoning: &str) 
             let rejected = matches!(judged.outcome, Outcome::Reject);
             let own = judged.violations.iter().filter(|violation| rejected && violation.severity >= Severity::Warn);
             let violations = own.chain(of_turn.iter().copied()).cloned().collect();
-            EchoedCall { name: call.name, kind: call.kind, arguments, violations, extras: slot.extras.clone() }
+            EchoedCall { name: call.name, kind: call.kind, id: call.id, arguments, violations, extras }
         })
         .collect();
     let of_turn = of_turn.into_iter().filter(|_| calls.is_empty());
     let violations = choice.of_text.iter().filter(|violation| violation.blocks()).chain(of_turn).cloned().collect();
-    EchoedTurn { text: text.to_owned(), reasoning: reasoning.to_owned(), calls, violations }
+    EchoedTurn { text, reasoning, calls, items, violations }
 }
 
 /// What tells one bad turn from another: an equal one again means that asking doesn't help.

@@ -6,18 +6,16 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{
-    request::{self, Head, Inputs, Prepared, Refusal, Upstream},
-    tools::ToolSet,
-};
+use uuid::Uuid;
+
+use super::{thread::Hidden, tools::ToolSet};
 use crate::{
     judge::{
         call::{Call, CallRules},
         call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         history::Execution,
-        marks::{ExecutionId, KeyRing, Moment, Scope},
-        suggest::nearly_same,
-        text::{Evidence, Known, Progress, TextGate, Whereabouts},
+        marks::{KeyRing, Moment, Scope},
+        text::{Known, Progress, TextGate},
         violation::{Code, Severity, Violation},
     },
     policy::{Mode, rules::Rules},
@@ -27,6 +25,8 @@ use crate::{
 /// What an exchange is judged by.
 #[derive(Debug)]
 pub struct Context {
+    /// The exchange.
+    pub id: Uuid,
     /// The policy.
     pub rules: Arc<Rules>,
     /// The policy's rules for calls, compiled.
@@ -51,15 +51,56 @@ pub struct Context {
     pub choices: u64,
     /// Bytes held of one call.
     pub held_bytes_max: usize,
-    /// The request as it came, for its data.
-    pub request: Document,
+    /// The part of the conversation that isn't in the request.
+    pub hidden: Hidden,
+    request: Document,
+    data_of: DataOf,
     /// The conversation's own data, decoded when first asked for.
-    pub data: OnceLock<Vec<String>>,
+    data: OnceLock<Vec<String>>,
+}
+
+/// What users, tools and instructions said in a request, not the model.
+pub type DataOf = fn(&Document) -> Vec<String>;
+
+/// What the upstream that will serve the request demands.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Upstream {
+    /// Call ids of nine alphanumerics (Mistral).
+    pub short_ids: bool,
+    /// What `tool_choice` is asked for where the request says nothing and has tools.
+    pub tool_choice: Option<&'static str>,
+}
+
+/// A request made ready for the upstream, and what was found on the way.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What goes upstream; in observe mode the bytes that came.
+    pub body: Bytes,
+    /// What may be called, and how.
+    pub tool_choice: ToolChoice,
+    /// `parallel_tool_calls`, where the request says it.
+    pub parallel: Option<bool>,
+    /// The executions that the history proves.
+    pub executions: Vec<Execution>,
+    /// Tools with a successful result in the history.
+    pub succeeded: Vec<String>,
+    /// What is wrong with the request, registry and history.
+    pub violations: Vec<Violation>,
+    /// `response_format` asks for JSON.
+    pub json_only: bool,
+    /// Answers asked for.
+    pub choices: u64,
+    /// The part of the conversation that isn't in the request.
+    pub hidden: Hidden,
+    /// Reads the request's own data.
+    pub data_of: DataOf,
 }
 
 /// What an exchange is judged by, besides the request itself.
 #[derive(Clone, Debug)]
 pub struct Basis<'b> {
+    /// The exchange.
+    pub id: Uuid,
     /// The policy.
     pub rules: &'b Arc<Rules>,
     /// The policy's rules for calls, compiled.
@@ -94,37 +135,33 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Begins an exchange.
-    ///
-    /// # Errors
-    /// [`Refusal`] for a shape that can't be judged.
-    pub fn new(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Self, Refusal> {
-        let Basis { rules, call_rules, text, ring, scope, tools, now_ms, upstream, protocol, held_bytes_max } = basis;
-        let inputs = Inputs { rules, ring, scope: &scope, now_ms, upstream, protocol };
-        let Prepared { body, tool_choice, parallel, executions, succeeded, violations } =
-            request::prepare(document, head, &tools, &inputs)?;
-        let mut text = text.clone();
-        text.json_only = head.json_only;
-        text.has_tools = tools.any || !executions.is_empty();
+    /// Begins the exchange of a prepared request. `document`: the request as it came.
+    pub fn new(document: &Document, prepared: Prepared, basis: Basis<'_>) -> Self {
+        let Prepared { body, tool_choice, parallel, executions, succeeded, mut violations, json_only, choices, hidden, data_of } = prepared;
+        let mut text = basis.text.clone();
+        text.json_only = json_only;
+        text.has_tools = basis.tools.any || !executions.is_empty();
         let context = Context {
-            rules: rules.clone(),
-            call_rules: call_rules.clone(),
-            ring: ring.clone(),
-            scope,
+            id: basis.id,
+            rules: basis.rules.clone(),
+            call_rules: basis.call_rules.clone(),
+            ring: basis.ring.clone(),
+            scope: basis.scope,
             turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
-            tools,
+            tools: basis.tools,
             executions,
             succeeded,
             text,
-            json_only: head.json_only,
-            choices: head.choices,
-            held_bytes_max,
+            json_only,
+            choices,
+            held_bytes_max: basis.held_bytes_max,
+            hidden,
             request: document.clone(),
+            data_of,
             data: OnceLock::new(),
         };
-        let mut violations = violations;
         context.excuse_marks(&mut violations);
-        Ok(Self { context, body, violations })
+        Self { context, body, violations }
     }
 }
 
@@ -160,8 +197,14 @@ impl Context {
         ids.iter().for_each(|id| gate.answer(id, Known { same_session: false }));
     }
 
-    fn data(&self) -> &[String] {
-        self.data.get_or_init(|| Head::read(&self.request).map(|head| head.data()).unwrap_or_default())
+    /// The conversation's own data, as far as the request has it.
+    pub fn data(&self) -> &[String] {
+        self.data.get_or_init(|| (self.data_of)(&self.request))
+    }
+
+    /// The request as it came.
+    pub fn request(&self) -> &Document {
+        &self.request
     }
 
     /// Checks a text inside a call's arguments for ids that claim an execution.
@@ -182,7 +225,8 @@ impl Context {
     /// Judges one choice, all of whose text has gone through `gates`.
     pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature) -> JudgedChoice {
         let ids = |text: &str| self.id_in_arguments(text);
-        let rules = TurnRules { ending: answer.ending, ..self.turn.clone() };
+        let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
+        let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
         let turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut citations: Vec<String> = Vec::new();
@@ -230,7 +274,7 @@ impl Context {
     }
 
     fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {
-        let excused = answer.has_text || answer.has_audio || answer.ending != Ending::Complete;
+        let excused = answer.has_text || answer.has_audio || answer.hosted_calls || answer.ending != Ending::Complete;
         if excused || !calls.is_empty() || self.turn.tool_choice == ToolChoice::None {
             return None;
         }
@@ -243,8 +287,10 @@ impl Context {
 pub struct AnswerNature {
     /// It has text.
     pub has_text: bool,
-    /// It has audio.
+    /// It has audio, or something else that is neither text nor a call.
     pub has_audio: bool,
+    /// It has calls of tools that the upstream runs itself.
+    pub hosted_calls: bool,
     /// How it ended.
     pub ending: Ending,
 }
@@ -258,7 +304,7 @@ impl AnswerNature {
             _ if refused => Ending::Refusal,
             _ => Ending::Complete,
         };
-        Self { has_text, has_audio, ending }
+        Self { has_text, has_audio, hosted_calls: false, ending }
     }
 }
 
@@ -295,40 +341,6 @@ impl JudgedChoice {
     }
 }
 
-impl Evidence for Context {
-    fn whereabouts(&self, execution_id: &str) -> Whereabouts {
-        if let Some(execution) = self.executions.iter().find(|execution| execution.id == execution_id) {
-            return Whereabouts::Here { expired: execution.expired };
-        }
-        let ours = ExecutionId::parse(execution_id).is_some_and(|id| self.ring.is_execution(&id, &self.scope));
-        if ours { Whereabouts::Elsewhere } else { Whereabouts::NotOurs }
-    }
-
-    fn is_quotation(&self, text: &str) -> bool {
-        !text.is_empty() && self.data().iter().any(|data| stands_in(data, text))
-    }
-
-    fn tool_named(&self, name: &str) -> Option<&str> {
-        let tools = self.tools.registry.tools();
-        let exact = self.tools.registry.tool(name).map(|tool| &*tool.name);
-        exact.or_else(|| tools.iter().map(|tool| &*tool.name).find(|tool| nearly_same(name, tool)))
-    }
-
-    fn is_registered(&self, name: &str) -> bool {
-        let spelled = |tool: &str| crate::judge::marks::execution_tool(tool) == name;
-        self.tools.registry.tool(name).is_some() || self.tools.registry.tools().iter().any(|tool| spelled(&tool.name))
-    }
-
-    fn has_parameter(&self, tool: &str, name: &str) -> bool {
-        let schema = self.tools.registry.tool(tool).map(|tool| tool.schema.as_ref());
-        matches!(schema, Some(Ok(schema)) if schema.parameters().iter().any(|parameter| &*parameter.name == name))
-    }
-
-    fn succeeded(&self, tool: &str) -> bool {
-        self.succeeded.iter().any(|name| name == tool)
-    }
-}
-
 /// What would need marks becomes one `not_judged`.
 fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::judge::violation::Checks) {
     // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
@@ -340,15 +352,4 @@ fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::judge::violatio
         let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
         violations.extend(checks.violation(Code::NotJudged, None, message, ""));
     }
-}
-
-/// Does `text` stand in `data`, not as a part of a longer word?
-fn stands_in(data: &str, text: &str) -> bool {
-    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let (first, last) = (text.chars().next(), text.chars().next_back());
-    data.match_indices(text).any(|(at, _)| {
-        let before = data[..at].chars().next_back();
-        let after = data[at + text.len()..].chars().next();
-        !(word(before) && word(first) || word(after) && word(last))
-    })
 }

@@ -1,0 +1,35 @@
+//! Chat completions as the shell sees them. Pure.
+
+use bytes::Bytes;
+
+use super::{answer::Answer, repair, stream::StreamJudge};
+use crate::{
+    exchange::{
+        adapter::{Adapter, Made},
+        context::Context,
+        turn::EchoedTurn,
+    },
+    wire::{json::JsonError, text::quote},
+};
+
+/// `POST /v1/chat/completions`
+pub enum Chat {}
+
+impl Adapter for Chat {
+    const PATH: &'static str = "/chat/completions";
+    type Answer = Answer;
+    type Stream = StreamJudge;
+
+    fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, _: &Context) -> Result<Bytes, JsonError> {
+        repair::next_request(body, turn, attempt)
+    }
+
+    fn words(made: &Made<'_>, context: &Context) -> Bytes {
+        let (id, created, model, quoted) = (context.id.simple(), made.created, quote(made.model), quote(made.words));
+        let (content, refusal) = if context.json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+        let message = format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#);
+        let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
+        let head = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion","created":{created},"model":{model}"#);
+        format!(r#"{head},"choices":[{choice}],"toolmark":{}}}"#, made.verdict).into()
+    }
+}

@@ -1,0 +1,18 @@
+//! One exchange, whatever its API: what it is judged by, what is decided about its answers, what is said in the end.
+//!
+//! The adapters ([`crate::chat`], [`crate::responses`]) bring their wire form into these terms and back, so that no
+//! check and no decision exists twice. Pure; what waits and sends is in [`crate::proxy`].
+
+pub mod adapter;
+pub mod annotations;
+pub mod context;
+pub mod decide;
+pub mod error;
+pub mod evidence;
+pub mod fault;
+pub mod refusal;
+pub mod texts;
+pub mod thread;
+pub mod tools;
+pub mod turn;
+pub mod usage;

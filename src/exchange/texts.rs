@@ -1,0 +1,98 @@
+//! A text joined of its parts as a stream would join them, so that a claim can't hide in a seam. Pure.
+
+use std::ops::Range;
+
+use super::{context::Context, fault::ShapeError};
+use crate::{judge::text::TextGate, wire::json::Value};
+
+/// A text that has gone through its gate, and where its parts lie.
+pub struct TextPlace {
+    /// Its gate.
+    pub gate: TextGate,
+    /// It itself.
+    pub text: String,
+    /// Its strings.
+    pub parts: Vec<Part>,
+}
+
+/// A string of a text: where it lies in the answer, and in the text.
+pub struct Part {
+    /// In the answer, quotes included.
+    pub span: Range<usize>,
+    /// In the text.
+    pub place: Range<usize>,
+}
+
+impl TextPlace {
+    /// Joins these strings and takes the text through its gate; `None` where there is none.
+    pub fn read<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        let (mut text, mut parts) = (String::new(), Vec::new());
+        for string in strings {
+            let start = text.len();
+            text.push_str(&string.text().unwrap_or_default());
+            parts.push(Part { span: string.span(), place: start..text.len() });
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let mut gate = TextGate::default();
+        context.feed(&mut gate, &text);
+        context.close(&mut gate);
+        Some(Self { gate, text, parts })
+    }
+
+    /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
+    pub fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
+        let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
+        let first = removals.partition_point(|removal| removal.end <= part.place.start);
+        for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
+            let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
+            text.push_str(self.text.get(from..start).unwrap_or_default());
+            (from, changed) = (end, true);
+        }
+        text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
+        changed.then_some(text)
+    }
+}
+
+/// `null`, `""`, `[]` and `{}` say nothing.
+pub fn is_nothing(value: Value<'_>) -> bool {
+    let empty = (value.is_array() && value.items().next().is_none()) || (value.is_object() && value.members().next().is_none());
+    value.is_null() || value.raw() == b"\"\"" || empty
+}
+
+/// The strings that make up a text: it itself, or those in a list of parts.
+///
+/// # Errors
+/// [`ShapeError::Text`] for any other shape: what isn't read isn't judged.
+pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
+    use crate::wire::json::Kind;
+    if value.is_null() {
+        return Ok(Vec::new());
+    }
+    if value.is_string() {
+        return Ok(vec![value]);
+    }
+    if !value.is_array() {
+        return Err(ShapeError::Text);
+    }
+    let mut strings = Vec::new();
+    for part in value.items() {
+        if part.is_string() {
+            strings.push(part);
+            continue;
+        }
+        let calls = part.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_call" | "function_call"));
+        if !(part.is_object() || part.is_null()) || part.duplicate_name().is_some() || calls {
+            return Err(ShapeError::Text);
+        }
+        for member in part.members().filter(|member| ["text", "refusal", "content"].iter().any(|name| member.is(name))) {
+            match member.value.kind() {
+                Kind::Plain | Kind::Escaped => strings.push(member.value),
+                Kind::Null => {}
+                Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(ShapeError::Text),
+            }
+        }
+    }
+    Ok(strings)
+}

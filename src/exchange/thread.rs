@@ -1,0 +1,150 @@
+//! What toolmark must remember of conversations that the upstream keeps: values only, the shell keeps them.
+//!
+//! DESIGN.md, "Marks"; issue "Responses API", `[responses] stateful = "track"`. Everything here is bounded, so
+//! that a conversation without end takes no memory without end. Pure.
+
+use std::sync::Arc;
+
+use crate::judge::{history::Execution, marks::Moment};
+
+/// Executions of one conversation that are remembered, the latest.
+const EXECUTIONS_MAX: usize = 512;
+/// Bytes of one conversation's own data that are remembered.
+const DATA_BYTES_MAX: usize = 256 << 10;
+/// Bytes of one conversation's tools that came in through items.
+const TOOLS_BYTES_MAX: usize = 1 << 20;
+/// Calls that the upstream waits for outputs of.
+const OWED_MAX: usize = 128;
+
+/// What a conversation is known to hold, up to one response.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Results that were stamped.
+    pub executions: Vec<Execution>,
+    /// Tools with a result that is no failure.
+    pub succeeded: Vec<String>,
+    /// Arrays of tools that came in through items: JSON.
+    pub tools: Vec<Arc<str>>,
+    /// What users, tools and instructions said.
+    pub data: Vec<Arc<str>>,
+    /// Not all of it is known or kept.
+    pub incomplete: bool,
+    /// Calls that the upstream keeps and that were never passed on: it must hear what became of them.
+    pub owed: Vec<Owed>,
+    /// The response's id as the upstream has it, where the application knows it by another.
+    pub upstream_id: Option<Arc<str>>,
+}
+
+/// A call that was never passed on, and what the model is to be told of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Owed {
+    /// Its id, as the upstream has it.
+    pub call_id: String,
+    /// It is a custom tool's.
+    pub custom: bool,
+    /// What stands instead of a result.
+    pub output: String,
+}
+
+/// A call that was let through.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KnownCall {
+    /// Its id as the upstream has it.
+    pub upstream_id: Arc<str>,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// Its mark's moment.
+    pub moment: Moment,
+}
+
+/// What became of an output item that the upstream keeps, where the application saw another.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It belongs to an attempt that was rejected: nothing may refer to it.
+    Dropped,
+    /// The application got this instead: an input item, JSON.
+    Instead(Arc<str>),
+}
+
+/// What is to be remembered of an exchange that has ended.
+#[derive(Clone, Debug, Default)]
+pub struct Memo {
+    /// Its response, as the application knows it; empty where the upstream keeps nothing.
+    pub responses: Vec<String>,
+    /// The conversation that it belongs to.
+    pub conversation: Option<String>,
+    /// What is known up to there.
+    pub thread: Thread,
+    /// Calls let through, by their marks.
+    pub calls: Vec<(String, KnownCall)>,
+    /// Items by their ids.
+    pub items: Vec<(String, Fate)>,
+}
+
+/// The part of the conversation that isn't in the request.
+#[derive(Clone, Debug, Default)]
+pub struct Hidden {
+    /// What is known of it.
+    pub earlier: Option<Arc<Thread>>,
+    /// There is such a part, and not all of it is known.
+    pub unseen: bool,
+    /// The upstream keeps this exchange.
+    pub store: bool,
+    /// The conversation that the upstream appends to.
+    pub conversation: Option<String>,
+    /// Arrays of tools that this request brings in items: JSON.
+    pub tools: Vec<Arc<str>>,
+}
+
+impl Thread {
+    /// This and what an exchange adds to it, within bounds.
+    #[must_use]
+    pub fn with(mut self, executions: &[Execution], succeeded: &[String], tools: &[Arc<str>], data: &[String]) -> Self {
+        for execution in executions.iter().filter(|execution| !self.executions.iter().any(|own| own.id == execution.id)).collect::<Vec<_>>()
+        {
+            self.executions.push(Execution { recent: false, item: usize::MAX, ..execution.clone() });
+        }
+        let surplus = self.executions.len().saturating_sub(EXECUTIONS_MAX);
+        self.executions.drain(..surplus);
+        for tool in succeeded {
+            if !self.succeeded.contains(tool) && self.succeeded.len() < EXECUTIONS_MAX {
+                self.succeeded.push(tool.clone());
+            }
+        }
+        let mut bytes: usize = self.tools.iter().map(|tools| tools.len()).sum();
+        for array in tools {
+            bytes += array.len();
+            if bytes > TOOLS_BYTES_MAX {
+                self.incomplete = true;
+                break;
+            }
+            if !self.tools.contains(array) {
+                self.tools.push(array.clone());
+            }
+        }
+        let mut bytes: usize = self.data.iter().map(|text| text.len()).sum();
+        for text in data {
+            bytes += text.len();
+            if bytes > DATA_BYTES_MAX {
+                self.incomplete = true;
+                break;
+            }
+            self.data.push(text.as_str().into());
+        }
+        self
+    }
+
+    /// Takes up what is owed.
+    pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
+        self.owed.extend(owed);
+        let surplus = self.owed.len().saturating_sub(OWED_MAX);
+        self.owed.drain(..surplus);
+    }
+
+    /// About how many bytes it takes.
+    pub fn weight(&self) -> u64 {
+        let data: usize = self.data.iter().map(|text| text.len() + 16).sum();
+        let owed: usize = self.owed.iter().map(|owed| owed.output.len() + owed.call_id.len() + 64).sum();
+        (512 + data + owed + self.executions.len() * 160 + self.tools.iter().map(|tools| tools.len()).sum::<usize>()) as u64
+    }
+}

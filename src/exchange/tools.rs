@@ -1,0 +1,325 @@
+//! The tools of a request: from its bytes to the registry, once for each array that comes along.
+//!
+//! An application sends the same tools with every request; the set is built for the first and shared
+//! with the rest. Pure but for the cache.
+
+use std::{collections::HashSet, sync::Arc};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use quick_cache::{Weighter, sync::Cache};
+
+use super::refusal::Refusal;
+use crate::{
+    judge::{
+        registry::{Registry, RequestTool, SchemaCache, Step, ToolKind, ToolSource},
+        violation::{Checks, Violation},
+    },
+    policy::{Mode, Policy},
+    wire::json::{Document, Value},
+};
+
+/// Sets kept; an application has a handful.
+const SETS_MAX: usize = 4096;
+/// Bytes of the arrays whose sets are kept.
+const SETS_BYTES_MAX: u64 = 32 << 20;
+
+/// What becomes of the request's `tools`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ToolsEdit {
+    /// They go upstream as they came.
+    Keep,
+    /// This array goes instead.
+    Replace(String),
+    /// None are left.
+    Remove,
+}
+
+/// How an API writes its tools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Dialect {
+    /// Chat completions: the function in an object of its own.
+    Nested,
+    /// Chat's legacy `functions`.
+    Legacy,
+    /// The Responses API: flat, in namespaces too.
+    Flat,
+}
+
+impl Dialect {
+    fn param(self) -> &'static str {
+        if self == Self::Legacy { "functions" } else { "tools" }
+    }
+
+    /// Keeps sets of different dialects apart.
+    fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Nested => b"",
+            Self::Legacy => b"functions:",
+            Self::Flat => b"responses:",
+        }
+    }
+}
+
+/// The tools of a request as they lie in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Brought<'r> {
+    /// How they are written.
+    pub dialect: Dialect,
+    /// The array in its place.
+    pub array: Option<Value<'r>>,
+    /// Further arrays that came in otherwise, JSON; they stay where they are.
+    pub further: &'r [Arc<str>],
+}
+
+/// The tools of an exchange.
+#[derive(Clone, Debug)]
+pub struct ToolSet {
+    /// What may be called.
+    pub registry: Registry,
+    /// What is wrong with them.
+    pub violations: Vec<Violation>,
+    /// What goes upstream.
+    pub edit: ToolsEdit,
+    /// Names that the request brought and that don't go upstream.
+    pub removed: Vec<String>,
+    /// There is at least one.
+    pub any: bool,
+    /// How they are written.
+    pub dialect: Dialect,
+    /// The kinds of tools that the upstream runs or defines itself, as `web_search`.
+    pub hosted: Vec<String>,
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<Bytes, Arc<ToolSet>> for ByBytes {
+    fn weight(&self, key: &Bytes, _: &Arc<ToolSet>) -> u64 {
+        key.len() as u64 * 3 + 512
+    }
+}
+
+/// Arrays that were met last: [`Document::parse_noting`] passes over them.
+pub type Recent = Vec<(Bytes, Arc<ToolSet>)>;
+
+/// How many arrays are kept at hand.
+const RECENT_MAX: usize = 8;
+
+/// The sets of one policy.
+pub struct ToolSets {
+    sources: Vec<ToolSource>,
+    cache: Cache<Bytes, Arc<ToolSet>, ByBytes>,
+    recent: ArcSwap<Recent>,
+}
+
+impl ToolSets {
+    /// For a policy with these tools.
+    pub fn new(sources: Vec<ToolSource>) -> Self {
+        Self { sources, cache: Cache::with_weighter(SETS_MAX, SETS_BYTES_MAX, ByBytes), recent: ArcSwap::default() }
+    }
+
+    /// The policy's tools.
+    pub fn sources(&self) -> &[ToolSource] {
+        &self.sources
+    }
+
+    /// The arrays that were met last.
+    pub fn recent(&self) -> arc_swap::Guard<Arc<Recent>> {
+        self.recent.load()
+    }
+
+    fn remember(&self, array: &Bytes, set: &Arc<ToolSet>) {
+        // Two at a time may lose one of the two, which costs a look-up and nothing else.
+        let mut recent = Recent::clone(&self.recent.load());
+        recent.retain(|(known, _)| known != array);
+        recent.insert(0, (array.clone(), set.clone()));
+        recent.truncate(RECENT_MAX);
+        self.recent.store(Arc::new(recent));
+    }
+
+    /// The set for a request that brings these.
+    ///
+    /// # Errors
+    /// [`Refusal`] where they can't be read.
+    pub fn get(&self, brought: Brought<'_>, policy: &Policy, checks: &Checks, schemas: &SchemaCache) -> Result<Arc<ToolSet>, Refusal> {
+        let raw = brought.array.map_or(&b""[..], Value::raw);
+        let plain = brought.further.is_empty();
+        let at_hand = |(known, set): &&(Bytes, Arc<ToolSet>)| plain && known == raw && set.dialect == brought.dialect;
+        if let Some((_, set)) = self.recent.load().iter().find(at_hand) {
+            return Ok(set.clone());
+        }
+        let mut lookup = Vec::new();
+        let key = if plain && brought.dialect == Dialect::Nested {
+            raw
+        } else {
+            lookup.extend_from_slice(brought.dialect.prefix());
+            lookup.extend_from_slice(raw);
+            // No JSON has a line break of its own between two values here.
+            brought.further.iter().for_each(|array| lookup.extend([b"\n", array.as_bytes()].concat()));
+            &lookup[..]
+        };
+        let found = self.cache.get(key);
+        let set = match found {
+            Some(set) => set,
+            None => {
+                let set = Arc::new(self.build(brought, policy, checks, schemas)?);
+                self.cache.insert(Bytes::copy_from_slice(key), set.clone());
+                set
+            }
+        };
+        if plain && raw.first() == Some(&b'[') {
+            self.remember(&Bytes::copy_from_slice(raw), &set);
+        }
+        Ok(set)
+    }
+
+    fn build(&self, brought: Brought<'_>, policy: &Policy, checks: &Checks, schemas: &SchemaCache) -> Result<ToolSet, Refusal> {
+        let dialect = brought.dialect;
+        // Parsed anew, as the request may have passed over them.
+        let parse = |raw: &[u8]| Document::parse(Bytes::copy_from_slice(raw)).ok();
+        let own = brought.array.and_then(|array| parse(array.raw()));
+        let elements =
+            own.iter().flat_map(|array| array.root().items()).map(|tool| Element::read(tool, dialect)).collect::<Result<Vec<_>, _>>()?;
+        let further: Vec<Document> = brought.further.iter().filter_map(|array| parse(array.as_bytes())).collect();
+        let further = further.iter().flat_map(|array| array.root().items()).map(|tool| Element::read(tool, dialect));
+        let further = further.collect::<Result<Vec<_>, _>>()?;
+        let request: Vec<RequestTool<'_>> = elements.iter().flat_map(|element| &element.tools).map(OwnTool::as_request).collect();
+        let own_names: HashSet<&str> = request.iter().map(|tool| tool.name).collect();
+        let mut seen = own_names.clone();
+        // What is said again, as an upstream or client does that loads tools later, is no second tool.
+        let later = further.iter().flat_map(|element| &element.tools).filter(|tool| seen.insert(&tool.name)).map(OwnTool::as_request);
+        let all: Vec<RequestTool<'_>> = request.iter().copied().chain(later).collect();
+        let (registry, violations) = Registry::build(&self.sources, &all, &policy.tools, policy.calls.formats, checks, schemas);
+        let any = !registry.is_empty();
+        let edit = if registry.unchanged() || policy.mode == Mode::Observe || (!any && brought.array.is_none()) {
+            ToolsEdit::Keep
+        } else {
+            edit(&elements, &request, &registry, dialect, brought.array.is_some())
+        };
+        let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
+        let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
+        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted })
+    }
+}
+
+/// What becomes of the array, where it doesn't stay. Tools that only the upstream calls stay in front.
+fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Registry, dialect: Dialect, present: bool) -> ToolsEdit {
+    let kept: HashSet<usize> = registry.plan().iter().filter_map(|step| if let Step::Keep(at) = step { Some(*at) } else { None }).collect();
+    let (mut place, mut out, mut inside) = (0, Vec::new(), HashSet::new());
+    for element in elements {
+        let from = place;
+        place += element.tools.len();
+        match element.namespace {
+            Some(tools) => {
+                inside.extend(from..place);
+                let left: Vec<&str> = (from..place).filter(|at| kept.contains(at)).map(|at| request[at].raw).collect();
+                out.extend((!left.is_empty()).then(|| element.raw.replacen(tools, &format!("[{}]", left.join(",")), 1)));
+            }
+            None if element.hosted.is_some() => out.push(element.raw.to_owned()),
+            None => {}
+        }
+    }
+    out.extend(registry.plan().iter().filter_map(|step| match step {
+        Step::Keep(at) => request.get(*at).filter(|_| !inside.contains(at)).map(|tool| tool.raw.to_owned()),
+        Step::Put(at) => registry.tools().get(*at).map(|tool| put(&tool.raw, dialect)),
+    }));
+    if out.is_empty() && present { ToolsEdit::Remove } else { ToolsEdit::Replace(format!("[{}]", out.join(","))) }
+}
+
+/// A tool of the policy's files, which have chat's form, as `dialect` writes it.
+fn put(raw: &str, dialect: Dialect) -> String {
+    let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes()));
+    let Some(root) = document.as_ref().ok().map(Document::root).filter(|_| dialect != Dialect::Nested) else { return raw.to_owned() };
+    let Some((kind, body)) = ["function", "custom"].into_iter().find_map(|kind| Some((kind, root.get(kind)?))) else {
+        return raw.to_owned();
+    };
+    if dialect == Dialect::Legacy {
+        return body.raw_str().to_owned();
+    }
+    // Left out, `strict` would be tried here, other than on chat.
+    let strict = if kind == "function" && body.get("strict").is_none() { ",\"strict\":false" } else { "" };
+    let members: Vec<String> = body.members().map(|member| format!("{}:{}", member.key.raw_str(), member.value.raw_str())).collect();
+    format!(r#"{{"type":"{kind}",{}{strict}}}"#, members.join(","))
+}
+
+/// An element of an array of tools.
+struct Element<'r> {
+    raw: &'r str,
+    tools: Vec<OwnTool<'r>>,
+    /// The `tools` of a namespace.
+    namespace: Option<&'r str>,
+    /// The kind of a tool that isn't ours to judge.
+    hosted: Option<String>,
+}
+
+struct OwnTool<'r> {
+    name: String,
+    kind: ToolKind,
+    parameters: Option<&'r str>,
+    description: Option<String>,
+    raw: &'r str,
+}
+
+impl<'r> Element<'r> {
+    fn read(tool: Value<'r>, dialect: Dialect) -> Result<Self, Refusal> {
+        let refuse = |code, message: String| Refusal::new(code, Some(dialect.param()), message);
+        if !tool.is_object() {
+            return Err(refuse("invalid_request", "every tool must be an object".into()));
+        }
+        let kind = tool.get("type").and_then(Value::text);
+        let raw = tool.raw_str();
+        if dialect == Dialect::Flat && kind.as_deref() == Some("namespace") {
+            let name = tool.get("name").and_then(Value::text).unwrap_or_default();
+            let inner = tool.get("tools").filter(|tools| tools.is_array());
+            let Some(inner) = inner.filter(|_| !name.is_empty() && tool.duplicate_name().is_none()) else {
+                return Err(refuse("invalid_request", "a namespace needs a `name` and `tools`, each once".into()));
+            };
+            let tools = inner.items().map(|tool| OwnTool::read(tool, dialect)).collect::<Result<Vec<_>, _>>()?;
+            let named = |tool: OwnTool<'r>| OwnTool { name: format!("{name}.{}", tool.name), ..tool };
+            let tools = tools.into_iter().flatten().map(named).collect();
+            return Ok(Self { raw, tools, namespace: Some(inner.raw_str()), hosted: None });
+        }
+        let own = OwnTool::read(tool, dialect)?;
+        let hosted = own.is_none().then(|| kind.unwrap_or_default().into_owned());
+        Ok(Self { raw, tools: own.into_iter().collect(), namespace: None, hosted })
+    }
+}
+
+impl<'r> OwnTool<'r> {
+    /// `None` for a tool that isn't ours to judge.
+    fn read(tool: Value<'r>, dialect: Dialect) -> Result<Option<Self>, Refusal> {
+        let refuse = |code, message: String| Refusal::new(code, Some(dialect.param()), message);
+        let kind = tool.get("type").and_then(Value::text);
+        let flat = dialect != Dialect::Nested;
+        let (kind, body) = match kind.as_deref() {
+            _ if dialect == Dialect::Legacy => (ToolKind::Function, Some(tool)),
+            Some("custom") => (ToolKind::Custom, if flat { Some(tool) } else { tool.get("custom") }),
+            Some("function") => (ToolKind::Function, if flat { Some(tool) } else { tool.get("function") }),
+            None if !flat => (ToolKind::Function, tool.get("function")),
+            Some(_) | None => return Ok(None),
+        };
+        for object in [Some(tool), body].into_iter().flatten() {
+            if let Some(name) = object.duplicate_name() {
+                return Err(refuse("invalid_json", format!("a tool has two members named `{name}`")));
+            }
+        }
+        let name = body.and_then(|body| body.get("name")).and_then(Value::text).unwrap_or_default();
+        if name.is_empty() {
+            let needed = if flat { "`type` and a `name`" } else { "`type` and a `function` with a `name`" };
+            return Err(refuse("invalid_request", format!("every tool needs {needed}")));
+        }
+        Ok(Some(Self {
+            name: name.into_owned(),
+            kind,
+            parameters: body.and_then(|body| body.get("parameters")).map(Value::raw_str),
+            description: body.and_then(|body| body.get("description")).and_then(Value::text).map(Into::into),
+            raw: tool.raw_str(),
+        }))
+    }
+
+    fn as_request(&self) -> RequestTool<'_> {
+        let description = self.description.as_deref();
+        RequestTool { name: &self.name, kind: self.kind, parameters_raw: self.parameters, description, raw: self.raw }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a model said in one turn, and the turn as it is echoed to it when it isn't passed on. Pure.
+
+use crate::judge::{
+    call::{Call, CallKind},
+    violation::Violation,
+};
+
+/// One choice of an answer, in the core's terms.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// What the model said.
+    pub text: String,
+    /// What it thought, as far as it is kept.
+    pub reasoning: String,
+    /// Its calls, each with the members that toolmark doesn't know, as `"name":value`.
+    pub calls: Vec<(Call, Vec<String>)>,
+    /// Its output items in order, where the API has such.
+    pub items: Vec<SaidItem>,
+}
+
+/// One item of an answer, for APIs that have items.
+#[derive(Clone, Debug)]
+pub enum SaidItem {
+    /// Anything but a call, as it came: JSON.
+    Raw(String),
+    /// The call at this place of [`Said::calls`]: its item as it came, JSON.
+    Call(usize, String),
+}
+
+/// One call of the turn that is not passed on.
+#[derive(Clone, Debug)]
+pub struct EchoedCall {
+    /// As the model named it.
+    pub name: String,
+    /// Its kind.
+    pub kind: CallKind,
+    /// Its id, as the upstream gave it.
+    pub id: Option<String>,
+    /// JSON text of an object, or a custom tool's input; else what came.
+    pub arguments: String,
+    /// What was wrong with it; empty for a valid sibling.
+    pub violations: Vec<Violation>,
+    /// Members of the call that must come back, as `"name":value`.
+    pub extras: Vec<String>,
+}
+
+/// The turn that is not passed on.
+#[derive(Clone, Debug, Default)]
+pub struct EchoedTurn {
+    /// What the model said.
+    pub text: String,
+    /// `reasoning_content`, which some upstreams demand back with calls.
+    pub reasoning: String,
+    /// Its calls.
+    pub calls: Vec<EchoedCall>,
+    /// Its output items in order, where the API has such.
+    pub items: Vec<SaidItem>,
+    /// What was wrong with the text, or with the turn as a whole.
+    pub violations: Vec<Violation>,
+}
+
+impl EchoedCall {
+    /// The arguments as they can be echoed, and the raw ones where those can't.
+    pub fn legal_arguments(&self) -> (String, Option<&str>) {
+        if self.kind == CallKind::Custom {
+            return (self.arguments.clone(), None);
+        }
+        let bytes = bytes::Bytes::copy_from_slice(self.arguments.as_bytes());
+        let object = crate::wire::json::Document::parse(bytes).is_ok_and(|document| document.root().is_object());
+        if object { (self.arguments.clone(), None) } else { ("{}".to_owned(), Some(&self.arguments)) }
+    }
+
+    /// A name that every upstream takes: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    pub fn legal_name(&self) -> String {
+        let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+        let name: String = self.name.chars().take(64).map(legal).collect();
+        if name.is_empty() { "unnamed".to_owned() } else { name }
+    }
+
+    /// What the model is told about it, as the content of a tool message.
+    pub fn answer(&self) -> String {
+        use crate::judge::reply;
+        if self.violations.is_empty() {
+            return reply::sibling(&self.name);
+        }
+        let violations: Vec<&Violation> = self.violations.iter().collect();
+        reply::rejection(&self.name, &violations, self.legal_arguments().1)
+    }
+}
