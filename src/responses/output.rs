@@ -1,0 +1,226 @@
+//! Output items of a response: which of them are calls, which are text, and which pass.
+//!
+//! Source: OpenAI API reference, "Responses"; FACTS §2. Pure. What looks like a call and is in no form that is
+//! known is refused, never passed unjudged.
+
+use crate::{
+    exchange::{context::Context, fault::ShapeError, texts::is_nothing},
+    judge::{
+        call::{Arguments, Call, CallKind},
+        marks::Moment,
+    },
+    wire::json::{Kind, Value},
+};
+
+/// What an output item is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ItemKind {
+    /// Text.
+    Message,
+    /// A call that the application runs.
+    Call(CallKind),
+    /// What the model thought: passes as it came.
+    Reasoning,
+    /// A call of a tool that the upstream runs itself, or what came of it.
+    Hosted,
+    /// Anything else: passes as it came.
+    Other,
+}
+
+/// Items of tools that the upstream defines and the application runs, and the tools of the request that allow them.
+const LOCAL: [(&str, &[&str]); 5] = [
+    ("computer_call", &["computer", "computer_use", "computer_use_preview"]),
+    ("local_shell_call", &["local_shell"]),
+    ("shell_call", &["shell"]),
+    ("apply_patch_call", &["apply_patch"]),
+    ("tool_search_call", &["tool_search"]),
+];
+
+/// What an item is. A built-in call that the request has no tool for is judged like any other: it is invented.
+///
+/// # Errors
+/// [`ShapeError`] for what might be a call or a text and can't be judged.
+pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeError> {
+    if !item.is_object() {
+        return Err(ShapeError::NoObject);
+    }
+    if item.duplicate_name().is_some() {
+        return Err(ShapeError::Duplicate);
+    }
+    let kind = item.get("type").and_then(Value::text).unwrap_or_default();
+    if let Some((_, tools)) = LOCAL.iter().find(|(local, _)| *local == kind) {
+        let server = item.get("execution").is_some_and(|execution| execution.is_text("server"));
+        let offered = context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool));
+        return Ok(if server || offered || context.hidden.unseen { ItemKind::Hosted } else { ItemKind::Call(CallKind::Function) });
+    }
+    let some = |name: &str| item.get(name).is_some_and(|value| !is_nothing(value));
+    Ok(match &*kind {
+        "message" => ItemKind::Message,
+        "" if some("role") || some("content") => ItemKind::Message,
+        "function_call" => ItemKind::Call(CallKind::Function),
+        "custom_tool_call" => ItemKind::Call(CallKind::Custom),
+        "reasoning" => ItemKind::Reasoning,
+        "web_search_call"
+        | "file_search_call"
+        | "code_interpreter_call"
+        | "image_generation_call"
+        | "mcp_call"
+        | "mcp_list_tools"
+        | "mcp_approval_request"
+        | "tool_search_output"
+        | "shell_call_output"
+        | "program"
+        | "program_output" => ItemKind::Hosted,
+        _ if some("call_id") || (some("name") && (some("arguments") || some("input"))) => return Err(ShapeError::Text),
+        _ => ItemKind::Other,
+    })
+}
+
+/// One call of an answer, as the upstream sent it.
+#[derive(Clone, Debug, Default)]
+pub struct Slot {
+    /// The item's own id.
+    pub item_id: String,
+    /// The upstream's id of the call.
+    pub call_id: String,
+    /// The tool, without its namespace.
+    pub name: String,
+    /// The namespace.
+    pub namespace: Option<String>,
+    /// What kind of call.
+    pub kind: CallKind,
+    /// Its arguments, or a custom tool's input.
+    pub arguments: Option<Arguments>,
+    /// The item as it came: JSON.
+    pub raw: String,
+}
+
+impl Slot {
+    /// Reads a call.
+    ///
+    /// # Errors
+    /// [`ShapeError`] where it can't be judged.
+    pub fn read(item: Value<'_>, kind: CallKind) -> Result<Self, ShapeError> {
+        let text = |name: &str| item.get(name).and_then(Value::text).map(|text| text.into_owned());
+        let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
+        let disguised =
+            ["function", "custom", "tool_calls", "function_call"].iter().any(|name| item.get(name).is_some_and(|value| !is_nothing(value)));
+        if disguised || (item.get(other).is_some_and(|value| !is_nothing(value)) && item.get(own).is_some_and(|value| !is_nothing(value))) {
+            return Err(ShapeError::Ambiguous);
+        }
+        let built_in = item.get("type").and_then(Value::text).filter(|kind| LOCAL.iter().any(|(local, _)| local == kind));
+        Ok(Self {
+            item_id: text("id").unwrap_or_default(),
+            call_id: text("call_id").unwrap_or_default(),
+            name: built_in.map(|kind| kind.trim_end_matches("_call").to_owned()).or_else(|| text("name")).unwrap_or_default(),
+            namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
+            kind,
+            arguments: item.get(own).or_else(|| item.get(other)).map(arguments_of),
+            raw: item.raw_str().to_owned(),
+        })
+    }
+
+    /// The call in the core's terms.
+    pub fn call(&self, context: &Context) -> Call {
+        let name = super::call::tool_name(&context.tools.registry, self.namespace.as_deref(), &self.name);
+        let id = Some(self.call_id.clone()).filter(|id| !id.is_empty());
+        Call { name, kind: self.kind, arguments: self.arguments.clone().unwrap_or(Arguments::Absent), id }
+    }
+
+    /// The text of its arguments, whatever their form.
+    pub fn text(&self) -> &str {
+        match &self.arguments {
+            Some(Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text)) => text,
+            Some(Arguments::Absent | Arguments::Null) | None => "",
+        }
+    }
+}
+
+/// Arguments in whatever form they came.
+pub fn arguments_of(value: Value<'_>) -> Arguments {
+    match value.text() {
+        Some(text) => Arguments::Text(text.into_owned()),
+        None if value.is_null() => Arguments::Null,
+        None if value.is_object() => Arguments::Object(value.raw_str().to_owned()),
+        None => Arguments::Other(value.raw_str().to_owned()),
+    }
+}
+
+/// The ids that calls of one answer get downstream: the upstream's with a mark behind it, where it gave each
+/// call one of its own that leaves room; else a mark that stands for itself.
+#[derive(Debug, Default)]
+pub struct Minter {
+    taken: Vec<String>,
+}
+
+impl Minter {
+    /// The id of the next call.
+    pub fn mint(&mut self, context: &Context, slot: &Slot, tool: &str, arguments: &str, moment: Moment) -> String {
+        let own = (!self.taken.contains(&slot.call_id)).then_some(&*slot.call_id);
+        self.taken.push(slot.call_id.clone());
+        let behind = own.and_then(|id| context.ring.mint_behind(id, &context.scope, tool, arguments, moment));
+        behind.unwrap_or_else(|| context.mint(tool, arguments, moment))
+    }
+}
+
+/// The strings of a message: what it says, and what it refuses.
+#[derive(Debug, Default)]
+pub struct Strings<'d> {
+    /// Its text.
+    pub texts: Vec<Value<'d>>,
+    /// Its refusals.
+    pub refusals: Vec<Value<'d>>,
+}
+
+/// The strings of a message item.
+///
+/// # Errors
+/// [`ShapeError::Text`] for any shape that isn't known: what isn't read isn't judged.
+pub fn strings_of(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
+    let mut strings = Strings::default();
+    let hides = |name: &str| matches!(name, "tool_calls" | "function_call" | "tool_call" | "text" | "output_text" | "refusal" | "audio");
+    if message.members().any(|member| hides(&member.name()) && !is_nothing(member.value)) {
+        return Err(ShapeError::Text);
+    }
+    let Some(content) = message.get_some("content") else { return Ok(strings) };
+    if content.is_string() {
+        strings.texts.push(content);
+        return Ok(strings);
+    }
+    if !content.is_array() {
+        return Err(ShapeError::Text);
+    }
+    content.items().try_for_each(|part| part_strings(part, &mut strings)).map(|()| strings)
+}
+
+/// The strings of one content part.
+///
+/// # Errors
+/// [`ShapeError::Text`] for any shape that isn't known.
+pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<(), ShapeError> {
+    if part.is_string() {
+        strings.texts.push(part);
+        return Ok(());
+    }
+    let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+    if !part.is_object() || part.duplicate_name().is_some() || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
+        return Err(ShapeError::Text);
+    }
+    // What the model thought, on upstreams that show it: no answer.
+    if kind == "reasoning_text" {
+        return Ok(());
+    }
+    for member in part.members() {
+        let texts = match &*member.name() {
+            "text" | "content" | "transcript" => &mut strings.texts,
+            "refusal" => &mut strings.refusals,
+            _ => continue,
+        };
+        match member.value.kind() {
+            Kind::Plain | Kind::Escaped => texts.push(member.value),
+            Kind::Null => {}
+            Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(ShapeError::Text),
+        }
+    }
+    Ok(())
+}
