@@ -7,6 +7,7 @@ pub mod log;
 mod log_line;
 pub mod policy;
 pub mod proxy;
+pub mod responses;
 pub mod settings;
 pub mod testing;
 pub mod wire;
