@@ -237,4 +237,4 @@ pub(super) fn model_of(root: Value<'_>) -> Option<String> {
 
 #[cfg(test)]
 #[path = "answer_tests.rs"]
-mod tests;
+pub(super) mod tests;

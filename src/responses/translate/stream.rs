@@ -165,4 +165,4 @@ impl StreamTranslator {
 
 #[cfg(test)]
 #[path = "stream_tests.rs"]
-mod tests;
+pub(super) mod tests;
