@@ -220,7 +220,8 @@ pub(super) fn ending(finish_reason: Option<&str>) -> Result<Ending, TranslateFau
         // Mistral's `model_length` is the context's.
         Some("length" | "max_tokens" | "model_length") => Ok(Ending::Cut("max_output_tokens")),
         Some("content_filter") => Ok(Ending::Cut("content_filter")),
-        Some("error") => Err(TranslateFault::Unknown("its `finish_reason` is `error`")),
+        // Mistral's and OpenRouter's, and DeepSeek's.
+        Some("error" | "insufficient_system_resource") => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
         _ => Ok(Ending::Complete),
     }
 }

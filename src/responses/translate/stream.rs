@@ -10,7 +10,7 @@
 use super::{
     answer::{self, Origin, SEVERAL, TranslateFault},
     message::{self, Form},
-    output::{Ending, Output},
+    output::{Ending, Output, PartKind},
 };
 use crate::{
     chat::{
@@ -32,6 +32,8 @@ pub struct StreamTranslator {
     begun: bool,
     /// A choice has come.
     spoken: bool,
+    /// Bytes of what was said.
+    said: usize,
     finish_reason: Option<String>,
     /// For the response object, JSON.
     usage: Option<String>,
@@ -44,7 +46,7 @@ impl StreamTranslator {
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
         let output = Output::new(&origin.id, Form::Delta);
         let assembler = Assembler::new(held_bytes_max);
-        Self { origin, output, assembler, begun: false, spoken: false, finish_reason: None, usage: None, model: None, done: false }
+        Self { origin, output, assembler, begun: false, spoken: false, said: 0, finish_reason: None, usage: None, model: None, done: false }
     }
 
     /// Takes one event of the chat stream; gives out Responses events.
@@ -134,15 +136,27 @@ impl StreamTranslator {
             }
             let Self { assembler, origin, .. } = self;
             for (kind, text) in message::read(delta, Form::Delta, assembler, |name| origin.knows(name))? {
+                self.said += if kind == PartKind::Text { text.len() } else { 0 };
                 self.output.piece(kind, &text, each)?;
             }
         }
-        // Perplexity repeats in a `message` what the deltas have said so far; it has no calls.
-        let beside = choice.get_some("delta").and_then(|_| choice.get_some("message"));
-        if beside.is_some_and(|message| message.get("tool_calls").is_some_and(|calls| !is_nothing(calls))) {
-            return Err(TranslateFault::Unknown("a choice with calls outside its delta"));
+        if let (Some(_), Some(message)) = (choice.get_some("delta"), choice.get_some("message")) {
+            self.repeated(message)?;
         }
         self.finish_reason = answer::finish_reason(choice).or(self.finish_reason.take());
+        Ok(())
+    }
+
+    /// Perplexity repeats in a `message` what the deltas have said so far; more than that would be lost.
+    fn repeated(&self, message: Value<'_>) -> Result<(), TranslateFault> {
+        let known = |value: Value<'_>| match value.text() {
+            Some(text) => text.len() <= self.said,
+            None => is_nothing(value),
+        };
+        let calls = message.get("tool_calls").is_some_and(|calls| !is_nothing(calls));
+        if calls || message.get("content").is_some_and(|content| !known(content)) {
+            return Err(TranslateFault::Unknown("a choice with calls or text outside its delta"));
+        }
         Ok(())
     }
 

@@ -279,6 +279,7 @@ fn what_would_be_lost_is_refused() {
         r#"{"choices":[{"delta":{"TOOL_CALLS":[{"id":"x"}]}}]}"#.to_owned(),
         r#"{"choices":[{"delta":{},"content":"a"}]}"#.to_owned(),
         r#"{"choices":[{"delta":{},"message":{"tool_calls":[{"id":"x"}]}}]}"#.to_owned(),
+        r#"{"choices":[{"delta":{"content":"a"},"message":{"content":"ab"}}]}"#.to_owned(),
         r#"{"choices":[],"output":[{"type":"message"}]}"#.to_owned(),
         r#"{"delta":{"content":"a"}}"#.to_owned(),
         r#"{"choices":[],"tool_calls":[{"id":"x"}]}"#.to_owned(),
