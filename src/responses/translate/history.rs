@@ -76,9 +76,10 @@ impl<'d> History<'d> {
     }
 
     fn item(&mut self, item: Value<'d>, param: &str) -> Result<(), Untranslatable> {
-        let plain = item.is_object() && item.get_some("type").is_none() && item.get("role").is_some();
-        let kind = if plain { "message".into() } else { kind_of(item, param)? };
-        if let Some(name) = item.duplicate_name() {
+        // An easy message says no type.
+        let easy = item.is_object() && item.get_some("type").is_none() && item.get("role").is_some();
+        let kind = if easy { "message".into() } else { kind_of(item, param)? };
+        if let Some(name) = item.duplicate_name().filter(|_| easy) {
             return Err(Untranslatable::new(param, format!("`{param}` says `{name}` twice")));
         }
         match &*kind {

@@ -135,11 +135,10 @@ impl Output {
         if self.form == Form::Message {
             return;
         }
-        let data = format!(r#"{{"type":"{kind}","sequence_number":{},{members}}}"#, self.sequence);
+        let raw = format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{},{members}}}\n\n", self.sequence);
         self.sequence += 1;
-        let head = "event: ".len() + kind.len() + "\ndata: ".len();
-        let raw = Bytes::from(format!("event: {kind}\ndata: {data}\n\n"));
-        let data = raw.slice(head..head + data.len());
+        let raw = Bytes::from(raw);
+        let data = raw.slice("event: ".len() + kind.len() + "\ndata: ".len()..raw.len() - 2);
         each(Event { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
     }
 

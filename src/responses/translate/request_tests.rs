@@ -247,6 +247,8 @@ fn members_that_are_refused() {
             r#""input":"a","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"mcp"}]}"#,
             "tool_choice.tools[0]",
         ),
+        (r#""input":[{"role":"user","content":"a","content":"b"}]"#, "input[0]"),
+        (r#""input":[{"type":"message","role":"user","content":"a","role":"system"}]"#, "input[0]"),
     ] {
         let refused = translated(&format!("{{{members}}}")).expect_err(members);
         assert_eq!(refused.param, param, "{members}: {}", refused.message);
