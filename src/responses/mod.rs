@@ -2,5 +2,11 @@
 //!
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
+pub mod answer;
 pub mod call;
+pub mod memo;
 pub mod output;
+pub mod words;
+
+#[cfg(test)]
+mod support_tests;
