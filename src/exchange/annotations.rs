@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use crate::wire::{edit::Edits, json::Value};
 
-/// Moves the annotations of `message`, whose content was `text` and lost `removals` (bytes, in order).
+/// Moves the annotations of `message`, or of a part of one, whose own text was `text` and lost `removals` (bytes of
+/// that text, in order).
 pub fn shift(edits: &mut Edits, message: Value<'_>, text: &str, removals: &[Range<usize>]) {
     let annotations = message.get("annotations").filter(|annotations| annotations.items().next().is_some());
     let Some(annotations) = annotations.filter(|_| !removals.is_empty()) else { return };

@@ -7,5 +7,7 @@ pub mod call;
 pub mod memo;
 pub mod output;
 pub mod stream;
+#[cfg(test)]
+mod support_tests;
 pub mod translate;
 pub mod words;
