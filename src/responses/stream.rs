@@ -21,7 +21,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::BytesMut;
 
 use self::{calls::HeldCall, emit::Emitter, texts::Texts};
-use super::output::ItemKind;
+use super::{answer::read::ending_of, output::ItemKind};
 use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
@@ -117,6 +117,10 @@ pub struct ResponseStream {
     again: bool,
     /// Items as the application has them, those of earlier attempts too.
     sent: Vec<Sent>,
+    /// How many of them are of earlier attempts.
+    sent_before: usize,
+    /// Events that end what an earlier attempt had begun.
+    before: Vec<(String, String)>,
     /// What became of the items of attempts that were rejected.
     fates: Vec<(String, Fate)>,
     /// Calls that were rejected, and what the model is told of them.
@@ -148,9 +152,7 @@ impl ResponseStream {
         }
         let document = Document::parse(data)?;
         let flow = self.document(event, document)?;
-        if self.terminal.is_none() {
-            self.pump(out);
-        }
+        self.pump(out);
         Ok(flow)
     }
 
@@ -169,16 +171,8 @@ impl ResponseStream {
 
     fn nature(&self) -> AnswerNature {
         let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
-        let text = |name: &str| response.and_then(|response| response.get(name)).and_then(Value::text).unwrap_or_default();
-        let reason = response.and_then(|response| response.get("incomplete_details")?.get("reason")?.text());
         let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
-        let ending = match (&*text("status"), reason.as_deref()) {
-            ("incomplete", Some("content_filter")) => Ending::ContentFilter,
-            ("incomplete", _) => Ending::Length,
-            ("queued" | "in_progress" | "failed" | "cancelled", _) => Ending::Refusal,
-            _ if refused && !has_text => Ending::Refusal,
-            _ => Ending::Complete,
-        };
+        let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
         let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
         AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, ending }
     }
@@ -195,6 +189,8 @@ impl AnswerStream for ResponseStream {
             head: earlier.and_then(|earlier| earlier.head.clone()),
             again: earlier.is_some_and(|earlier| earlier.head.is_some()),
             sent: Vec::new(),
+            sent_before: 0,
+            before: Vec::new(),
             fates: Vec::new(),
             owed: Vec::new(),
             waits_for_call: context.demands_call(),
@@ -238,9 +234,10 @@ impl AnswerStream for ResponseStream {
         }
         let context = self.context.clone();
         self.texts.close(&context);
-        let calls: Vec<_> = self.calls().map(|call| call.slot().call(&context)).collect();
+        let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
+        let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
         let judged = context.judge_choice(&calls, &self.texts.gates.each_ref(), self.nature());
-        self.owed = super::memo::owed(&judged, &self.said(0));
+        self.owed = super::memo::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }
 

@@ -79,7 +79,7 @@ pub fn check_root(root: Value<'_>) -> Result<(), Fault> {
     if !listed && (error || flat) {
         return Err(Fault::Reported(root.raw_str().to_owned()));
     }
-    if root.members().any(|member| is_outside(&member.name(), member.value) && !is_nothing(member.value)) {
+    if says_outside(root) {
         return Err(Fault::Unknown("a call or text outside its output"));
     }
     let unfinished = || root.get("status").and_then(Value::text).is_some_and(|status| UNFINISHED.contains(&&*status));
@@ -88,6 +88,11 @@ pub fn check_root(root: Value<'_>) -> Result<(), Fault> {
         None if unfinished() => Ok(()),
         Some(_) | None => Err(Fault::Unknown("no `output`")),
     }
+}
+
+/// Has it anything outside its output under which some client might look for a call or a text?
+pub fn says_outside(response: Value<'_>) -> bool {
+    response.members().any(|member| is_outside(&member.name(), member.value) && !is_nothing(member.value))
 }
 
 /// How a response ended. `refused`: it holds a refusal and nothing else.

@@ -8,13 +8,17 @@ use super::{
     texts::{REFUSAL, TEXT},
 };
 use crate::{
+    chat::chunk::is_disguise,
     exchange::{
         adapter::Flow,
         fault::{Fault, ShapeError},
         texts::is_nothing,
     },
     judge::call::CallKind,
-    responses::output::{ItemKind, Slot, Strings, arguments_of, kind_of, part_strings, strings_of},
+    responses::{
+        answer::read::{call_of, is_hosted_call, message_strings, says_outside},
+        output::{ItemKind, Slot, Strings, arguments_of, kind_of, part_strings},
+    },
     wire::{
         json::{Document, Value},
         sse::Event,
@@ -108,7 +112,7 @@ impl ResponseStream {
         let at = self.begin(output_index(root)?, value, kind)?;
         let what = match kind {
             ItemKind::Message => {
-                let Strings { texts, refusals } = strings_of(value)?;
+                let Strings { texts, refusals } = message_strings(value)?;
                 if texts.iter().chain(&refusals).any(|string| !is_nothing(*string)) {
                     return Err(Fault::Unknown("a message that says something before it has begun"));
                 }
@@ -125,10 +129,10 @@ impl ResponseStream {
         let id = value.get("id").and_then(Value::text).unwrap_or_default();
         let at = self.item(index, &id, kind)?;
         let held = match kind {
-            ItemKind::Call(kind) => Some(HeldCall::new(kind, Some(Slot::read(value, kind)?))),
+            ItemKind::Call(kind) => Some(HeldCall::new(kind, Some(call_of(value, kind, &self.context)?))),
             _ => None,
         };
-        self.hosted_calls |= is_hosted_call(value, kind);
+        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
         if let Some(item) = self.items.get_mut(at) {
             item.call = held;
             value.raw_str().clone_into(&mut item.raw);
@@ -166,13 +170,13 @@ impl ResponseStream {
     /// Takes a whole item, from wherever it came.
     fn note(&mut self, at: usize, value: Value<'_>, kind: ItemKind) -> Result<(), Fault> {
         let bytes_max = self.context.held_bytes_max;
-        self.hosted_calls |= is_hosted_call(value, kind);
+        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
         let Some(item) = self.items.get_mut(at) else { return Ok(()) };
         item.done = true;
         value.raw_str().clone_into(&mut item.raw);
         match kind {
             ItemKind::Call(kind) => {
-                let slot = Slot::read(value, kind)?;
+                let slot = call_of(value, kind, &self.context)?;
                 if let Some(call) = &mut item.call {
                     call.merge(slot, bytes_max)?;
                 }
@@ -186,7 +190,7 @@ impl ResponseStream {
     /// The text of a whole message: what its deltas didn't say goes through the gate now.
     fn message(&mut self, at: usize, value: Value<'_>) -> Result<(), Fault> {
         // Also looks whether it hides something where no text belongs.
-        let all = strings_of(value)?;
+        let all = message_strings(value)?;
         let content = value.get_some("content").filter(|content| content.is_array());
         if content.is_none() {
             // A string instead of parts.
@@ -301,7 +305,7 @@ impl ResponseStream {
     fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
-        if response.duplicate_name().is_some() || super::super::answer::is_disguised(response) {
+        if response.duplicate_name().is_some() || says_outside(response) {
             return Err(Fault::Unknown("a call or text outside its output"));
         }
         let output = response.get_some("output");
@@ -349,8 +353,11 @@ impl ResponseStream {
     /// Events that toolmark doesn't know pass, unless they might carry a call or a text past it.
     fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
-        let calls = |value: Value<'_>| value.is_object() && !matches!(kind_of(value, &self.context), Ok(ItemKind::Hosted | ItemKind::Reasoning | ItemKind::Other));
-        let hides = root.get("item").is_some_and(calls) || root.get("response").is_some_and(says) || super::super::answer::is_disguised(root);
+        let calls = |value: Value<'_>| {
+            value.is_object() && !matches!(kind_of(value, &self.context), Ok(ItemKind::Hosted | ItemKind::Reasoning | ItemKind::Other))
+        };
+        let disguised = root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value));
+        let hides = root.get("item").is_some_and(calls) || root.get("response").is_some_and(says) || disguised;
         let speaks = ["output_text", "refusal", "transcript", "function_call", "response.text"].iter().any(|word| kind.contains(word));
         if hides || (speaks && !kind.contains("reasoning")) {
             return Err(Fault::Unknown("an event of an unknown type that may carry a call or a text"));
@@ -366,12 +373,7 @@ impl ResponseStream {
 
 /// A response object that already has output.
 fn says(response: Value<'_>) -> bool {
-    response.is_object() && (response.get("output").is_some_and(|output| !is_nothing(output)) || super::super::answer::is_disguised(response))
-}
-
-fn is_hosted_call(value: Value<'_>, kind: ItemKind) -> bool {
-    let name = value.get("type").and_then(Value::text).unwrap_or_default();
-    kind == ItemKind::Hosted && (name.ends_with("_call") || name == "mcp_approval_request")
+    response.is_object() && (response.get("output").is_some_and(|output| !is_nothing(output)) || says_outside(response))
 }
 
 fn output_index(root: Value<'_>) -> Result<Option<u64>, Fault> {

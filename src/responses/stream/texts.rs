@@ -42,6 +42,11 @@ impl Part {
         self.start + self.text.len()
     }
 
+    /// Up to where it has left, in the text as a whole.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
     /// Has all of it left?
     pub fn is_taken(&self) -> bool {
         self.taken >= self.end()

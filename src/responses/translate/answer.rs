@@ -14,34 +14,17 @@ use super::{
 };
 use crate::{
     chat::{
-        assemble::{AssembleError, Assembler},
-        chunk::{is_disguise, is_nothing},
+        assemble::Assembler,
+        chunk::is_disguise,
     },
+    exchange::texts::is_nothing,
     wire::{
-        json::{Document, JsonError, Value},
+        json::{Document, Value},
         text::quote,
     },
 };
 
-/// Why an answer can't be translated.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum TranslateFault {
-    /// It is an error: its JSON, as it came.
-    #[error("the upstream reported an error with status 200")]
-    Reported(String),
-    /// No JSON.
-    #[error("the upstream's answer is no JSON: {0}")]
-    Json(#[from] JsonError),
-    /// A call or text in a shape that can't be read.
-    #[error("the upstream sent {0}")]
-    Shape(#[from] AssembleError),
-    /// Anything else that would be lost.
-    #[error("the upstream's answer can't be translated: {0}")]
-    Unknown(&'static str),
-    /// No `finish_reason`, no `[DONE]`.
-    #[error("the upstream's stream ended before the answer did")]
-    Cut,
-}
+pub use crate::exchange::fault::Fault as TranslateFault;
 
 /// What the translated answer repeats of the request, and what identifies it.
 #[derive(Clone, Debug)]

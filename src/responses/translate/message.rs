@@ -12,8 +12,9 @@ use super::{
 use crate::{
     chat::{
         assemble::{AssembleError, Assembler},
-        chunk::{is_disguise, is_nothing, strings_of},
+        chunk::is_disguise,
     },
+    exchange::texts::{is_nothing, strings_of},
     wire::json::Value,
 };
 

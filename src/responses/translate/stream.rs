@@ -15,8 +15,9 @@ use super::{
 use crate::{
     chat::{
         assemble::{AssembleError, Assembler},
-        chunk::{delta_of, is_nothing},
+        chunk::delta_of,
     },
+    exchange::texts::is_nothing,
     wire::{
         json::{Document, Value},
         sse::Event,
