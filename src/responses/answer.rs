@@ -46,6 +46,8 @@ pub struct Answer {
     text: Option<TextPlace>,
     /// Their refusals.
     refusal: Option<TextPlace>,
+    /// Single strings that claim more by themselves than joined.
+    apart: Vec<TextPlace>,
     nature: AnswerNature,
     /// What the model is to be told of its calls, should they not be passed on. INVARIANT: [`Self::judge`] fills
     /// it, which comes once, before [`Self::write`].
@@ -56,12 +58,12 @@ impl WholeAnswer for Answer {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let document = Document::parse(body)?;
         let read = read::read(document.root(), context)?;
-        let read::Read { kinds, slots, calls, text, refusal, nature } = read;
-        Ok(Self { document, kinds, slots, calls, text, refusal, nature, owed: OnceLock::new() })
+        let read::Read { kinds, slots, calls, text, refusal, apart, nature } = read;
+        Ok(Self { document, kinds, slots, calls, text, refusal, apart, nature, owed: OnceLock::new() })
     }
 
     fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
-        let gates: Vec<&TextGate> = self.texts().map(|place| &place.gate).collect();
+        let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
         let judged = context.judge_choice(&self.calls, &gates, self.nature);
         self.owed.get_or_init(|| memo::owed(context, &judged, &self.calls, &self.slots));
         vec![judged]

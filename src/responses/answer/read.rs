@@ -13,7 +13,7 @@ use crate::{
         call::{Call, CallKind},
         call_turn::Ending,
     },
-    responses::output::{ItemKind, Slot, kind_of, strings_of},
+    responses::output::{ItemKind, Slot, Strings, kind_of, strings_of},
     wire::json::Value,
 };
 
@@ -24,6 +24,7 @@ pub(super) struct Read {
     pub calls: Vec<Call>,
     pub text: Option<TextPlace>,
     pub refusal: Option<TextPlace>,
+    pub apart: Vec<TextPlace>,
     pub nature: AnswerNature,
 }
 
@@ -52,12 +53,30 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
     }
     // The convenience of some upstreams: a copy, unless there is nothing that it could be a copy of.
     let copy = root.get("output_text").filter(|copy| copy.is_string());
-    let text = TextPlace::read(texts, context).or_else(|| TextPlace::read(copy, context));
-    let refusal = TextPlace::read(refusals, context);
+    let text = TextPlace::read(texts.iter().copied(), context).or_else(|| TextPlace::read(copy, context));
+    let refusal = TextPlace::read(refusals.iter().copied(), context);
+    let mut apart = apart(&texts, text.as_ref(), context);
+    apart.extend(self::apart(&refusals, refusal.as_ref(), context));
     nature.has_text = text.is_some();
     nature.ending = ending_of(root, refusal.is_some() && text.is_none());
     let calls = slots.iter().map(|slot| slot.call(context)).collect();
-    Ok(Read { kinds, slots, calls, text, refusal, nature })
+    Ok(Read { kinds, slots, calls, text, refusal, apart, nature })
+}
+
+/// The strings that claim by themselves what they don't when joined: an id that ends one message is none once the
+/// next begins with a letter, yet who shows them one below the other shows the id.
+pub fn apart(strings: &[Value<'_>], joined: Option<&TextPlace>, context: &Context) -> Vec<TextPlace> {
+    let Some(joined) = joined.filter(|_| strings.len() > 1).map(|joined| &joined.gate) else { return Vec::new() };
+    let known = |place: &TextPlace| {
+        let (violations, citations) = (place.gate.violations(), place.gate.citations());
+        violations.iter().all(|own| joined.violations().contains(own)) && citations.iter().all(|own| joined.citations().contains(own))
+    };
+    let mut apart: Vec<TextPlace> = strings.iter().filter_map(|string| TextPlace::read([*string], context)).collect();
+    apart.retain(|place| !known(place));
+    // What blocks is never the part that is left out.
+    apart.sort_by_key(|place| place.gate.blocked().is_none());
+    apart.truncate(APART_MAX);
+    apart
 }
 
 /// Checks a response's own members; its items are another matter.
@@ -122,7 +141,7 @@ pub fn is_hosted_call(item: Value<'_>) -> bool {
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a text or call in a place that can't be judged.
-pub fn message_strings(message: Value<'_>) -> Result<super::super::output::Strings<'_>, ShapeError> {
+pub fn message_strings(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
     let call = |name: &str| matches!(name, "call_id" | "arguments" | "input");
     let outside = |name: &str| call(name) || (name != "content" && is_disguise(name));
     if message.members().any(|member| outside(&member.name()) && !is_nothing(member.value)) {
@@ -147,6 +166,8 @@ pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Slo
     Ok(slot)
 }
 
+/// Strings that are reported of by themselves.
+const APART_MAX: usize = 16;
 /// Statuses of a response that isn't, or never will be, whole.
 const UNFINISHED: [&str; 4] = ["queued", "in_progress", "failed", "cancelled"];
 
