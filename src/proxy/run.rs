@@ -125,7 +125,11 @@ impl Run {
             return Ok(self.body.clone());
         }
         let refused = |why: Untranslatable| {
-            let message = format!("the upstream `{}` has no Responses API, and this can't be translated: {}", self.endpoint().settings.name, why.message);
+            let message = format!(
+                "the upstream `{}` has no Responses API, and this can't be translated: {}",
+                self.endpoint().settings.name,
+                why.message
+            );
             Failure { param: Some(why.param), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
         };
         let document = Document::parse(self.body.clone()).map_err(|error| Failure::protocol(&self.endpoint().settings.name, error))?;

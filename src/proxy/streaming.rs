@@ -226,7 +226,12 @@ async fn read<A: Adapter>(
 }
 
 /// Takes an event to the judge, translated where the upstream speaks another API.
-fn take<S: AnswerStream>(judge: &mut S, translator: &mut Option<StreamTranslator>, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+fn take<S: AnswerStream>(
+    judge: &mut S,
+    translator: &mut Option<StreamTranslator>,
+    event: Event,
+    out: &mut BytesMut,
+) -> Result<Flow, Fault> {
     let Some(translator) = translator else { return judge.handle(event, out) };
     let mut flow = Ok(Flow::More);
     let translated = translator.handle(event, &mut |event| pass(judge, event, out, &mut flow));

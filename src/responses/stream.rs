@@ -236,7 +236,7 @@ impl AnswerStream for ResponseStream {
         self.texts.close(&context);
         let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
-        let judged = context.judge_choice(&calls, &self.texts.gates.each_ref(), self.nature());
+        let judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
         self.owed = super::memo::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }
@@ -292,3 +292,7 @@ impl AnswerStream for ResponseStream {
         self.fail_with(envelope, out);
     }
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -62,7 +62,7 @@ impl ResponseStream {
         let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
         let (number, end) = (*part, *end);
         let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
-        let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.gates[part.kind].blocked().is_some());
+        let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.blocked(part.kind));
         let ready = cleared.saturating_sub(part.taken());
         if ready == 0 || (ready < PART_BYTES_MIN && !blocked) {
             return;

@@ -1,7 +1,8 @@
 //! The text of a streamed response: its parts, the gates they go through, and what of them has left. Pure.
 //!
 //! All output text of a response is one text, as clients join it, so that no claim hides in the seam between two
-//! parts or two messages; its refusals are another.
+//! parts or two messages; its refusals are another. Where there are several parts each is judged by itself too, for
+//! what claims nothing when joined may claim something when shown apart.
 
 use std::ops::Range;
 
@@ -10,6 +11,8 @@ use crate::{
     judge::text::TextGate,
 };
 
+/// Parts that are reported of by themselves.
+const APART_MAX: usize = 16;
 /// Output text.
 pub const TEXT: usize = 0;
 /// Refusals.
@@ -59,6 +62,9 @@ pub struct Texts {
     /// By kind.
     pub gates: [TextGate; 2],
     fed: [usize; 2],
+    /// By kind: where the first part begins to claim, by itself, what may not be claimed.
+    limits: [Option<usize>; 2],
+    apart: Vec<(usize, TextGate)>,
     /// In the order in which they began.
     pub parts: Vec<Part>,
     /// The next text that leaves begins a paragraph: an earlier attempt's text has left.
@@ -83,8 +89,14 @@ impl Texts {
     /// [`ShapeError::Text`] where another part has begun meanwhile: the two would be read in either order.
     pub fn feed(&mut self, part: usize, text: &str, context: &Context) -> Result<usize, ShapeError> {
         let Some(own) = self.parts.get_mut(part) else { return Err(ShapeError::Text) };
-        if own.text.is_empty() {
+        if own.text.is_empty() && !text.is_empty() {
             (own.start, own.taken) = (self.fed[own.kind], self.fed[own.kind]);
+            let kind = own.kind;
+            self.separate(kind, false, context);
+        }
+        let Some(own) = self.parts.get_mut(part) else { return Err(ShapeError::Text) };
+        if own.text.is_empty() {
+            own.start = self.fed[own.kind];
         } else if own.end() != self.fed[own.kind] {
             return Err(ShapeError::Text);
         }
@@ -92,6 +104,36 @@ impl Texts {
         self.fed[own.kind] += text.len();
         context.feed(&mut self.gates[own.kind], text);
         Ok(own.end())
+    }
+
+    /// Judges the last part of a kind by itself. `last`: no other follows.
+    fn separate(&mut self, kind: usize, last: bool, context: &Context) {
+        let with_text = |part: &&Part| part.kind == kind && !part.text.is_empty();
+        let Some(part) = self.parts.iter().filter(with_text).max_by_key(|part| part.start) else { return };
+        // The only part is the whole text.
+        if last && part.start == 0 {
+            return;
+        }
+        let mut gate = TextGate::default();
+        context.feed(&mut gate, &part.text);
+        context.close(&mut gate);
+        let blocked = gate.blocked().map(|at| part.start + at);
+        self.limits[kind] = self.limits[kind].or(blocked);
+        self.apart.push((kind, gate));
+    }
+
+    /// The gates of all texts, and of parts that claim by themselves what they don't when joined.
+    pub fn judged(&self) -> Vec<&TextGate> {
+        let known = |(kind, gate): &&(usize, TextGate)| {
+            let joined = &self.gates[*kind];
+            let all = gate.violations().iter().all(|own| joined.violations().contains(own));
+            !(all && gate.citations().iter().all(|own| joined.citations().contains(own)))
+        };
+        let mut apart: Vec<&TextGate> = self.apart.iter().filter(known).map(|(_, gate)| gate).collect();
+        // What blocks is never the part that is left out.
+        apart.sort_by_key(|gate| gate.blocked().is_none());
+        apart.truncate(APART_MAX);
+        self.gates.iter().chain(apart).collect()
     }
 
     /// A copy of a whole part: what it says beyond the deltas goes through the gate too. A copy that says
@@ -106,7 +148,12 @@ impl Texts {
 
     /// How much of a text is decided.
     pub fn cleared(&self, kind: usize) -> usize {
-        self.gates[kind].cleared()
+        self.gates[kind].cleared().min(self.limits[kind].unwrap_or(usize::MAX))
+    }
+
+    /// Has anything of a kind been found that may not leave?
+    pub fn blocked(&self, kind: usize) -> bool {
+        self.gates[kind].blocked().is_some() || self.limits[kind].is_some()
     }
 
     /// Lets go of a part up to `end` (of the text as a whole): what leaves of it.
@@ -137,8 +184,9 @@ impl Texts {
 
     /// There is no more text.
     pub fn close(&mut self, context: &Context) {
-        for gate in &mut self.gates {
-            context.close(gate);
+        for kind in [TEXT, REFUSAL] {
+            self.separate(kind, true, context);
+            context.close(&mut self.gates[kind]);
         }
     }
 

@@ -13,10 +13,7 @@ use super::{
     usage::usage,
 };
 use crate::{
-    chat::{
-        assemble::Assembler,
-        chunk::is_disguise,
-    },
+    chat::{assemble::Assembler, chunk::is_disguise},
     exchange::texts::is_nothing,
     wire::{
         json::{Document, Value},
