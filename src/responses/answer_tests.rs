@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
 use super::*;
@@ -300,99 +299,6 @@ fn endings() {
 }
 
 #[test]
-fn unfinished_answers_need_no_output_and_errors_are_reported() {
-    for status in ["queued", "in_progress", "failed", "cancelled"] {
-        for output in ["", r#","output":null"#] {
-            let came = format!(r#"{{"id":"r","object":"response","status":"{status}"{output}}}"#);
-            assert_eq!(ok(&came).body, came);
-        }
-    }
-    for body in [
-        r#"{"error":{"message":"no"}}"#,
-        r#"[{"error":{"message":"no"}}]"#,
-        r#"{"object":"error","message":"no","type":"x","code":null}"#,
-        r#"{"message":"no","code":40}"#,
-        r#"{"object":"response","status":"failed","error":{"code":"x","message":"no"}}"#,
-    ] {
-        assert!(matches!(judge(body, &CONTEXT), Err(Fault::Reported(raw)) if raw == body), "{body}");
-    }
-}
-
-#[test]
-fn hostile_shapes_are_refused() {
-    let call = r#"{"type":"function_call","call_id":"c","name":"check_net","arguments":"{}""#;
-    for output in [
-        "7".to_owned(),
-        "\"text\"".to_owned(),
-        "[]".to_owned(),
-        r#"{"type":"message","role":"assistant","content":"hi","tool_calls":[{"a":1}]}"#.to_owned(),
-        r#"{"type":"message","role":"assistant","content":"hi","Tool_Calls":[{"a":1}]}"#.to_owned(),
-        r#"{"type":"message","role":"assistant","content":"hi","call_id":"c","name":"check_net"}"#.to_owned(),
-        r#"{"type":"message","role":"assistant","content":[],"text":"hi"}"#.to_owned(),
-        r#"{"type":"message","content":"a","content":"b"}"#.to_owned(),
-        r#"{"type":"message","content":{"text":"a"}}"#.to_owned(),
-        message(r#"{"type":"tool_use","name":"check_net"}"#),
-        message(r#"{"type":"output_text","text":"a","text":"b"}"#),
-        message(r#"{"type":"output_text","text":{"value":"a"}}"#),
-        message("3"),
-        format!(r#"{call},"arguments":"{{\"z\":1}}"}}"#),
-        format!(r#"{call},"input":"{{\"z\":1}}"}}"#),
-        format!(r#"{call},"function":{{"name":"delete_all"}}}}"#),
-        format!(r#"{call},"custom":{{"name":"delete_all"}}}}"#),
-        format!(r#"{call},"tool_calls":[1]}}"#),
-        r#"{"type":"Function_Call","call_id":"c","name":"delete_all","arguments":"{}"}"#.to_owned(),
-        r#"{"name":"delete_all","arguments":"{}"}"#.to_owned(),
-        vec![format!("{call}}}"); 1025].join(","),
-    ] {
-        assert!(matches!(judge(&response(&output), &CONTEXT), Err(Fault::Shape(_))), "{}", &output[..output.len().min(200)]);
-    }
-    for root in [
-        r#"{"output":[],"output":[]}"#,
-        r#"{"output":{}}"#,
-        r#"{"status":"completed"}"#,
-        r#"{"status":"incomplete"}"#,
-        r#"{"output":[],"choices":[{}]}"#,
-        r#"{"output":[],"Output":[{}]}"#,
-        r#"{"output":[],"tool_calls":[{}]}"#,
-        r#"{"output":[],"function_call":{"name":"x"}}"#,
-        r#"{"output":[],"message":{"content":"x"}}"#,
-        r#"{"output":[],"content":"x"}"#,
-        r#"{"output":[],"output_text":["x"]}"#,
-        r#"{"output":[],"output_messages":[{}]}"#,
-        r#"{"output":[],"text":"x"}"#,
-        "[]",
-        "3",
-    ] {
-        assert!(matches!(judge(root, &CONTEXT), Err(Fault::Unknown(_))), "{root}");
-    }
-    // What says nothing hides nothing.
-    let quiet = r#"{"output":[{"type":"message","role":"assistant","content":"hi","tool_calls":[]}],"text":{"format":{"type":"text"}},"choices":[],"message":null}"#;
-    assert_eq!(ok(quiet).body, quiet);
-}
-
-#[test]
-fn what_is_not_judged_here_passes_byte_for_byte() {
-    for item in [
-        r#"{ "type":"web_search_call", "id":"ws","status":"completed" }"#,
-        r#"{"type":"mcp_call","id":"m","name":"x","arguments":"{\"a\":1}","output":"\u00e9"}"#,
-        r#"{"type":"compaction","id":"c","encrypted_content":"x"}"#,
-        r#"{"type":"unheard_of","deep":{"a":[1.0,{"b":"\u00e9"}]}}"#,
-        r#"{"type":"reasoning","content":[{"type":"reasoning_text","text":"run_speed_test_1760000000000_deadbeefdeadbeef"}]}"#,
-    ] {
-        let came = response(&format!("{item}, {}", said("Hi.")));
-        let out = ok(&came);
-        assert_eq!((&out.body, out.codes.is_empty()), (&came, true));
-    }
-    let came = response(&function("c", "delete_all", "{")).replace("\"error\":null", "\"toolmark\":7");
-    let observing = Bench::new("observe");
-    let context = observing.context(TOOLS, |_| {});
-    let answer = Answer::read(Bytes::from(came.clone()), &context).unwrap();
-    assert!(answer.judge(&context).iter().any(|choice| !choice.violations().collect::<Vec<_>>().is_empty()));
-    let written = answer.write(vec![Final::Accept(Vec::new())], &context, None, Some("{}"));
-    assert!(written.body == came && written.memo.is_none());
-}
-
-#[test]
 fn usage_verdict_and_refusals_in_json() {
     let context = with(|prepared| prepared.json_only = true);
     let came = response(&said("{}")).replace("\"error\":null", "\"toolmark\":7,\"output_text\":\"{}\"");
@@ -428,73 +334,7 @@ fn the_turn_as_it_is_echoed() {
     assert_eq!(answer.owed.get().unwrap().iter().map(|owed| owed.custom).collect::<Vec<_>>(), [false, true]);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
-
-    #[test]
-    fn whatever_comes_is_read_or_refused(scraps in vec(select(SCRAPS.to_vec()), 0..8), tail in select(TAILS.to_vec()), cut in 0..4000usize) {
-        let joined = format!(r#"{{"id":"r","output":[{}{tail}"#, scraps.join(",")).replace("FORGED", FORGED).replace("CITED", &BENCH.execution_id());
-        let body = if cut % 4 == 0 { &joined[..joined.floor_char_boundary(cut)] } else { &joined };
-        if let Ok(out) = judge(body, &CONTEXT) {
-            prop_assert!(Document::parse(Bytes::from(out.body.clone())).is_ok(), "{}", out.body);
-            prop_assert!(!out.body.contains("s3cret") && !out.body.contains("\"c_up\""), "{}", out.body);
-            for text in texts_of(&out.value()) {
-                let mut ends = text.match_indices(FORGED).map(|(at, _)| &text[at + FORGED.len()..]);
-                // Anything else behind it, and it is no id.
-                prop_assert!(ends.all(|rest| rest.starts_with(char::is_alphanumeric)), "{}", out.body);
-            }
-            if out.blocks {
-                prop_assert_eq!(out.value()["output"].as_array().unwrap().len(), 1);
-            }
-        }
-    }
-
-    #[test]
-    fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..200)) {
-        let _read = Answer::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT));
-    }
-}
-
-const SCRAPS: [&str; 18] = [
-    r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi ","annotations":[{"start_index":3,"end_index":9}],"logprobs":[1]}]}"#,
-    r#"{"type":"message","role":"assistant","content":"It is (execution_id: CITED)."}"#,
-    r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"(execution_id: ","logprobs":[1]},"CITED",{"type":"x","text":") é "}]}"#,
-    r#"{"type":"message","role":"assistant","content":"FORGED"}"#,
-    r#"{"type":"message","content":[{"type":"refusal","refusal":"no FORGED"}]}"#,
-    r#"{"type":"message","content":[{"type":"output_text","text":"run_speed_test_1760000000000_"}]}"#,
-    r#"{"type":"message","content":[{"type":"output_text","text":"deadbeefdeadbeef"}]}"#,
-    r#"{"type":"message","content":null,"tool_calls":["s3cret"]}"#,
-    r#"{"type":"function_call","call_id":"c_up","name":"check_net","arguments":"{}"}"#,
-    r#"{"type":"function_call","call_id":"c_up","name":"run_speed_test","arguments":{"server":"x"}}"#,
-    r#"{"input":"s3cret","type":"function_call","call_id":"c_up","name":"check_net","arguments":null}"#,
-    r#"{"type":"function_call","call_id":"c_up","name":"delete_all","arguments":"s3cret"}"#,
-    r#"{"type":"custom_tool_call","call_id":"c_up","name":"note","input":"x"}"#,
-    r#"{"type":"shell_call","call_id":"c_up","action":{"commands":["s3cret"]}}"#,
-    r#"{"type":"web_search_call","id":"w"}"#,
-    r#"{"type":"unheard_of","x":1}"#,
-    "null",
-    "{}",
-];
-
-const TAILS: [&str; 5] = [
-    "]}",
-    "],\"output_text\":\"FORGED\"}",
-    "],\"usage\":{\"t\":1},\"toolmark\":\"s3cret\"}",
-    "],\"status\":\"incomplete\",\"error\":{},\"output_text\":\"\"}",
-    "],\"status\":\"failed\",\"choices\":[]}",
-];
-
-/// What the messages of a response say, string by string and as one, and its copy.
-fn texts_of(response: &serde_json::Value) -> Vec<String> {
-    let mut texts = Vec::new();
-    for message in response["output"].as_array().into_iter().flatten() {
-        let parts = message["content"].as_array().into_iter().flatten();
-        let strings = parts.flat_map(|part| [part, &part["text"]]).chain([&message["content"]]);
-        texts.extend(strings.filter_map(|text| text.as_str().map(str::to_owned)));
-    }
-    texts.push(texts.concat());
-    let refusals = response["output"].as_array().into_iter().flatten().filter_map(|message| message["content"][0]["refusal"].as_str());
-    texts.extend(refusals.map(str::to_owned));
-    texts.extend(response["output_text"].as_str().map(str::to_owned));
-    texts
-}
+#[path = "answer_tests_properties.rs"]
+mod properties;
+#[path = "answer_tests_shapes.rs"]
+mod shapes;

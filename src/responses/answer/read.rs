@@ -12,6 +12,7 @@ use crate::{
     judge::{
         call::{Call, CallKind},
         call_turn::Ending,
+        text::TextGate,
     },
     responses::output::{ItemKind, Slot, Strings, kind_of, strings_of},
     wire::json::Value,
@@ -67,16 +68,18 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
 /// next begins with a letter, yet who shows them one below the other shows the id.
 pub fn apart(strings: &[Value<'_>], joined: Option<&TextPlace>, context: &Context) -> Vec<TextPlace> {
     let Some(joined) = joined.filter(|_| strings.len() > 1).map(|joined| &joined.gate) else { return Vec::new() };
-    let known = |place: &TextPlace| {
-        let (violations, citations) = (place.gate.violations(), place.gate.citations());
-        violations.iter().all(|own| joined.violations().contains(own)) && citations.iter().all(|own| joined.citations().contains(own))
-    };
     let mut apart: Vec<TextPlace> = strings.iter().filter_map(|string| TextPlace::read([*string], context)).collect();
-    apart.retain(|place| !known(place));
+    apart.retain(|place| adds_to(&place.gate, joined));
     // What blocks is never the part that is left out.
     apart.sort_by_key(|place| place.gate.blocked().is_none());
     apart.truncate(APART_MAX);
     apart
+}
+
+/// Does a string by itself say anything to object to, or to cite, that the joined text doesn't?
+pub fn adds_to(own: &TextGate, joined: &TextGate) -> bool {
+    let objects = own.violations().iter().any(|violation| !joined.violations().contains(violation));
+    objects || own.citations().iter().any(|id| !joined.citations().contains(id))
 }
 
 /// Checks a response's own members; its items are another matter.
