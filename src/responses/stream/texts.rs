@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::{
     exchange::{context::Context, fault::ShapeError},
     judge::text::TextGate,
+    responses::answer::read::adds_to,
 };
 
 /// Parts that are reported of by themselves.
@@ -124,12 +125,8 @@ impl Texts {
 
     /// The gates of all texts, and of parts that claim by themselves what they don't when joined.
     pub fn judged(&self) -> Vec<&TextGate> {
-        let known = |(kind, gate): &&(usize, TextGate)| {
-            let joined = &self.gates[*kind];
-            let all = gate.violations().iter().all(|own| joined.violations().contains(own));
-            !(all && gate.citations().iter().all(|own| joined.citations().contains(own)))
-        };
-        let mut apart: Vec<&TextGate> = self.apart.iter().filter(known).map(|(_, gate)| gate).collect();
+        let adds = |(kind, gate): &&(usize, TextGate)| adds_to(gate, &self.gates[*kind]);
+        let mut apart: Vec<&TextGate> = self.apart.iter().filter(adds).map(|(_, gate)| gate).collect();
         // What blocks is never the part that is left out.
         apart.sort_by_key(|gate| gate.blocked().is_none());
         apart.truncate(APART_MAX);
