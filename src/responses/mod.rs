@@ -3,4 +3,18 @@
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
 pub mod call;
+pub mod items;
+pub mod offer;
 pub mod output;
+pub mod prepare;
+pub mod repair;
+#[cfg(test)]
+mod repair_tests;
+pub mod request;
+#[cfg(test)]
+mod request_properties_tests;
+#[cfg(test)]
+mod request_support_tests;
+#[cfg(test)]
+mod request_tests;
+pub mod stateful;
