@@ -55,7 +55,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     if enforced {
         let gone = |at: usize| fates.contains_key(&at);
         stamp_results(&mut edits, &past, &steps, head, rules, gone);
-        let ids = Ids::of(head, recalled);
+        let ids = Ids::of(head, recalled, &fates);
         replace_ids(&mut edits, head, &ids, gone);
         let mut front = owed(head, recalled, &ids);
         if let (Some(previous), Some(own)) =
@@ -184,17 +184,20 @@ fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<
 /// The ids of calls as the upstream has them.
 struct Ids<'i> {
     known: HashMap<&'i str, &'i KnownCall>,
-    /// Of the calls in the input, as the application has them.
+    /// Of the calls in the input that goes upstream, as the application has them.
     present: HashSet<Cow<'i, str>>,
     /// What two ids of the application's would both become: their marks stay, as what tells them apart.
     ambiguous: HashSet<String>,
 }
 
 impl<'i> Ids<'i> {
-    fn of(head: &Head<'i>, recalled: &'i Recalled) -> Self {
-        let present = head.items().iter().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
+    fn of(head: &Head<'i>, recalled: &'i Recalled, fates: &HashMap<usize, &Fate>) -> Self {
+        let kept = head.items().iter().enumerate().filter(|(at, _)| !fates.contains_key(at)).map(|(_, item)| item);
+        let mut present: HashSet<Cow<'i, str>> = kept.clone().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
+        let instead = |fate: &&Fate| if let Fate::Instead(json) = fate { called(json).map(Cow::Owned) } else { None };
+        present.extend(fates.values().filter_map(instead));
         let (mut first, mut ambiguous) = (HashMap::new(), HashSet::new());
-        for id in head.items().iter().filter_map(InputItem::call_id) {
+        for id in kept.filter_map(InputItem::call_id).chain(present.iter().cloned()) {
             let own = behind(&id).unwrap_or(&id).to_owned();
             if first.entry(own.clone()).or_insert_with(|| id.clone()) != &id {
                 ambiguous.insert(own);
@@ -215,6 +218,13 @@ impl<'i> Ids<'i> {
 /// The upstream's id that a mark stands behind.
 fn behind(id: &str) -> Option<&str> {
     CallMark::parse(id).and_then(|mark| mark.upstream_id())
+}
+
+/// The id of the call that an item is, JSON.
+fn called(json: &str) -> Option<String> {
+    let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
+    let item = InputItem::read(document.root()).ok()?;
+    item.call_id().filter(|_| item.kind.is_call()).map(Cow::into_owned)
 }
 
 fn replace_ids(edits: &mut Edits, head: &Head<'_>, ids: &Ids<'_>, gone: impl Fn(usize) -> bool) {

@@ -128,7 +128,9 @@ fn call_item(call: &EchoedCall, id: &str, json: &str) -> String {
         set.push(("name", quote(&renamed.legal_name())));
     }
     let (member, (arguments, broken)) = (body_member(call), call.legal_arguments());
-    if broken.is_some() || !item.get(member).is_some_and(Value::is_string) {
+    let said = item.get(member).and_then(Value::text);
+    let whole = said.is_some_and(|said| call.kind == CallKind::Custom || !said.trim().is_empty());
+    if broken.is_some() || !whole {
         set.push((member, quote(&arguments)));
     }
     if !item.get("call_id").is_some_and(|own| own.is_text(id)) {
