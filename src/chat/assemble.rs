@@ -88,6 +88,11 @@ impl Slot {
         Call { name: self.name.clone(), kind: self.kind, arguments, id }
     }
 
+    /// Its arguments were longer than may be held, and are lost.
+    pub fn too_long(&self) -> bool {
+        self.form == Form::TooLong
+    }
+
     fn started(&self) -> bool {
         !self.text.trim().is_empty()
     }

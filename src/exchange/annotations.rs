@@ -7,21 +7,28 @@ use std::ops::Range;
 
 use crate::wire::{edit::Edits, json::Value};
 
-/// Moves the annotations of `message`, whose content was `text` and lost `removals` (bytes, in order).
+/// Moves the annotations of `message`, or of a part of one, whose own text was `text` and lost `removals` (bytes of
+/// that text, in order).
 pub fn shift(edits: &mut Edits, message: Value<'_>, text: &str, removals: &[Range<usize>]) {
-    let annotations = message.get("annotations").filter(|annotations| annotations.items().next().is_some());
-    let Some(annotations) = annotations.filter(|_| !removals.is_empty()) else { return };
+    for annotation in message.get("annotations").into_iter().flat_map(Value::items) {
+        shift_one(edits, annotation, text, removals);
+    }
+}
+
+/// Moves one annotation likewise.
+pub fn shift_one(edits: &mut Edits, annotation: Value<'_>, text: &str, removals: &[Range<usize>]) {
+    if removals.is_empty() {
+        return;
+    }
     let count = |span: Range<usize>| text.get(span).map_or(0, |part| part.chars().count() as u64);
     let gone: Vec<(u64, u64)> = removals.iter().map(|span| (count(0..span.start), count(span.clone()))).collect();
-    for annotation in annotations.items() {
-        let inner = annotation.members().map(|member| member.value).filter(|value| value.is_object());
-        for place in std::iter::once(annotation).chain(inner) {
-            for index in ["start_index", "end_index"].iter().filter_map(|name| place.get(name)) {
-                let Some(old) = index.integer() else { continue };
-                let lost: u64 = gone.iter().map(|(start, length)| old.saturating_sub(*start).min(*length)).sum();
-                if lost > 0 {
-                    edits.replace(index.span(), (old - lost).to_string());
-                }
+    let inner = annotation.members().map(|member| member.value).filter(|value| value.is_object());
+    for place in std::iter::once(annotation).chain(inner) {
+        for index in ["start_index", "end_index"].iter().filter_map(|name| place.get(name)) {
+            let Some(old) = index.integer() else { continue };
+            let lost: u64 = gone.iter().map(|(start, length)| old.saturating_sub(*start).min(*length)).sum();
+            if lost > 0 {
+                edits.replace(index.span(), (old - lost).to_string());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A text joined of its parts as a stream would join them, so that a claim can't hide in a seam. Pure.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use super::{context::Context, fault::ShapeError};
 use crate::{judge::text::TextGate, wire::json::Value};
@@ -52,6 +52,24 @@ impl TextPlace {
         }
         text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
         changed.then_some(text)
+    }
+
+    /// What is taken out of a part, counted in bytes from its own beginning. `removals`: those of the text, in order.
+    pub fn removals_in(&self, part: &Part, removals: &[Range<usize>]) -> Vec<Range<usize>> {
+        let inside = |removal: &Range<usize>| removal.start.max(part.place.start)..removal.end.min(part.place.end);
+        let own = removals.iter().map(inside).filter(|removal| removal.start < removal.end);
+        own.map(|removal| removal.start - part.place.start..removal.end - part.place.start).collect()
+    }
+
+    /// A part's own text, as it came.
+    pub fn text_of(&self, part: &Part) -> &str {
+        self.text.get(part.place.clone()).unwrap_or_default()
+    }
+
+    /// What leaves of the whole text.
+    pub fn leaving(&self, removals: &[Range<usize>]) -> Cow<'_, str> {
+        let whole = Part { span: 0..0, place: 0..self.text.len() };
+        self.changed(&whole, removals).map_or(Cow::Borrowed(&*self.text), Cow::Owned)
     }
 }
 

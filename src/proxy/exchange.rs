@@ -33,6 +33,7 @@ use crate::{
     },
     judge::violation::Verdict,
     policy::Mode,
+    responses::translate,
     wire::json::Document,
 };
 
@@ -169,7 +170,11 @@ async fn whole<A: Adapter>(run: &mut Run, response: reqwest::Response, stream: b
     let body = run.endpoint().read(response, bytes_max).await?;
     run.waited(begun);
     let context = run.context.clone();
-    let answer = match A::Answer::read(body.clone(), &context) {
+    let read = match run.origin() {
+        Some(origin) => translate::answer::answer(&body, &origin).and_then(|body| A::Answer::read(body, &context)),
+        None => A::Answer::read(body.clone(), &context),
+    };
+    let answer = match read {
         Ok(answer) => answer,
         Err(_) if context.observes() => {
             run.not_judged();

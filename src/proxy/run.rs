@@ -17,6 +17,7 @@ use super::{
     upstream::{self, Endpoint},
 };
 use crate::{
+    chat::adapter::Chat,
     exchange::{
         adapter::{Adapter, Made},
         context::{Context, JudgedChoice},
@@ -27,6 +28,8 @@ use crate::{
         usage,
     },
     judge::violation::{Code, Violation},
+    responses::translate::{self, answer::Origin, request::Untranslatable},
+    wire::json::Document,
 };
 
 /// What an attempt came to.
@@ -54,6 +57,8 @@ pub struct Run {
     /// The request that goes upstream next.
     pub body: Bytes,
     path: &'static str,
+    /// The upstream gets chat completions, and is read as if it had served the Responses API.
+    translates: bool,
     endpoint: usize,
     headers: HeaderMap,
     query: Option<String>,
@@ -90,6 +95,7 @@ impl Run {
             model,
             body,
             path,
+            translates: false,
             endpoint,
             headers,
             query,
@@ -100,6 +106,30 @@ impl Run {
             stream,
             outcome: None,
         }
+    }
+
+    /// From here on the upstream gets chat completions instead of the Responses API.
+    pub fn translate(&mut self) {
+        (self.translates, self.path) = (true, Chat::PATH);
+    }
+
+    /// What a translated answer repeats of the request, where answers are translated.
+    pub fn origin(&self) -> Option<Origin> {
+        let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
+        self.translates.then(|| Origin::new(self.context.request(), id, self.worker.app.now_ms() / 1000))
+    }
+
+    /// What goes upstream: the request as it stands, translated where the upstream needs that.
+    fn outgoing(&self) -> Result<Bytes, Failure> {
+        if !self.translates {
+            return Ok(self.body.clone());
+        }
+        let refused = |why: Untranslatable| {
+            let message = format!("the upstream `{}` has no Responses API, and this can't be translated: {}", self.endpoint().settings.name, why.message);
+            Failure { param: Some(why.param), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
+        };
+        let document = Document::parse(self.body.clone()).map_err(|error| Failure::protocol(&self.endpoint().settings.name, error))?;
+        translate::request::request(&document).map_err(refused)
     }
 
     /// The upstream that serves it.
@@ -115,8 +145,9 @@ impl Run {
     pub async fn attempt(&mut self) -> Result<Reply, Failure> {
         self.attempts += 1;
         let begun = Instant::now();
+        let body = self.outgoing()?;
         let url = self.endpoint().enforced_url(self.path, self.query.as_deref());
-        let sent = self.endpoint().send(Method::POST, url, self.headers.clone(), self.body.clone().into()).await;
+        let sent = self.endpoint().send(Method::POST, url, self.headers.clone(), body.into()).await;
         let reply = match sent {
             Ok(response) => self.receive(response).await,
             Err(failure) => Err(failure),

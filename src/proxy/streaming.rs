@@ -25,7 +25,8 @@ use crate::{
         turn::EchoedTurn,
     },
     judge::violation::Verdict,
-    wire::sse::Parser,
+    responses::translate::stream::StreamTranslator,
+    wire::sse::{Event, Parser},
 };
 
 /// So often a client that waits hears that it isn't forgotten.
@@ -159,6 +160,7 @@ async fn read<A: Adapter>(
     let idle_max = run.endpoint().settings.timeouts.idle;
     let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
     let mut parser = Parser::default();
+    let mut translator = run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max));
     // One timer for the whole stream: set anew when it rings, not with every chunk.
     let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
     let timer = tokio::time::sleep(tick);
@@ -195,7 +197,7 @@ async fn read<A: Adapter>(
         let mut fault = None;
         let fed = parser.handle(chunk, |event| {
             if !done && fault.is_none() {
-                match judge.handle(event, out) {
+                match take(judge, &mut translator, event, out) {
                     Ok(flow) => done = flow == Flow::Done,
                     Err(error) => fault = Some(error),
                 }
@@ -211,10 +213,30 @@ async fn read<A: Adapter>(
         }
     }
     if !done && let Some(event) = parser.finish() {
-        judge.handle(event, out)?;
+        take(judge, &mut translator, event, out)?;
+    }
+    if let Some(mut translator) = translator.filter(|_| !done) {
+        let mut flow = Ok(Flow::More);
+        let ended = translator.finish(&mut |event| pass(judge, event, out, &mut flow));
+        flow?;
+        ended?;
     }
     run.waited(begun);
     Ok(())
+}
+
+/// Takes an event to the judge, translated where the upstream speaks another API.
+fn take<S: AnswerStream>(judge: &mut S, translator: &mut Option<StreamTranslator>, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    let Some(translator) = translator else { return judge.handle(event, out) };
+    let mut flow = Ok(Flow::More);
+    let translated = translator.handle(event, &mut |event| pass(judge, event, out, &mut flow));
+    translated.and(flow)
+}
+
+fn pass<S: AnswerStream>(judge: &mut S, event: Event, out: &mut BytesMut, flow: &mut Result<Flow, Fault>) {
+    if matches!(flow, Ok(Flow::More)) {
+        *flow = judge.handle(event, out);
+    }
 }
 
 /// The next attempt, while the client is kept from giving up.

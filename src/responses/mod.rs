@@ -2,11 +2,15 @@
 //!
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
+pub mod answer;
 pub mod call;
 pub mod items;
+pub mod memo;
 pub mod offer;
 pub mod output;
 pub mod prepare;
+#[cfg(test)]
+mod prepare_tests;
 pub mod repair;
 #[cfg(test)]
 mod repair_tests;
@@ -18,3 +22,8 @@ mod request_support_tests;
 #[cfg(test)]
 mod request_tests;
 pub mod stateful;
+pub mod stream;
+#[cfg(test)]
+mod support_tests;
+pub mod translate;
+pub mod words;

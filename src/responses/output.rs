@@ -136,6 +136,19 @@ impl Slot {
     }
 }
 
+/// The item as it may be echoed to the model; a built-in call that nobody offered becomes an ordinary one.
+pub fn echoed(slot: &Slot) -> String {
+    use crate::wire::text::quote;
+    if slot.raw.contains("\"function_call\"") || slot.raw.contains("\"custom_tool_call\"") {
+        return slot.raw.clone();
+    }
+    let (kind, member, empty) =
+        if slot.kind == CallKind::Custom { ("custom_tool_call", "input", "") } else { ("function_call", "arguments", "{}") };
+    let text = if slot.text().is_empty() { empty } else { slot.text() };
+    let (id, name, text) = (quote(&slot.call_id), quote(&slot.name), quote(text));
+    format!(r#"{{"type":"{kind}","call_id":{id},"name":{name},"{member}":{text}}}"#)
+}
+
 /// Arguments in whatever form they came.
 pub fn arguments_of(value: Value<'_>) -> Arguments {
     match value.text() {

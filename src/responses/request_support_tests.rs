@@ -106,6 +106,16 @@ impl Bench {
     }
 }
 
+/// The default policy.
+pub(super) fn plain() -> Bench {
+    Bench::new(|_| {})
+}
+
+/// Nothing was looked up.
+pub(super) fn none() -> Recalled {
+    Recalled::default()
+}
+
 /// [`TOOL`]'s call, remembered.
 pub(super) fn known(mark: &str, upstream_id: &str) -> (String, KnownCall) {
     (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT })

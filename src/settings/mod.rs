@@ -214,6 +214,17 @@ pub enum Scope {
     Shared,
 }
 
+/// `[[upstreams]] responses`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Responses {
+    /// It serves the Responses API itself.
+    #[default]
+    Native,
+    /// It has only chat completions: toolmark serves the Responses API from those.
+    Translate,
+}
+
 /// `[[upstreams]] call_ids`
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]

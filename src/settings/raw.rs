@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{CallIds, LogFormat, LogLevel, Scope, ToolChoice};
+use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice};
 use crate::policy::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,8 @@ pub(super) struct RawUpstream {
     #[serde(default)]
     pub fallback_models: BTreeMap<String, String>,
     pub probe: Option<String>,
-    pub responses: Option<String>,
+    #[serde(default)]
+    pub responses: Responses,
     #[serde(default)]
     pub timeouts: RawTimeouts,
 }

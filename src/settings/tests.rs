@@ -258,7 +258,7 @@ fn what_is_refused_of_upstreams_and_clients() {
         (upstream("probe = 'startup'"), &["`upstreams[0].probe`: not built yet"]),
         (upstream("probe = '10m'"), &["not built yet"]),
         (upstream("probe = 'sometimes'"), &["expected \"off\""]),
-        (upstream("responses = 'translate'"), &["responses", "not built yet"]),
+        (upstream("responses = 'translated'"), &["responses", "native", "translate"]),
         (client("key_sha256 = 'abc'"), &["toolmark.toml:6: `clients[0].key_sha256`", "64 hex digits", "sha256sum"]),
         (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'c'\nkey_sha256 = '{KEY}'")), &["`clients[1].name`", "must differ"]),
         (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'd'\nkey_sha256 = '{KEY}'")), &["`clients[1].key_sha256`", "same key"]),

@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use reqwest::Url;
 
 use super::{
-    CallIds, Checker, Fault, Secret, ToolChoice,
+    CallIds, Checker, Fault, Responses, Secret, ToolChoice,
     fault::{list, maybe},
     raw::{Raw, RawTimeouts, RawUpstream},
 };
@@ -30,6 +30,8 @@ pub struct Upstream {
     pub call_ids: CallIds,
     /// What is asked for where the request says nothing.
     pub tool_choice: ToolChoice,
+    /// How it serves the Responses API.
+    pub responses: Responses,
     /// How long it may take.
     pub timeouts: Timeouts,
 }
@@ -111,6 +113,7 @@ impl Checker<'_> {
             matcher,
             call_ids: raw.call_ids,
             tool_choice: raw.tool_choice,
+            responses: raw.responses,
             timeouts: self.timeouts(&at("timeouts"), &raw.timeouts)?,
         })
     }
@@ -151,9 +154,6 @@ impl Checker<'_> {
             Some(_) => {
                 return fault("probe", "expected \"off\", \"startup\" or a duration like \"10m\" (of which only \"off\" is built yet)");
             }
-        }
-        if raw.responses.is_some() {
-            return fault("responses", "not built yet: this version doesn't translate the Responses API; leave it out");
         }
         Ok(())
     }

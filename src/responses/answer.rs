@@ -1,0 +1,148 @@
+//! A whole response: read once, judged as one choice, passed on by splices.
+//!
+//! Source: OpenAI API reference, "The response object"; FACTS §2. Pure.
+
+pub mod read;
+mod write;
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use super::{
+    memo,
+    output::{ItemKind, Slot},
+    words,
+};
+use crate::{
+    exchange::{
+        adapter::{WholeAnswer, Written},
+        context::{AnswerNature, Context, JudgedChoice},
+        decide::Final,
+        fault::Fault,
+        texts::TextPlace,
+        thread::Owed,
+        turn::{Said, SaidItem},
+        usage,
+    },
+    judge::{call::Call, text::TextGate},
+    wire::{
+        edit::Edits,
+        json::{Document, Value},
+        text::quote,
+    },
+};
+
+/// A whole response.
+pub struct Answer {
+    document: Document,
+    /// What its items are, in their order.
+    kinds: Vec<ItemKind>,
+    /// Its calls, in their order.
+    slots: Vec<Slot>,
+    /// The same in the core's terms.
+    calls: Vec<Call>,
+    /// The text of all its messages.
+    text: Option<TextPlace>,
+    /// Their refusals.
+    refusal: Option<TextPlace>,
+    /// Single strings that claim more by themselves than joined.
+    apart: Vec<TextPlace>,
+    nature: AnswerNature,
+    /// What the model is to be told of its calls, should they not be passed on. INVARIANT: [`Self::judge`] fills
+    /// it, which comes once, before [`Self::write`].
+    owed: OnceLock<Vec<Owed>>,
+}
+
+impl WholeAnswer for Answer {
+    fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
+        let document = Document::parse(body)?;
+        let read = read::read(document.root(), context)?;
+        let read::Read { kinds, slots, calls, text, refusal, apart, nature } = read;
+        Ok(Self { document, kinds, slots, calls, text, refusal, apart, nature, owed: OnceLock::new() })
+    }
+
+    fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
+        let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
+        let judged = context.judge_choice(&self.calls, &gates, self.nature);
+        self.owed.get_or_init(|| memo::owed(context, &judged, &self.calls, &self.slots));
+        vec![judged]
+    }
+
+    fn said(&self, choice: usize) -> Said {
+        if choice > 0 {
+            return Said::default();
+        }
+        let text = self.texts().map(|place| &*place.text).collect();
+        let calls = self.calls.iter().map(|call| (call.clone(), Vec::new())).collect();
+        let mut places = 0..self.slots.len();
+        let item = |(item, kind): (Value<'_>, &ItemKind)| match kind {
+            ItemKind::Call(_) => {
+                let at = places.next().unwrap_or_default();
+                let raw = self.slots.get(at).filter(|_| read::is_built_in(item)).map(echoed);
+                SaidItem::Call(at, raw.unwrap_or_else(|| item.raw_str().to_owned()))
+            }
+            ItemKind::Message | ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => SaidItem::Raw(item.raw_str().to_owned()),
+        };
+        let items = self.items().zip(&self.kinds).map(item).collect();
+        Said { text, reasoning: String::new(), calls, items }
+    }
+
+    fn usage(&self) -> Option<&str> {
+        self.document.root().get_some("usage").map(Value::raw_str)
+    }
+
+    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
+        if context.observes() {
+            return Written { body: self.document.bytes().clone(), memo: None };
+        }
+        let (root, mut edits) = (self.document.root(), Edits::default());
+        let text = |value: Option<Value<'_>>| value.and_then(Value::text).map(|text| text.into_owned());
+        let id = text(root.get("id"));
+        let conversation = root.get("conversation").and_then(|own| text(own.get("id").or(Some(own))));
+        let remember = |calls: &[_], owed, items| memo::remember(context, id.as_deref(), conversation.as_deref(), calls, owed, items);
+        // Without a word about it nothing of the answer leaves.
+        let ending = finals.into_iter().next().unwrap_or_else(|| Final::Say(String::new()));
+        let memo = match ending {
+            Final::Accept(calls) => remember(&self.accept(&mut edits, &calls, context), Vec::new(), Vec::new()),
+            Final::Say(said) => {
+                self.say(&mut edits, &said, context);
+                let ids: Vec<String> = self.items().filter_map(|item| text(item.get("id"))).collect();
+                let items = memo::replaced(ids.iter().map(String::as_str), &words::item_id(context), &said);
+                remember(&[], self.owed.get().cloned().unwrap_or_default(), items)
+            }
+        };
+        if let Some(mut sum) = earlier {
+            if let Some(own) = self.usage() {
+                usage::merge(&mut sum, own);
+            }
+            edits.set_member(root, "usage", &sum.to_string());
+        }
+        match verdict {
+            Some(verdict) => edits.set_member(root, "toolmark", verdict),
+            // Whatever the upstream says there isn't toolmark's.
+            None => edits.remove_members(root, |name| name == "toolmark"),
+        }
+        Written { body: edits.apply(self.document.bytes()), memo: memo::worth_keeping(memo) }
+    }
+}
+
+impl Answer {
+    fn items(&self) -> impl Iterator<Item = Value<'_>> {
+        self.document.root().get("output").into_iter().flat_map(Value::items)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &TextPlace> {
+        self.text.iter().chain(&self.refusal)
+    }
+}
+
+/// A call of a built-in tool that wasn't offered, as one that the model can be answered about.
+fn echoed(slot: &Slot) -> String {
+    let (id, name) = (quote(&slot.call_id), quote(&slot.name));
+    format!(r#"{{"type":"function_call","call_id":{id},"name":{name},"arguments":"{{}}"}}"#)
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! Writes a judged response by splices: marks, arguments, texts without their citations, or words instead. Pure.
+
+use std::ops::Range;
+
+use super::{Answer, read::is_built_in};
+use crate::{
+    exchange::{
+        annotations,
+        context::Context,
+        texts::{Part, TextPlace, is_nothing},
+    },
+    judge::{
+        call::{CallKind, ValidCall},
+        marks::Moment,
+    },
+    responses::{
+        output::{ItemKind, Minter, Slot},
+        words,
+    },
+    wire::{edit::Edits, json::Value, text::quote},
+};
+
+impl Answer {
+    /// Passes the answer on with these calls; gives them back with their marks.
+    pub(super) fn accept<'a>(
+        &'a self,
+        edits: &mut Edits,
+        calls: &'a [(ValidCall, Moment)],
+        context: &Context,
+    ) -> Vec<(String, &'a Slot, &'a ValidCall, Moment)> {
+        let (mut minter, mut marked) = (Minter::default(), Vec::with_capacity(calls.len()));
+        let items = self.items().zip(&self.kinds).filter(|(_, kind)| matches!(kind, ItemKind::Call(_)));
+        for ((item, _), (slot, (call, moment))) in items.zip(self.slots.iter().zip(calls)) {
+            // Where the policy lets it through although nobody offered the tool, it isn't ours to mark.
+            if is_built_in(item) {
+                continue;
+            }
+            let mark = minter.mint(context, slot, call.name(), call.arguments(), *moment);
+            edits.set_member(item, "call_id", &quote(&mark));
+            write_arguments(edits, item, slot.kind, call);
+            marked.push((mark, slot, call, *moment));
+        }
+        for place in self.texts() {
+            let removals: Vec<Range<usize>> = place.gate.removals().collect();
+            if removals.is_empty() {
+                continue;
+            }
+            for (part, text) in place.parts.iter().filter_map(|part| Some((part, place.changed(part, &removals)?))) {
+                edits.replace(part.span.clone(), quote(&text));
+            }
+            let messages = self.items().zip(&self.kinds).filter(|(_, kind)| **kind == ItemKind::Message);
+            messages.for_each(|(message, _)| shift_message(edits, message, place, &removals));
+        }
+        self.write_copy(edits);
+        marked
+    }
+
+    /// `output_text` is what the messages say, whatever the upstream says there.
+    fn write_copy(&self, edits: &mut Edits) {
+        let Some(copy) = self.document.root().get("output_text").filter(|copy| copy.text().is_some_and(|text| !text.is_empty())) else {
+            return;
+        };
+        let Some(place) = self.text.as_ref().filter(|place| place.parts.iter().all(|part| part.span != copy.span())) else { return };
+        let leaving = place.leaving(&place.gate.removals().collect::<Vec<_>>());
+        if !copy.is_text(&leaving) {
+            edits.replace(copy.span(), quote(&leaving));
+        }
+    }
+
+    /// Puts `said` in place of all that the model said and called.
+    pub(super) fn say(&self, edits: &mut Edits, said: &str, context: &Context) {
+        let root = self.document.root();
+        let item = words::message_item(said, &words::item_id(context), context.json_only);
+        edits.set_member(root, "output", &format!("[{item}]"));
+        edits.set_member(root, "status", "\"completed\"");
+        for name in ["incomplete_details", "error"] {
+            if let Some(value) = root.get_some(name) {
+                edits.replace(value.span(), "null");
+            }
+        }
+        if let Some(copy) = root.get_some("output_text") {
+            edits.replace(copy.span(), if context.json_only { "\"\"".to_owned() } else { quote(said) });
+        }
+    }
+}
+
+fn write_arguments(edits: &mut Edits, item: Value<'_>, kind: CallKind, call: &ValidCall) {
+    let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
+    if !item.get(own).is_some_and(|value| value.is_text(call.arguments())) {
+        edits.set_member(item, own, &quote(call.arguments()));
+    }
+    // What came under the other name was judged under its own, or not at all.
+    edits.remove_members(item, |name| name == other);
+}
+
+/// Moves the annotations of a message's parts along with their texts, and drops their `logprobs`, which spell out
+/// what was taken away.
+fn shift_message(edits: &mut Edits, message: Value<'_>, place: &TextPlace, removals: &[Range<usize>]) {
+    let Some(content) = message.get("content") else { return };
+    let changed = |value: Value<'_>| changed_part(value, place, removals);
+    if let Some((part, own)) = changed(content) {
+        annotations::shift(edits, message, place.text_of(part), &own);
+        drop_logprobs(edits, message);
+    }
+    for whole in content.items() {
+        // Of several strings in one part the annotations belong to the first.
+        if let Some((part, own)) = whole.members().find_map(|member| changed(member.value)) {
+            annotations::shift(edits, whole, place.text_of(part), &own);
+            drop_logprobs(edits, whole);
+        }
+    }
+}
+
+/// The part that this value is, and what is taken out of it.
+fn changed_part<'p>(value: Value<'_>, place: &'p TextPlace, removals: &[Range<usize>]) -> Option<(&'p Part, Vec<Range<usize>>)> {
+    let span = value.span();
+    let at = place.parts.binary_search_by_key(&span.start, |part| part.span.start).ok()?;
+    let part = place.parts.get(at).filter(|part| part.span == span)?;
+    let own = place.removals_in(part, removals);
+    (!own.is_empty()).then_some((part, own))
+}
+
+fn drop_logprobs(edits: &mut Edits, holder: Value<'_>) {
+    if let Some(logprobs) = holder.get("logprobs").filter(|logprobs| !is_nothing(*logprobs)) {
+        edits.replace(logprobs.span(), "[]");
+    }
+}

@@ -1,0 +1,86 @@
+//! What is remembered of an exchange on the Responses API, whole and streamed answers alike. Pure.
+//!
+//! The upstream keeps the conversation unless told not to, so the next request may hold none of it: what this one
+//! proved, which calls it let through and what it withheld must be known then.
+
+use crate::{
+    exchange::{
+        context::{Context, JudgedChoice},
+        decide,
+        thread::{Fate, KnownCall, Memo, Owed, Thread},
+        turn::Said,
+    },
+    judge::{
+        call::{Call, CallKind, ValidCall},
+        marks::Moment,
+    },
+    wire::text::quote,
+};
+
+use super::output::Slot;
+
+/// What is to be remembered of an exchange that ends with this response.
+///
+/// `calls`: those let through, with their marks. `owed`: what the model is to be told of those that weren't.
+/// `items`: what became of output items that the application never got. Calls are remembered always; all the rest
+/// only where the upstream keeps the exchange.
+pub fn remember(
+    context: &Context,
+    response_id: Option<&str>,
+    conversation: Option<&str>,
+    calls: &[(String, &Slot, &ValidCall, Moment)],
+    owed: Vec<Owed>,
+    items: Vec<(String, Fate)>,
+) -> Memo {
+    let hidden = &context.hidden;
+    let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, Moment)| {
+        // Without an id of its own the call has its mark upstream too.
+        let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
+        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment })
+    };
+    let calls = calls.iter().map(known).collect();
+    let text = |id: &str| Some(id.to_owned()).filter(|id| !id.is_empty());
+    let conversation = hidden.conversation.clone().or_else(|| conversation.and_then(text));
+    if !hidden.store && conversation.is_none() {
+        return Memo { calls, ..Memo::default() };
+    }
+    let earlier = hidden.earlier.as_deref().cloned().unwrap_or_default();
+    // The request has paid what was owed before, and an id of another response is none of this one's.
+    let mut thread = Thread { owed: Vec::new(), upstream_id: None, ..earlier };
+    thread.incomplete |= hidden.unseen;
+    let mut thread = thread.with(&context.executions, &context.succeeded, &hidden.tools, context.data());
+    thread.owe(owed);
+    let responses = response_id.filter(|_| hidden.store).and_then(text).into_iter().collect();
+    Memo { responses, conversation, thread, calls, items }
+}
+
+/// A memo that says anything at all.
+pub fn worth_keeping(memo: Memo) -> Option<Memo> {
+    let worth = !(memo.responses.is_empty() && memo.conversation.is_none() && memo.calls.is_empty());
+    worth.then_some(memo)
+}
+
+/// What the model is to be told of the calls of a choice that isn't passed on; `slots` and `calls` are the same calls.
+/// Nothing where the choice may pass, or the upstream keeps nothing.
+pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[Slot]) -> Vec<Owed> {
+    let keeps = context.hidden.store || context.hidden.conversation.is_some();
+    let mut owed: Vec<Owed> = Vec::new();
+    if !keeps || calls.is_empty() || !judged.blocks() {
+        return owed;
+    }
+    let said = Said { calls: calls.iter().map(|call| (call.clone(), Vec::new())).collect(), ..Said::default() };
+    for (call, slot) in decide::echo(judged, said).calls.iter().zip(slots) {
+        let known = owed.iter().any(|owed| owed.call_id == slot.call_id);
+        if !known && !slot.call_id.is_empty() {
+            owed.push(Owed { call_id: slot.call_id.clone(), custom: slot.kind == CallKind::Custom, output: call.answer() });
+        }
+    }
+    owed
+}
+
+/// What became of the items of an answer that was replaced: `ids` are gone, and `made_id` says `words` instead.
+pub fn replaced<'i>(ids: impl IntoIterator<Item = &'i str>, made_id: &str, words: &str) -> Vec<(String, Fate)> {
+    let dropped = ids.into_iter().filter(|id| !id.is_empty()).map(|id| (id.to_owned(), Fate::Dropped));
+    let message = format!(r#"{{"role":"assistant","content":{}}}"#, quote(words));
+    dropped.chain([(made_id.to_owned(), Fate::Instead(message.into()))]).collect()
+}

@@ -1,0 +1,294 @@
+//! One attempt's streamed response: from the upstream's events to what the application gets.
+//!
+//! ```text
+//!  event ─▶ text ─▶ gates ─┐
+//!        ├▶ calls ─▶ held ─┼▶ queue ─▶ pump: what is cleared leaves, in the order in which it came
+//!        └▶ the rest ──────┘
+//!  terminal event ─▶ conclude: all is judged ─▶ (decided elsewhere) ─▶ end: the rest, the verdict, the terminal event
+//! ```
+//! Nothing behind a call that isn't judged yet leaves, so that items keep their order. Sans-IO. In observe mode every
+//! event leaves as it came, and is judged beside that.
+
+mod calls;
+mod emit;
+mod ending;
+mod pump;
+mod take;
+mod texts;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::BytesMut;
+
+use self::{calls::HeldCall, emit::Emitter, texts::Texts};
+use super::{answer::read::ending_of, output::ItemKind};
+use crate::{
+    exchange::{
+        adapter::{AnswerStream, End, Flow, Made},
+        context::{AnswerNature, Context, JudgedChoice},
+        fault::Fault,
+        thread::{Fate, Memo, Owed},
+        turn::{Said, SaidItem},
+    },
+    judge::call_turn::Ending,
+    wire::{
+        json::{Document, Value},
+        sse::Event,
+    },
+};
+
+/// Output items of one response.
+const ITEMS_MAX: usize = 4096;
+
+/// An output item of this attempt.
+struct Item {
+    /// As the upstream numbers it.
+    index: Option<u64>,
+    /// Its id.
+    id: String,
+    kind: ItemKind,
+    call: Option<HeldCall>,
+    /// Its place downstream, once it has one.
+    place: Option<usize>,
+    /// As it came, begun or done: JSON.
+    raw: String,
+    /// It was done.
+    done: bool,
+}
+
+/// An output item as the application has it.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    /// Its id.
+    id: String,
+    /// Done: JSON.
+    json: Option<String>,
+}
+
+/// An event that waits.
+struct Waiting {
+    event: Event,
+    document: Document,
+    /// The item that it speaks of.
+    item: Option<usize>,
+    what: What,
+}
+
+enum What {
+    /// Begins a message or a part of one: leaves with what follows.
+    Opens,
+    /// Text of a part, up to this place of the text as a whole.
+    Delta { part: usize, end: usize },
+    /// Repeats the text of a part.
+    RepeatsText(usize),
+    /// Repeats a part.
+    RepeatsPart(usize),
+    /// Repeats a message.
+    RepeatsItem,
+    /// Points into the text of a part.
+    Annotates(usize),
+    /// Stands for a call: its events are made when it is judged.
+    Call,
+    /// Another item is done.
+    Done,
+    /// Anything else.
+    Passes,
+}
+
+/// The event that ends the response.
+struct Terminal {
+    event: Event,
+    document: Document,
+    /// Which item each element of `output` is.
+    items: Vec<usize>,
+}
+
+/// See the module.
+pub struct ResponseStream {
+    context: Arc<Context>,
+    emitter: Emitter,
+    texts: Texts,
+    items: Vec<Item>,
+    queue: VecDeque<Waiting>,
+    terminal: Option<Terminal>,
+    /// The response object of the first attempt's first event: JSON.
+    head: Option<Document>,
+    /// This isn't the first attempt.
+    again: bool,
+    /// Items as the application has them, those of earlier attempts too.
+    sent: Vec<Sent>,
+    /// How many of them are of earlier attempts.
+    sent_before: usize,
+    /// Events that end what an earlier attempt had begun.
+    before: Vec<(String, String)>,
+    /// What became of the items of attempts that were rejected.
+    fates: Vec<(String, Fate)>,
+    /// Calls that were rejected, and what the model is told of them.
+    owed: Vec<Owed>,
+    /// A call was demanded: without one the text may not stand.
+    waits_for_call: bool,
+    hosted_calls: bool,
+    released: bool,
+    released_before: bool,
+    unjudged: bool,
+    scratch: BytesMut,
+}
+
+impl ResponseStream {
+    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+        let Some(data) = event.data.clone() else {
+            // Comments keep connections alive.
+            if event.plain {
+                out.extend_from_slice(&event.raw);
+            }
+            return Ok(Flow::More);
+        };
+        let trimmed = data.trim_ascii();
+        if trimmed == b"[DONE]" {
+            return Ok(Flow::Done);
+        }
+        if trimmed.is_empty() {
+            return Ok(Flow::More);
+        }
+        let document = Document::parse(data)?;
+        let flow = self.document(event, document)?;
+        self.pump(out);
+        Ok(flow)
+    }
+
+    fn item(&mut self, index: Option<u64>, id: &str, kind: ItemKind) -> Result<usize, Fault> {
+        if self.items.len() >= ITEMS_MAX {
+            return Err(Fault::Unknown("too many output items"));
+        }
+        self.items.push(Item { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
+        Ok(self.items.len() - 1)
+    }
+
+    /// The held calls, in their order.
+    fn calls(&self) -> impl Iterator<Item = &HeldCall> {
+        self.items.iter().filter_map(|item| item.call.as_ref())
+    }
+
+    fn nature(&self) -> AnswerNature {
+        let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
+        let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
+        let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
+        let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
+        AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, ending }
+    }
+}
+
+impl AnswerStream for ResponseStream {
+    fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self {
+        let mut stream = Self {
+            emitter: earlier.map(|earlier| earlier.emitter.clone()).unwrap_or_default(),
+            texts: Texts::default(),
+            items: Vec::new(),
+            queue: VecDeque::new(),
+            terminal: None,
+            head: earlier.and_then(|earlier| earlier.head.clone()),
+            again: earlier.is_some_and(|earlier| earlier.head.is_some()),
+            sent: Vec::new(),
+            sent_before: 0,
+            before: Vec::new(),
+            fates: Vec::new(),
+            owed: Vec::new(),
+            waits_for_call: context.demands_call(),
+            hosted_calls: false,
+            released: false,
+            released_before: false,
+            unjudged: false,
+            scratch: BytesMut::new(),
+            context,
+        };
+        if let Some(earlier) = earlier {
+            stream.released_before = earlier.released || earlier.released_before;
+            stream.texts.gap = stream.released_before;
+            stream.follow(earlier);
+        }
+        stream
+    }
+
+    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+        if !self.context.observes() {
+            return self.judge(event, out);
+        }
+        out.extend_from_slice(&event.raw);
+        if self.unjudged {
+            return Ok(Flow::More);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let flow = self.judge(event, &mut scratch);
+        scratch.clear();
+        self.scratch = scratch;
+        self.unjudged = flow.is_err();
+        // What follows the answer leaves too.
+        Ok(Flow::More)
+    }
+
+    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault> {
+        if self.context.observes() {
+            self.unjudged |= self.terminal.is_none();
+        } else if self.terminal.is_none() {
+            return Err(Fault::Cut);
+        }
+        let context = self.context.clone();
+        self.texts.close(&context);
+        let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
+        let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
+        let judged = context.judge_choice(&calls, &self.texts.gates.each_ref(), self.nature());
+        self.owed = super::memo::owed(&context, &judged, &calls, &slots);
+        Ok(vec![judged])
+    }
+
+    fn said(&self, _choice: usize) -> Said {
+        let mut said = Said { text: self.texts.said(), ..Said::default() };
+        let ordered = self.terminal.as_ref().map_or(&[][..], |terminal| &terminal.items);
+        let rest = (0..self.items.len()).filter(|at| !ordered.contains(at));
+        // The calls in the order in which they are judged, the items in that of the upstream's own list.
+        let mut numbers = vec![0; self.items.len()];
+        for (at, item) in self.items.iter().enumerate() {
+            if let Some(call) = &item.call {
+                numbers[at] = said.calls.len();
+                said.calls.push((call.slot().call(&self.context), Vec::new()));
+            }
+        }
+        for at in ordered.iter().copied().chain(rest) {
+            let Some(item) = self.items.get(at) else { continue };
+            match &item.call {
+                Some(call) => said.items.push(SaidItem::Call(numbers[at], super::output::echoed(&call.slot()))),
+                None if item.done || !item.raw.is_empty() => said.items.push(SaidItem::Raw(item.raw.clone())),
+                None => {}
+            }
+        }
+        said
+    }
+
+    fn unjudged(&self) -> bool {
+        self.unjudged
+    }
+
+    fn released(&self) -> bool {
+        self.released
+    }
+
+    fn usage(&self) -> Option<&str> {
+        let response = self.terminal.as_ref()?.document.root().get("response")?;
+        response.get_some("usage").map(Value::raw_str)
+    }
+
+    fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
+        if self.context.observes() {
+            return None;
+        }
+        self.finish(end, out)
+    }
+
+    fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo> {
+        self.explain_with(made, out)
+    }
+
+    fn fail(&mut self, envelope: &str, out: &mut BytesMut) {
+        self.fail_with(envelope, out);
+    }
+}

@@ -1,0 +1,118 @@
+//! Events on their way out: numbered without a gap, framed so that every client reads them. Pure.
+//!
+//! Source: FACTS §2, "Streaming": `sequence_number` rises, `event:` names what `type` names; FACTS §0 rule 7 for
+//! what upsets clients. An event that nothing changes leaves as the bytes that came.
+
+use bytes::BytesMut;
+
+use crate::wire::{
+    edit::Edits,
+    json::{Document, Value},
+    sse::Event,
+    text::quote_into,
+};
+
+/// Numbers and frames events; one for all attempts of an exchange.
+#[derive(Clone, Debug)]
+pub struct Emitter {
+    next: u64,
+    /// The upstream numbers its events.
+    numbered: bool,
+    /// The upstream names its events.
+    named: bool,
+    begun: bool,
+}
+
+impl Default for Emitter {
+    fn default() -> Self {
+        Self { next: 0, numbered: true, named: true, begun: false }
+    }
+}
+
+impl Emitter {
+    /// Learns from the first event how the upstream writes.
+    fn begin(&mut self, event: &Event, root: Value<'_>) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        let first = root.get("sequence_number").and_then(Value::integer);
+        self.numbered = first.is_some();
+        self.next = first.unwrap_or(0);
+        self.named = event.name.is_some();
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next = self.next.saturating_add(1);
+        number
+    }
+
+    /// Writes an event of the upstream's with these changes.
+    pub fn pass(&mut self, event: &Event, document: &Document, mut edits: Edits, out: &mut BytesMut) {
+        let root = document.root();
+        self.begin(event, root);
+        let number = self.number();
+        if let Some(own) = root.get("sequence_number").filter(|own| own.integer() != Some(number)) {
+            edits.replace(own.span(), number.to_string());
+        }
+        let kind = root.get("type").and_then(Value::text).unwrap_or_default();
+        let same = event.name.as_deref().is_none_or(|name| name == kind.as_bytes());
+        if edits.is_empty() && same && is_framed(&event.raw) {
+            out.extend_from_slice(&event.raw);
+            return;
+        }
+        let name = event.name.is_some().then_some(&*kind);
+        frame(name, &edits.apply(document.bytes()), out);
+    }
+
+    /// Writes an event of toolmark's own. `members`: what it says besides its type and number, `,"name":value…`.
+    pub fn made(&mut self, kind: &str, members: &str, out: &mut BytesMut) {
+        let number = self.number();
+        let number = if self.numbered { format!(",\"sequence_number\":{number}") } else { String::new() };
+        let data = format!("{{\"type\":\"{kind}\"{number}{members}}}");
+        frame(self.named.then_some(kind), data.as_bytes(), out);
+    }
+
+    /// Writes a text delta of toolmark's own.
+    pub fn made_delta(&mut self, kind: &str, item_id: &str, place: usize, content_index: u64, delta: &str, out: &mut BytesMut) {
+        let mut members = String::from(",\"item_id\":");
+        quote_into(&mut members, item_id);
+        members.push_str(&format!(",\"output_index\":{place},\"content_index\":{content_index},\"delta\":"));
+        quote_into(&mut members, delta);
+        if kind == "response.output_text.delta" {
+            members.push_str(",\"logprobs\":[]");
+        }
+        self.made(kind, &members, out);
+    }
+}
+
+/// True for bytes that leave as they came: `event`, `data` and comments that aren't toolmark's, and a blank line.
+fn is_framed(raw: &[u8]) -> bool {
+    let text = raw.strip_suffix(b"\n").or_else(|| raw.strip_suffix(b"\r")).unwrap_or_default();
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    if !matches!(text.last(), Some(b'\n' | b'\r')) {
+        return false;
+    }
+    text.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty()).all(|line| {
+        let ours = || line[1..].trim_ascii_start().get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"toolmark"));
+        let field = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        matches!(field, b"data" | b"event") || (field.is_empty() && !ours())
+    })
+}
+
+/// `data` as an event of this name.
+fn frame(name: Option<&str>, data: &[u8], out: &mut BytesMut) {
+    if let Some(name) = name {
+        out.extend_from_slice(b"event: ");
+        // A line break in a name would begin another field.
+        out.extend(name.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+        out.extend_from_slice(b"\n");
+    }
+    // A line break in the data, legal between JSON tokens, would end the line.
+    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.extend_from_slice(b"\n");
+    }
+    out.extend_from_slice(b"\n");
+}

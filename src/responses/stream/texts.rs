@@ -1,0 +1,154 @@
+//! The text of a streamed response: its parts, the gates they go through, and what of them has left. Pure.
+//!
+//! All output text of a response is one text, as clients join it, so that no claim hides in the seam between two
+//! parts or two messages; its refusals are another.
+
+use std::ops::Range;
+
+use crate::{
+    exchange::{context::Context, fault::ShapeError},
+    judge::text::TextGate,
+};
+
+/// Output text.
+pub const TEXT: usize = 0;
+/// Refusals.
+pub const REFUSAL: usize = 1;
+
+/// One content part of one message.
+#[derive(Debug)]
+pub struct Part {
+    /// The message, by its number.
+    pub item: usize,
+    /// Its place in the message.
+    pub content_index: u64,
+    /// [`TEXT`] or [`REFUSAL`].
+    pub kind: usize,
+    /// Where it begins in the text as a whole.
+    start: usize,
+    /// As the upstream sent it, so far.
+    pub text: String,
+    /// As it has left, so far.
+    pub left: String,
+    /// Up to where that goes, in the text as a whole.
+    taken: usize,
+    /// What was taken out, in bytes of [`Self::text`].
+    pub removals: Vec<Range<usize>>,
+}
+
+impl Part {
+    /// Where it ends in the text as a whole, so far.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    /// Up to where it has left, in the text as a whole.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Has all of it left?
+    pub fn is_taken(&self) -> bool {
+        self.taken >= self.end()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Texts {
+    /// By kind.
+    pub gates: [TextGate; 2],
+    fed: [usize; 2],
+    /// In the order in which they began.
+    pub parts: Vec<Part>,
+    /// The next text that leaves begins a paragraph: an earlier attempt's text has left.
+    pub gap: bool,
+}
+
+impl Texts {
+    /// The part at this place, begun if it is new.
+    pub fn part(&mut self, item: usize, content_index: u64, kind: usize) -> usize {
+        let found = self.parts.iter().rposition(|part| part.item == item && part.content_index == content_index && part.kind == kind);
+        found.unwrap_or_else(|| {
+            let start = self.fed[kind];
+            let (text, left) = (String::new(), String::new());
+            self.parts.push(Part { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
+            self.parts.len() - 1
+        })
+    }
+
+    /// Takes a piece of a part through its gate; gives back where it ends in the text as a whole.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] where another part has begun meanwhile: the two would be read in either order.
+    pub fn feed(&mut self, part: usize, text: &str, context: &Context) -> Result<usize, ShapeError> {
+        let Some(own) = self.parts.get_mut(part) else { return Err(ShapeError::Text) };
+        if own.text.is_empty() {
+            (own.start, own.taken) = (self.fed[own.kind], self.fed[own.kind]);
+        } else if own.end() != self.fed[own.kind] {
+            return Err(ShapeError::Text);
+        }
+        own.text.push_str(text);
+        self.fed[own.kind] += text.len();
+        context.feed(&mut self.gates[own.kind], text);
+        Ok(own.end())
+    }
+
+    /// A copy of a whole part: what it says beyond the deltas goes through the gate too. A copy that says
+    /// something else counts for nothing: it is overwritten by what leaves.
+    pub fn complete(&mut self, part: usize, copy: &str, context: &Context) {
+        let Some(own) = self.parts.get(part) else { return };
+        let last = own.text.is_empty() || own.end() == self.fed[own.kind];
+        let Some(rest) = copy.strip_prefix(&*own.text).filter(|rest| last && !rest.is_empty()) else { return };
+        // INVARIANT: it is the last part of its kind, so it can be fed.
+        let _end = self.feed(part, rest, context);
+    }
+
+    /// How much of a text is decided.
+    pub fn cleared(&self, kind: usize) -> usize {
+        self.gates[kind].cleared()
+    }
+
+    /// Lets go of a part up to `end` (of the text as a whole): what leaves of it.
+    pub fn take(&mut self, part: usize, end: usize) -> String {
+        let Some(own) = self.parts.get_mut(part) else { return String::new() };
+        let gate = &mut self.gates[own.kind];
+        let (start, end) = (own.start, end.min(own.end()));
+        let mut text = String::new();
+        let mut from = own.taken;
+        let slice = |from: usize, to: usize| own.text.get(from - start..to - start).unwrap_or_default();
+        for removal in gate.removals() {
+            let cut = removal.start.clamp(from, end.max(from))..removal.end.clamp(from, end.max(from));
+            text.push_str(slice(from, cut.start));
+            if !cut.is_empty() {
+                own.removals.push(cut.start - start..cut.end - start);
+            }
+            from = cut.end;
+        }
+        text.push_str(slice(from, end.max(from)));
+        own.taken = own.taken.max(end);
+        gate.forget_removals(own.taken);
+        if !text.is_empty() && own.kind == TEXT && std::mem::take(&mut self.gap) {
+            text.insert_str(0, "\n\n");
+        }
+        own.left.push_str(&text);
+        text
+    }
+
+    /// There is no more text.
+    pub fn close(&mut self, context: &Context) {
+        for gate in &mut self.gates {
+            context.close(gate);
+        }
+    }
+
+    /// Is there any text of this kind?
+    pub fn has(&self, kind: usize) -> bool {
+        self.fed[kind] > 0
+    }
+
+    /// All output text as the upstream sent it.
+    pub fn said(&self) -> String {
+        self.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.text.as_str()).collect()
+    }
+}

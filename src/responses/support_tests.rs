@@ -1,0 +1,99 @@
+//! What tests of answers start with: a context as the request's adapter would make it, without a request.
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    exchange::{
+        context::{Basis, Begun, Context, Prepared, Upstream},
+        thread::Hidden,
+        tools::{Brought, Dialect},
+    },
+    judge::{
+        call_turn::ToolChoice,
+        history::Execution,
+        marks::{KeyRing, Moment, Scope},
+        registry::SchemaCache,
+    },
+    policy::load::PolicySource,
+    proxy::app::Standard,
+    wire::json::Document,
+};
+
+/// Ran once in every conversation; see [`TOOLS`].
+pub(super) const TOOL: &str = "run_speed_test";
+/// When it ran, and when every call of these tests is let through.
+pub(super) const MOMENT: Moment = Moment { time_ms: 1_760_000_000_000, counter: 7 };
+/// A function with a required parameter, one without, a custom tool, a namespace and a tool that the upstream runs.
+pub(super) const TOOLS: &str = r#"[
+    {"type":"function","name":"run_speed_test","parameters":{"type":"object","properties":{"server":{"type":"string"}},"required":["server"]}},
+    {"type":"function","name":"check_net"},
+    {"type":"custom","name":"note"},
+    {"type":"namespace","name":"crm","tools":[{"type":"function","name":"find","parameters":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}]},
+    {"type":"web_search"}
+]"#;
+
+/// A policy, by its built-in name, and the keys.
+pub(super) struct Bench {
+    pub standard: Standard,
+    pub ring: Arc<KeyRing>,
+    schemas: SchemaCache,
+}
+
+impl Bench {
+    pub fn new(policy: &str) -> Self {
+        let rules = PolicySource::choose(Some(policy), Path::new(".")).load().unwrap();
+        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
+    }
+
+    /// The execution ID of [`TOOL`]'s one run.
+    pub fn execution_id(&self) -> String {
+        self.ring.execution_id(&Scope::shared(), TOOL, MOMENT)
+    }
+
+    /// An exchange whose request brings these tools; the upstream keeps it, unless `more` says otherwise.
+    pub fn context(&self, tools_json: &str, more: impl Fn(&mut Prepared)) -> Arc<Context> {
+        let request = format!(r#"{{"model":"m","input":"go","tools":{tools_json}}}"#);
+        let document = Document::parse(Bytes::from(request)).unwrap();
+        let rules = &self.standard.rules;
+        let brought = Brought { dialect: Dialect::Flat, array: document.root().get("tools"), further: &[] };
+        let tools = self.standard.tools.get(brought, &rules.policy, &rules.checks, &self.schemas).unwrap();
+        let ran = Execution {
+            id: self.execution_id(),
+            tool: TOOL.to_owned(),
+            moment: MOMENT,
+            failed: false,
+            recent: false,
+            expired: false,
+            item: 0,
+        };
+        let mut prepared = Prepared {
+            body: document.bytes().clone(),
+            tool_choice: ToolChoice::Auto,
+            parallel: None,
+            executions: vec![ran],
+            succeeded: vec![TOOL.to_owned()],
+            violations: Vec::new(),
+            json_only: false,
+            choices: 1,
+            hidden: Hidden { store: true, ..Hidden::default() },
+            data_of: |request| request.root().get("input").and_then(|input| input.text()).into_iter().map(Into::into).collect(),
+        };
+        more(&mut prepared);
+        let basis = Basis {
+            id: uuid::Uuid::nil(),
+            rules,
+            call_rules: &self.standard.calls,
+            text: &self.standard.text,
+            ring: &self.ring,
+            scope: Scope::shared(),
+            tools,
+            now_ms: MOMENT.time_ms + 1000,
+            upstream: Upstream::default(),
+            protocol: "\"Use tools honestly.\"",
+            held_bytes_max: 1 << 20,
+        };
+        Arc::new(Begun::new(&document, prepared, basis).context)
+    }
+}

@@ -1,0 +1,224 @@
+//! A whole chat completion as a response object, and what both forms of answer share.
+//!
+//! Source: OpenAI API reference, "The response object"; FACTS §2. Pure.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::{
+    message::{self, Form},
+    output::{Ending, Output},
+    request::push_member,
+    usage::usage,
+};
+use crate::{
+    chat::{
+        assemble::Assembler,
+        chunk::is_disguise,
+    },
+    exchange::texts::is_nothing,
+    wire::{
+        json::{Document, Value},
+        text::quote,
+    },
+};
+
+pub use crate::exchange::fault::Fault as TranslateFault;
+
+/// What the translated answer repeats of the request, and what identifies it.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// 32 hex digits, of this attempt alone.
+    pub id: String,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// JSON.
+    model: String,
+    /// Members that say the same in every answer to the request, JSON.
+    echo: String,
+    tools: HashSet<String>,
+}
+
+impl Origin {
+    /// `document`: the Responses request.
+    pub fn new(document: &Document, id: String, created_at: u64) -> Self {
+        let root = document.root();
+        let own = |name: &str, default: &str| root.get_some(name).map_or_else(|| default.to_owned(), one_line);
+        let mut echo = String::new();
+        for (name, default) in [
+            ("instructions", "null"),
+            ("max_output_tokens", "null"),
+            ("parallel_tool_calls", "true"),
+            ("reasoning", r#"{"effort":null,"summary":null}"#),
+            ("temperature", "1.0"),
+            ("tool_choice", "\"auto\""),
+            ("tools", "[]"),
+            ("top_p", "1.0"),
+            ("user", "null"),
+            ("metadata", "{}"),
+        ] {
+            echo.push_str(&format!(",\"{name}\":{}", own(name, default)));
+        }
+        echo.push_str(&format!(",\"text\":{}", echoed_text(root)));
+        echo.push_str(r#","previous_response_id":null,"store":false,"truncation":"disabled""#);
+        let tools = root.get("tools").into_iter().flat_map(Value::items);
+        let tools = tools.filter_map(|tool| Some(tool.get("name")?.text()?.into_owned())).collect();
+        Self { id, created_at, model: own("model", "\"\""), echo, tools }
+    }
+
+    /// Is there a tool of this name?
+    pub(super) fn knows(&self, tool: &str) -> bool {
+        self.tools.contains(tool)
+    }
+
+    /// The response object. `ending`: `None` before it ends; `output`, `usage`: JSON; `model`: as the answer says.
+    pub(super) fn response(&self, ending: Option<Ending>, output: &str, usage: Option<&str>, model: Option<&str>) -> String {
+        let details = match ending {
+            Some(Ending::Cut(reason)) => format!(r#"{{"reason":"{reason}"}}"#),
+            Some(Ending::Complete) | None => "null".to_owned(),
+        };
+        let status = ending.map_or("in_progress", Ending::status);
+        let Self { id, created_at, echo, .. } = self;
+        let (model, usage) = (model.map_or_else(|| self.model.clone(), quote), usage.unwrap_or("null"));
+        format!(
+            r#"{{"id":"resp_{id}","object":"response","created_at":{created_at},"status":"{status}","error":null,"incomplete_details":{details},"model":{model},"output":{output},"usage":{usage}{echo}}}"#
+        )
+    }
+}
+
+/// A value on one line, as events need it: in checked JSON, a break can only stand between tokens.
+fn one_line(value: Value<'_>) -> String {
+    value.raw_str().replace(['\n', '\r'], " ")
+}
+
+fn echoed_text(root: Value<'_>) -> String {
+    let text = root.get_some("text");
+    let mut out = String::from("{");
+    let format = text.and_then(|text| text.get_some("format"));
+    push_member(&mut out, "format", &format.map_or_else(|| r#"{"type":"text"}"#.to_owned(), one_line));
+    if let Some(verbosity) = text.and_then(|text| text.get_some("verbosity")) {
+        push_member(&mut out, "verbosity", &one_line(verbosity));
+    }
+    out.push('}');
+    out
+}
+
+/// The response object, JSON, for a whole chat completion.
+///
+/// # Errors
+/// [`TranslateFault`] where it isn't one, or something of it would be lost.
+pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
+    let document = Document::parse(body.clone())?;
+    let root = document.root();
+    check_root(root)?;
+    let Some(choices) = root.get("choices") else { return Err(choiceless(root)) };
+    let mut choices = choices.items();
+    let choice = choices.next().ok_or(TranslateFault::Unknown("no `choices`"))?;
+    if choices.next().is_some() {
+        return Err(TranslateFault::Unknown(SEVERAL));
+    }
+    check_choice(choice)?;
+    if choice.members().any(|member| matches!(&*member.name(), "delta" | "text") && !is_nothing(member.value)) {
+        return Err(TranslateFault::Unknown("a choice with calls or text outside its message"));
+    }
+    let message = choice.get("message").filter(|message| message.is_object());
+    let message = message.ok_or(TranslateFault::Unknown("a choice without a message"))?;
+    let (mut assembler, mut output) = (Assembler::new(usize::MAX), Output::new(&origin.id, Form::Message));
+    for (kind, text) in message::read(message, Form::Message, &mut assembler, |name| origin.knows(name))? {
+        output.piece(kind, &text, &mut |_| {})?;
+    }
+    let ending = ending(finish_reason(choice).as_deref())?;
+    output.end(assembler.slots(), ending, &mut |_| {})?;
+    let usage = usage_of(root);
+    Ok(origin.response(Some(ending), &output.items(), usage.as_deref(), model_of(root).as_deref()).into())
+}
+
+pub(super) const SEVERAL: &str = "several choices";
+
+/// Refuses errors, and calls and texts outside of choices.
+pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
+    let reported = |value: Value<'_>| Err(TranslateFault::Reported(value.raw_str().to_owned()));
+    if root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
+        return reported(root);
+    }
+    if !root.is_object() {
+        return Err(TranslateFault::Unknown("no JSON object"));
+    }
+    if root.duplicate_name().is_some() {
+        return Err(TranslateFault::Unknown("two members of one name"));
+    }
+    if root.get_some("error").is_some_and(|error| !error.is_text("")) {
+        return reported(root);
+    }
+    if let Some(groq) = root.get("x_groq").filter(|groq| groq.get_some("error").is_some()) {
+        return reported(groq);
+    }
+    if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
+        return Err(TranslateFault::Unknown("a call or text outside its choices"));
+    }
+    match root.get("choices") {
+        Some(choices) if !choices.is_array() && !choices.is_null() => Err(TranslateFault::Unknown("`choices` is no array")),
+        _ => Ok(()),
+    }
+}
+
+/// What an answer without `choices` is.
+fn choiceless(root: Value<'_>) -> TranslateFault {
+    let error = root.get("object").is_some_and(|object| object.is_text("error"));
+    if error || ["message", "detail"].into_iter().any(|name| root.get(name).is_some()) {
+        TranslateFault::Reported(root.raw_str().to_owned())
+    } else {
+        TranslateFault::Unknown("no `choices`")
+    }
+}
+
+/// Refuses what isn't the one choice there may be, its error, and calls and texts outside its message.
+pub(super) fn check_choice(choice: Value<'_>) -> Result<(), TranslateFault> {
+    if !choice.is_object() || choice.duplicate_name().is_some() {
+        return Err(TranslateFault::Unknown("a choice that is no object, or has two members of one name"));
+    }
+    if choice.get_some("index").is_some_and(|index| index.integer() != Some(0)) {
+        return Err(TranslateFault::Unknown(SEVERAL));
+    }
+    // OpenRouter's place for what went wrong with its provider.
+    if choice.get_some("error").is_some_and(|error| !is_nothing(error)) {
+        return Err(TranslateFault::Reported(choice.raw_str().to_owned()));
+    }
+    if choice.members().any(|member| (member.is("text") || is_disguise(&member.name())) && !is_nothing(member.value)) {
+        return Err(TranslateFault::Unknown("a choice with calls or text outside its message"));
+    }
+    Ok(())
+}
+
+/// Unless it is missing or says nothing.
+pub(super) fn finish_reason(choice: Value<'_>) -> Option<String> {
+    let value = choice.get("finish_reason").filter(|value| !is_nothing(*value))?;
+    Some(value.text().map_or_else(|| value.raw_str().to_owned(), Into::into))
+}
+
+/// How the answer ends, by its `finish_reason`.
+pub(super) fn ending(finish_reason: Option<&str>) -> Result<Ending, TranslateFault> {
+    match finish_reason {
+        // Mistral's `model_length` is the context's.
+        Some("length" | "max_tokens" | "model_length") => Ok(Ending::Cut("max_output_tokens")),
+        Some("content_filter") => Ok(Ending::Cut("content_filter")),
+        // Mistral's and OpenRouter's, and DeepSeek's.
+        Some("error" | "insufficient_system_resource") => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
+        _ => Ok(Ending::Complete),
+    }
+}
+
+/// `usage` for the response object, JSON.
+pub(super) fn usage_of(root: Value<'_>) -> Option<String> {
+    root.get_some("usage").or_else(|| root.get("x_groq")?.get_some("usage")).filter(|value| value.is_object()).map(usage)
+}
+
+/// Azure's first event has an empty one.
+pub(super) fn model_of(root: Value<'_>) -> Option<String> {
+    root.get("model").and_then(Value::text).filter(|model| !model.is_empty()).map(Into::into)
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+pub(super) mod tests;

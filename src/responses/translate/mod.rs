@@ -1,0 +1,20 @@
+//! OpenAI's Responses API from an upstream that only has `/chat/completions`.
+//!
+//! ```text
+//!  Responses request ─▶ [`request`] ─▶ chat upstream ─▶ [`answer`] or [`stream`] ─▶ Responses answer
+//! ```
+//! It stands between the Responses adapter and the upstream. Nothing is judged here: the judge sees what leaves,
+//! as if a Responses upstream had sent it. So nothing may be lost either: every call and every character of text
+//! comes out, or the answer is refused. Source: FACTS §1 to §3. Pure.
+
+pub mod answer;
+mod content;
+mod history;
+mod message;
+mod output;
+pub mod request;
+pub mod stream;
+mod tools;
+#[cfg(test)]
+mod traffic_tests;
+mod usage;

@@ -1,0 +1,183 @@
+//! A chat stream as a Responses stream, event by event.
+//!
+//! ```text
+//!  event ─▶ errors, usage ─▶ delta ─▶ texts leave at once ([`super::output`])
+//!                                └──▶ calls are assembled
+//!  [DONE] or the end ─▶ calls, then `response.completed` or `response.incomplete`
+//! ```
+//! Sans-IO. The last event waits for the end, for usage comes behind everything else.
+
+use super::{
+    answer::{self, Origin, SEVERAL, TranslateFault},
+    message::{self, Form},
+    output::{Ending, Output, PartKind},
+};
+use crate::{
+    chat::{
+        assemble::{AssembleError, Assembler},
+        chunk::delta_of,
+    },
+    exchange::texts::is_nothing,
+    wire::{
+        json::{Document, Value},
+        sse::Event,
+    },
+};
+
+/// See the module.
+pub struct StreamTranslator {
+    origin: Origin,
+    output: Output,
+    assembler: Assembler,
+    /// The events that begin an answer have left.
+    begun: bool,
+    /// A choice has come.
+    spoken: bool,
+    /// Bytes of what was said.
+    said: usize,
+    finish_reason: Option<String>,
+    /// For the response object, JSON.
+    usage: Option<String>,
+    model: Option<String>,
+    done: bool,
+}
+
+impl StreamTranslator {
+    /// `held_bytes_max`: of one call's arguments.
+    pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
+        let output = Output::new(&origin.id, Form::Delta);
+        let assembler = Assembler::new(held_bytes_max);
+        Self { origin, output, assembler, begun: false, spoken: false, said: 0, finish_reason: None, usage: None, model: None, done: false }
+    }
+
+    /// Takes one event of the chat stream; gives out Responses events.
+    ///
+    /// # Errors
+    /// [`TranslateFault`]: the stream is to be given up, with an error downstream.
+    pub fn handle(&mut self, event: Event, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+        if self.done {
+            return Ok(());
+        }
+        let Some(data) = event.data.clone() else {
+            // Comments keep connections alive.
+            if event.plain {
+                each(event);
+            }
+            return Ok(());
+        };
+        let trimmed = data.trim_ascii();
+        if trimmed.is_empty() {
+            return Ok(());
+        }
+        if trimmed == b"[DONE]" {
+            return self.conclude(each);
+        }
+        let document = Document::parse(data)?;
+        let root = document.root();
+        if event.name.as_deref() == Some(b"error") {
+            return Err(TranslateFault::Reported(root.raw_str().to_owned()));
+        }
+        answer::check_root(root)?;
+        let mut choices = root.get("choices").into_iter().flat_map(Value::items);
+        let choice = choices.next();
+        if choices.next().is_some() {
+            return Err(TranslateFault::Unknown(SEVERAL));
+        }
+        if choice.is_none() && !self.choiceless(root, &event)? {
+            return Ok(());
+        }
+        self.usage = answer::usage_of(root).or(self.usage.take());
+        self.model = answer::model_of(root).or(self.model.take());
+        self.begin(each);
+        choice.map_or(Ok(()), |choice| self.choice(choice, each))
+    }
+
+    /// No more bytes come: the last events, unless `[DONE]` gave them.
+    ///
+    /// # Errors
+    /// [`TranslateFault::Cut`] where the answer isn't whole.
+    pub fn finish(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+        match (self.done, &self.finish_reason) {
+            (true, _) => Ok(()),
+            (false, None) => Err(TranslateFault::Cut),
+            (false, Some(_)) => self.conclude(each),
+        }
+    }
+
+    /// An event without choices: is it the answer's?
+    fn choiceless(&self, root: Value<'_>, event: &Event) -> Result<bool, TranslateFault> {
+        let says = |name: &str| root.get(name).is_some_and(|value| !is_nothing(value));
+        let flat_error = root.get("choices").is_none() && root.get("message").is_some();
+        if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
+            return Err(TranslateFault::Reported(root.raw_str().to_owned()));
+        }
+        if ["delta", "message", "text", "output"].into_iter().any(says) {
+            return Err(TranslateFault::Unknown("an event that has no `choices`, and says something"));
+        }
+        // `event: ping` and the like.
+        Ok(root.get("choices").is_some() || event.name.is_none() || root.get_some("usage").is_some())
+    }
+
+    fn begin(&mut self, each: &mut dyn FnMut(Event)) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        let response = self.origin.response(None, "[]", None, self.model.as_deref());
+        let members = format!("\"response\":{response}");
+        self.output.emit("response.created", &members, each);
+        self.output.emit("response.in_progress", &members, each);
+    }
+
+    fn choice(&mut self, choice: Value<'_>, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+        answer::check_choice(choice)?;
+        self.spoken = true;
+        if let Some(delta) = delta_of(choice) {
+            if !delta.is_object() && !is_nothing(delta) {
+                return Err(AssembleError::Text.into());
+            }
+            let Self { assembler, origin, .. } = self;
+            for (kind, text) in message::read(delta, Form::Delta, assembler, |name| origin.knows(name))? {
+                self.said += if kind == PartKind::Text { text.len() } else { 0 };
+                self.output.piece(kind, &text, each)?;
+            }
+        }
+        if let (Some(_), Some(message)) = (choice.get_some("delta"), choice.get_some("message")) {
+            self.repeated(message)?;
+        }
+        self.finish_reason = answer::finish_reason(choice).or(self.finish_reason.take());
+        Ok(())
+    }
+
+    /// Perplexity repeats in a `message` what the deltas have said so far; more than that would be lost.
+    fn repeated(&self, message: Value<'_>) -> Result<(), TranslateFault> {
+        let known = |value: Value<'_>| match value.text() {
+            Some(text) => text.len() <= self.said,
+            None => is_nothing(value),
+        };
+        let calls = message.get("tool_calls").is_some_and(|calls| !is_nothing(calls));
+        if calls || message.get("content").is_some_and(|content| !known(content)) {
+            return Err(TranslateFault::Unknown("a choice with calls or text outside its delta"));
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+        if !self.spoken {
+            return Err(TranslateFault::Cut);
+        }
+        self.done = true;
+        let ending = answer::ending(self.finish_reason.as_deref())?;
+        self.output.end(self.assembler.slots(), ending, each)?;
+        let response = self.origin.response(Some(ending), &self.output.items(), self.usage.as_deref(), self.model.as_deref());
+        let kind = match ending {
+            Ending::Complete => "response.completed",
+            Ending::Cut(_) => "response.incomplete",
+        };
+        self.output.emit(kind, &format!("\"response\":{response}"), each);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+pub(super) mod tests;

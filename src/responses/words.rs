@@ -1,0 +1,52 @@
+//! Answers in toolmark's own words, as items and responses. Pure.
+//!
+//! Source: OpenAI API reference, "The response object".
+
+use bytes::Bytes;
+
+use crate::{
+    exchange::{adapter::Made, context::Context},
+    wire::text::quote,
+};
+
+/// A whole response in toolmark's own words, where the upstream never gave one.
+pub fn words(made: &Made<'_>, context: &Context) -> Bytes {
+    let item = message_item(made.words, &item_id(context), context.json_only);
+    response_object("completed", &format!("[{item}]"), made, context).into()
+}
+
+/// The id of the message that is made in an exchange; it has no more than one.
+pub fn item_id(context: &Context) -> String {
+    format!("msg_toolmark_{}", context.id.simple())
+}
+
+/// The id of a response that the upstream never gave. It can't be referred to: nobody keeps it.
+pub fn response_id(context: &Context) -> String {
+    format!("resp_toolmark_{}", context.id.simple())
+}
+
+/// A message item that says `words`, JSON. Where JSON was asked for they are a refusal, so that nobody parses them.
+pub fn message_item(words: &str, item_id: &str, json_only: bool) -> String {
+    let (id, part) = (quote(item_id), message_part(words, json_only));
+    format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{part}]}}"#)
+}
+
+/// The one part of that message, JSON.
+pub fn message_part(words: &str, json_only: bool) -> String {
+    let words = quote(words);
+    if json_only {
+        format!(r#"{{"type":"refusal","refusal":{words}}}"#)
+    } else {
+        format!(r#"{{"type":"output_text","text":{words},"annotations":[],"logprobs":[]}}"#)
+    }
+}
+
+/// A response that the upstream never gave, JSON. `output`: an array of items, JSON. An empty verdict isn't said.
+pub fn response_object(status: &str, output: &str, made: &Made<'_>, context: &Context) -> String {
+    let (id, created, status, model) = (response_id(context), made.created, quote(status), quote(made.model));
+    let verdict = if made.verdict.is_empty() { String::new() } else { format!(r#","toolmark":{}"#, made.verdict) };
+    let head = format!(r#"{{"id":"{id}","object":"response","created_at":{created},"status":{status}"#);
+    let middle = format!(r#""error":null,"incomplete_details":null,"instructions":null,"model":{model},"output":{output}"#);
+    let echo = r#""parallel_tool_calls":true,"tool_choice":"auto","tools":[],"temperature":null,"top_p":null,"metadata":{}"#;
+    format!(r#"{head},{middle},{echo},"usage":null{verdict}}}"#)
+}
