@@ -128,7 +128,7 @@ pub struct Rules<'r> {
 
 /// Verifies a history.
 pub fn verify(items: &[Item<'_>], rules: &Rules<'_>) -> History {
-    let last_user = items.iter().rposition(|item| matches!(item, Item::User)).unwrap_or(0);
+    let last_user = items.iter().rposition(|item| matches!(item, Item::User));
     let mut walk = Walk {
         rules,
         history: History::default(),
@@ -164,7 +164,8 @@ struct Walk<'h, 'r> {
     /// Ids of the calls of turns that are over.
     earlier: HashSet<&'h str>,
     before: Option<&'h Item<'h>>,
-    last_user: usize,
+    /// Without one, all of it comes after what the user said in the part that isn't here.
+    last_user: Option<usize>,
 }
 
 impl<'h> Walk<'h, '_> {
@@ -287,7 +288,7 @@ impl<'h> Walk<'h, '_> {
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let deadline = |window: Duration| moment.time_ms.saturating_add(window.as_millis() as u64) < self.rules.now_ms;
         let expired = self.rules.window.is_some_and(deadline);
-        let recent = at > self.last_user;
+        let recent = self.last_user.is_none_or(|user| at > user);
         let failed = result.nature.failed;
         self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at });
     }

@@ -3,6 +3,7 @@
 //! Values only; reading files and explaining their faults is [`load`]'s.
 
 pub mod load;
+mod responses;
 pub mod rules;
 mod tools;
 pub mod watch;
@@ -11,6 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
+pub use self::responses::{Responses, Stateful};
 use crate::judge::violation::Severity;
 
 /// `mode`: is anything changed at all?
@@ -126,6 +128,8 @@ pub struct Policy {
     pub results: Results,
     /// What a stream holds back.
     pub stream: Stream,
+    /// The Responses API.
+    pub responses: Responses,
     /// Citations in answers.
     pub citations: Citations,
     /// Loop control.

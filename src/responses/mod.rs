@@ -4,8 +4,24 @@
 
 pub mod answer;
 pub mod call;
+pub mod items;
 pub mod memo;
+pub mod offer;
 pub mod output;
+pub mod prepare;
+#[cfg(test)]
+mod prepare_tests;
+pub mod repair;
+#[cfg(test)]
+mod repair_tests;
+pub mod request;
+#[cfg(test)]
+mod request_properties_tests;
+#[cfg(test)]
+mod request_support_tests;
+#[cfg(test)]
+mod request_tests;
+pub mod stateful;
 pub mod stream;
 #[cfg(test)]
 mod support_tests;

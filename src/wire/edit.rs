@@ -51,6 +51,26 @@ impl Edits {
         }
     }
 
+    /// Takes out the elements of `array` whose places `gone` names, with the commas that go with them.
+    pub fn remove_items(&mut self, array: Value<'_>, gone: impl Fn(usize) -> bool) {
+        let mut kept_before = false;
+        let mut items = array.items().enumerate().peekable();
+        while let Some((at, item)) = items.next() {
+            if !gone(at) {
+                kept_before = true;
+                continue;
+            }
+            let span = item.span();
+            let next = items.peek().map(|(_, next)| next.span().start);
+            let range = match (kept_before, next) {
+                (false, Some(next)) => span.start..next,
+                (false, None) => span,
+                (true, _) => comma_before(array, span.start)..span.end,
+            };
+            self.replace(range, Vec::new());
+        }
+    }
+
     /// Adds `member` (`"name":value`) at the end of `object`.
     pub fn append_member(&mut self, object: Value<'_>, member: &str) {
         let at = object.span().end - 1;
@@ -97,10 +117,10 @@ impl Edits {
     }
 }
 
-/// Where the comma before a member stands. INVARIANT: the member is not the object's first.
-fn comma_before(object: Value<'_>, member_start: usize) -> usize {
-    let start = object.span().start;
-    let before = &object.raw()[..member_start - start];
+/// Where the comma before a member or element stands. INVARIANT: it is not the first.
+fn comma_before(around: Value<'_>, member_start: usize) -> usize {
+    let start = around.span().start;
+    let before = &around.raw()[..member_start - start];
     start + memchr::memrchr(b',', before).unwrap_or(before.len())
 }
 
@@ -129,6 +149,22 @@ mod tests {
         ] {
             let out = edited(r#"{ "a":1, "b":2 , "c" : 3}"#, |edits, root| edits.remove_members(root, |name| gone.contains(name)));
             assert_eq!(out, left, "{gone}");
+        }
+    }
+
+    #[test]
+    fn elements_go_with_their_commas() {
+        for (gone, left) in [
+            (&[0][..], "[ 2 , \",\"]"),
+            (&[1], "[ 1 , \",\"]"),
+            (&[2], "[ 1, 2 ]"),
+            (&[0, 1], "[ \",\"]"),
+            (&[0, 2], "[ 2 ]"),
+            (&[1, 2], "[ 1 ]"),
+            (&[0, 1, 2], "[ ]"),
+            (&[], "[ 1, 2 , \",\"]"),
+        ] {
+            assert_eq!(edited("[ 1, 2 , \",\"]", |edits, root| edits.remove_items(root, |at| gone.contains(&at))), left, "{gone:?}");
         }
     }
 

@@ -1,0 +1,179 @@
+//! The items of a request's input: what happened, and where it lies.
+//!
+//! Source: OpenAI API reference, "Create a model response", `input`; FACTS.md, section 2. Pure.
+
+use std::borrow::Cow;
+
+use super::call::tool_name;
+use crate::{
+    chat::messages::text_of,
+    exchange::refusal::{Refusal, array, unique},
+    judge::{
+        call::CallKind,
+        history::{Item, PastCall, PastResult},
+        registry::Registry,
+        stamp,
+    },
+    policy::rules::Rules,
+    wire::json::Value,
+};
+
+/// What an input item is to toolmark.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A system or developer message.
+    Instructions,
+    /// A user message.
+    User,
+    /// What the model said.
+    Assistant,
+    /// A call that the application is to run.
+    Call(CallKind),
+    /// What became of such a call.
+    Output(CallKind),
+    /// An item that the upstream keeps, by its id.
+    Reference,
+    /// It brings tools.
+    Tools,
+    /// Anything else.
+    Other,
+}
+
+/// One item of the input.
+#[derive(Clone, Copy, Debug)]
+pub struct InputItem<'d> {
+    /// Where it lies: an object.
+    pub value: Value<'d>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Kind {
+    /// A call that the application is to run.
+    pub fn is_call(self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    /// What became of such a call.
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Output(_))
+    }
+
+    fn of(item: Value<'_>) -> Result<Self, Refusal> {
+        let has = |name: &str| item.get_some(name).is_some();
+        let named = item.get_some("type");
+        let kind = match named {
+            Some(kind) => kind.text().ok_or_else(|| Refusal::wrong("input", "an array of items whose `type` is a string"))?,
+            // Easy messages and references may leave it out; calls and outputs may not, but an upstream may guess.
+            None if has("role") => "message".into(),
+            None if has("call_id") && has("output") => "function_call_output".into(),
+            None if has("call_id") && has("name") => "function_call".into(),
+            None if has("id") => "item_reference".into(),
+            None => return Ok(Self::Other),
+        };
+        Ok(match &*kind {
+            "message" => {
+                let role = item.get("role").and_then(Value::text);
+                match role.ok_or_else(|| Refusal::wrong("input", "an array of items, the messages with a `role`"))?.as_ref() {
+                    "user" => Self::User,
+                    "assistant" => Self::Assistant,
+                    "system" | "developer" => Self::Instructions,
+                    _ => Self::Other,
+                }
+            }
+            "function_call" => Self::Call(CallKind::Function),
+            "custom_tool_call" => Self::Call(CallKind::Custom),
+            "function_call_output" => Self::Output(CallKind::Function),
+            "custom_tool_call_output" => Self::Output(CallKind::Custom),
+            "item_reference" => Self::Reference,
+            "tool_search_output" | "additional_tools" => Self::Tools,
+            _ => Self::Other,
+        })
+    }
+}
+
+impl<'d> InputItem<'d> {
+    /// Reads an item.
+    ///
+    /// # Errors
+    /// [`Refusal`] for what is no object, two members of one name, and shapes that can't be judged.
+    pub fn read(value: Value<'d>) -> Result<Self, Refusal> {
+        if !value.is_object() {
+            return Err(Refusal::wrong("input", "a string or an array of objects"));
+        }
+        unique(value, "an item of `input`")?;
+        let item = Self { value, kind: Kind::of(value)? };
+        let mut parts = item.content().into_iter().chain(item.output()).flat_map(Value::items);
+        parts.try_for_each(|part| unique(part, "a part of an item of `input`"))?;
+        if item.kind == Kind::Tools
+            && let Some(tools) = value.get_some("tools")
+        {
+            array(tools, "input")?;
+        }
+        Ok(item)
+    }
+
+    /// The id of the item itself.
+    pub fn id(&self) -> Option<Cow<'d, str>> {
+        self.value.get("id").and_then(Value::text)
+    }
+
+    /// Where the id of the call lies that a call or an output is of.
+    pub fn call_id_value(&self) -> Option<Value<'d>> {
+        let of_call = self.kind.is_call() || self.kind.is_output();
+        self.value.get("call_id").filter(|id| of_call && id.is_string())
+    }
+
+    /// The id of the call that a call or an output is of.
+    pub fn call_id(&self) -> Option<Cow<'d, str>> {
+        self.call_id_value().and_then(Value::text)
+    }
+
+    /// What a message says.
+    pub fn content(&self) -> Option<Value<'d>> {
+        self.value.get_some("content")
+    }
+
+    /// What a result says.
+    pub fn output(&self) -> Option<Value<'d>> {
+        self.value.get_some("output").filter(|_| self.kind.is_output())
+    }
+}
+
+/// Reads the items of an input array.
+///
+/// # Errors
+/// As [`InputItem::read`].
+pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
+    input.items().map(InputItem::read).collect()
+}
+
+/// The items as steps of the conversation, one for each. `gone`: whether the upstream won't get the one at this place.
+pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, gone: impl Fn(usize) -> bool) -> Vec<Item<'d>> {
+    let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
+        _ if gone(at) => Item::Other,
+        Kind::Assistant => Item::Assistant(Vec::new()),
+        Kind::Call(_) => Item::Assistant(vec![past_call(item, registry)]),
+        Kind::Output(_) => {
+            let text = item.output().and_then(text_of).unwrap_or_default();
+            let nature = stamp::nature(&text, &rules.error_patterns);
+            Item::Result(PastResult { id: item.call_id(), name: None, nature, bytes: text.len() })
+        }
+        Kind::User => Item::User,
+        Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,
+    };
+    items.iter().enumerate().map(step).collect()
+}
+
+fn past_call<'d>(item: &InputItem<'d>, registry: &Registry) -> PastCall<'d> {
+    let arguments = item.value.get(if item.kind == Kind::Call(CallKind::Custom) { "input" } else { "arguments" });
+    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
+    let name = item.value.get("name").and_then(Value::text).unwrap_or_default();
+    let namespace = item.value.get("namespace").and_then(Value::text);
+    let name = match namespace {
+        Some(namespace) => tool_name(registry, Some(&namespace), &name).into(),
+        None => name,
+    };
+    // Without an id it can't be told from any other.
+    PastCall { id: Some(item.call_id().unwrap_or_default()), name, arguments: arguments.map(text).unwrap_or_default() }
+}
