@@ -9,6 +9,7 @@ pub mod memory;
 pub mod pass;
 mod patience;
 pub mod reply;
+pub mod responses;
 pub mod route;
 pub mod run;
 pub mod server;

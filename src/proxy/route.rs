@@ -7,6 +7,8 @@ use http::Method;
 pub enum Route {
     /// `POST /v1/chat/completions`
     Chat,
+    /// `POST /v1/responses`
+    Responses,
     /// `GET /healthz`
     Health,
     /// Let through untouched, to this path below the upstream's base URL.
@@ -27,6 +29,9 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     let Some(rest) = path.strip_prefix("/v1") else { return Route::NotEnforced };
     if rest == "/chat/completions" && *method == Method::POST {
         return Route::Chat;
+    }
+    if rest == "/responses" && *method == Method::POST {
+        return Route::Responses;
     }
     let named = further.iter().any(|own| matches_setting(own, path));
     if passes(method, rest) || named { Route::Pass(rest.to_owned()) } else { Route::NotEnforced }
@@ -106,7 +111,9 @@ mod tests {
             (Method::POST, "/v1/audiox", Route::NotEnforced),
             (Method::DELETE, "/v1/files/f1", pass("/files/f1")),
             (Method::PUT, "/v1/files/f1", Route::NotEnforced),
-            (Method::POST, "/v1/responses", Route::NotEnforced),
+            (Method::POST, "/v1/responses", Route::Responses),
+            (Method::GET, "/v1/responses/resp_1", Route::NotEnforced),
+            (Method::POST, "/v1/responses/compact", Route::NotEnforced),
             (Method::POST, "/v1/messages", Route::NotEnforced),
             (Method::POST, "/v1/batches", Route::NotEnforced),
             (Method::POST, "/v1/rerank", pass("/rerank")),

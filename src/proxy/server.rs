@@ -30,6 +30,7 @@ use super::{
     guard, pass,
     patience::within,
     reply::{self, Failure},
+    responses,
     route::{Route, route},
     upstream::Endpoint,
 };
@@ -215,13 +216,14 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path())),
-        Route::Chat | Route::Pass(_) => {}
+        Route::Chat | Route::Responses | Route::Pass(_) => {}
     }
     let authorization = request.headers().get(http::header::AUTHORIZATION).map(|value| value.as_bytes());
     let caller = worker.app.caller(authorization).ok_or_else(|| {
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
     })?;
-    if let Route::Pass(rest) = found {
+    if let Route::Pass(rest) = &found {
+        let rest = rest.clone();
         return Ok(pass::pass(worker, rest, request).await);
     }
     let query = request.uri().query().map(str::to_owned);
@@ -229,7 +231,11 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits).await?;
-    Ok(exchange::chat(worker, Incoming { headers: parts.headers, query, body, caller, started }).await)
+    let incoming = Incoming { headers: parts.headers, query, body, caller, started };
+    Ok(match found {
+        Route::Responses => responses::responses(worker, incoming).await,
+        _ => exchange::chat(worker, incoming).await,
+    })
 }
 
 fn not_enforced(method: &Method, path: &str) -> Failure {

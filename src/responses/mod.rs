@@ -2,6 +2,7 @@
 //!
 //! Pure, whole answers and streams alike; what waits and sends is in [`crate::proxy`].
 
+pub mod adapter;
 pub mod answer;
 pub mod call;
 pub mod items;

@@ -1,0 +1,90 @@
+//! One exchange of the Responses API: what is remembered of its conversation is looked up, the rest is as for chat.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use uuid::Uuid;
+
+use super::{
+    body::Body,
+    exchange::{Incoming, drive},
+    memory::Memory,
+    reply::Failure,
+    run::Run,
+    server::Worker,
+};
+use crate::{
+    exchange::{adapter::Adapter as _, context::Basis},
+    judge::marks::Scope,
+    responses::{
+        adapter::Responses,
+        request::{self, DEPTH_NOTED, Head, Recalled},
+    },
+    settings,
+    wire::json::Document,
+};
+
+/// Serves `POST /v1/responses`.
+pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
+    match begin(worker, incoming) {
+        Ok((run, stream)) => drive::<Responses>(run, stream).await,
+        Err(failure) => failure.response(),
+    }
+}
+
+/// Everything before the first byte goes upstream.
+fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+    let Incoming { headers, query, body, caller, started } = incoming;
+    let app = worker.app.clone();
+    let standard = app.standard(&caller);
+    let recent = standard.tools.recent();
+    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
+    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
+    let document = Document::parse_noting(body, DEPTH_NOTED, &known).map_err(invalid)?;
+    let head = Head::read(&document)?;
+    let model = head.model.clone().into_owned();
+    let endpoint = worker.endpoint_for(&model)?;
+    let settings = &worker.endpoints[endpoint].settings;
+    let translates = settings.responses == settings::Responses::Translate;
+    let recalled = recall(&app.memory, &caller.scope, &head);
+    let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
+    further.extend(head.further_tools());
+    let rules = &standard.rules;
+    let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
+    let stream = head.stream;
+    let basis = Basis {
+        id: Uuid::now_v7(),
+        rules,
+        call_rules: &standard.calls,
+        text: &standard.text,
+        ring: &app.ring,
+        scope: caller.scope,
+        tools,
+        now_ms: app.now_ms(),
+        upstream: worker.endpoints[endpoint].chat,
+        protocol: &standard.protocol,
+        held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
+    };
+    let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
+    // Translated answers are kept by nobody.
+    begun.context.hidden.store &= !translates;
+    let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
+    let context = Arc::new(begun.context);
+    let path = Responses::PATH;
+    let mut run = Run::new(worker, path, endpoint, context, begun.violations, model, begun.body, headers, query, stream, started);
+    if translates {
+        run.translate();
+    }
+    Ok((run, stream))
+}
+
+fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
+    let wanted = head.wanted();
+    let by_response = || memory.response(scope, head.previous.as_deref()?);
+    let by_conversation = || memory.conversation(scope, head.conversation.as_deref()?);
+    Recalled {
+        thread: by_response().or_else(by_conversation),
+        calls: wanted.calls.into_iter().filter_map(|mark| Some((memory.call(scope, &mark)?, mark))).map(|(call, mark)| (mark, call)).collect(),
+        items: wanted.items.into_iter().filter_map(|id| Some((memory.item(scope, &id)?, id))).map(|(fate, id)| (id, fate)).collect(),
+    }
+}

@@ -1,0 +1,30 @@
+//! The Responses API as the shell sees it. Pure.
+
+use bytes::Bytes;
+
+use super::{answer::Answer, repair, stream::ResponseStream, words};
+use crate::{
+    exchange::{
+        adapter::{Adapter, Made},
+        context::Context,
+        turn::EchoedTurn,
+    },
+    wire::json::JsonError,
+};
+
+/// `POST /v1/responses`
+pub enum Responses {}
+
+impl Adapter for Responses {
+    const PATH: &'static str = "/responses";
+    type Answer = Answer;
+    type Stream = ResponseStream;
+
+    fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError> {
+        repair::next_request(body, turn, attempt, context)
+    }
+
+    fn words(made: &Made<'_>, context: &Context) -> Bytes {
+        words::words(made, context)
+    }
+}
