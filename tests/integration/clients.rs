@@ -2,6 +2,8 @@
 //! arrives as a type of theirs. `tests/clients/` has the scripts; what they print is judged here.
 
 pub mod model;
+pub mod responses_events;
+pub mod responses_model;
 pub mod runtimes;
 
 use serde_json::{Value, json};
