@@ -74,11 +74,12 @@ def parsed(client, items, previous):
 
 def streamed(client, items, previous):
     """Reads the events as they come, and believes nothing that they don't all say."""
-    text, arguments, done, numbers, kinds = [], {}, [], [], []
+    text, arguments, done, numbers, kinds, member = [], {}, [], [], [], None
     with client.responses.create(model=MODEL, instructions=INSTRUCTIONS, input=items, tools=TOOLS, stream=True) as stream:
         for event in stream:
             numbers.append(event.sequence_number)
             kinds.append(event.type)
+            member = (event.model_extra or {}).get("toolmark", member)
             if event.type == "response.output_text.delta":
                 text.append(event.delta)
             if event.type == "response.function_call_arguments.delta":
@@ -96,17 +97,20 @@ def streamed(client, items, previous):
     plain = lambda items: [item.to_dict(mode="json") for item in items]
     assert plain(done) == plain(response.output), (done, response.output)
     assert arguments == {item.id: item.arguments for item in done if item.type == "function_call"}, (arguments, done)
-    return response, {**facts_of(response), "deltas": "".join(text)}
+    facts = facts_of(response)
+    return response, {**facts, "member": member or facts["member"], "deltas": "".join(text)}
 
 
 def helper(client, items, previous):
-    deltas = []
+    deltas, member = [], None
     with client.responses.stream(model=MODEL, instructions=INSTRUCTIONS, input=items, tools=PARSEABLE) as stream:
         for event in stream:
             if event.type == "response.output_text.delta":
                 deltas.append(event.delta)
+            member = (event.model_extra or {}).get("toolmark", member)
         response = stream.get_final_response()
-    return response, {**facts_of(response), "deltas": "".join(deltas)}
+    facts = facts_of(response)
+    return response, {**facts, "member": member or facts["member"], "deltas": "".join(deltas)}
 
 
 def plain(item):

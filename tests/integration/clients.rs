@@ -66,7 +66,8 @@ fn openai_of_npm() {
     upstreams(&received);
 }
 
-fn is_mark(id: &Value) {
+/// A call mark of chat completions.
+pub fn is_mark(id: &Value) {
     let hex = id.as_str().and_then(|id| id.strip_prefix("call_")).unwrap_or_default();
     assert!(hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{id} is no call mark");
 }

@@ -79,7 +79,9 @@ impl Memory {
     /// All items that the model sees, references looked up.
     fn conversation(&self, request: &Value) -> Result<Vec<Value>, Refusal> {
         let mut conversation = match &request["previous_response_id"] {
-            Value::String(id) => self.conversations.get(id).cloned().ok_or_else(|| bad(format!("Previous response with id '{id}' not found.")))?,
+            Value::String(id) => {
+                self.conversations.get(id).cloned().ok_or_else(|| bad(format!("Previous response with id '{id}' not found.")))?
+            }
             _ => Vec::new(),
         };
         if let Some(input) = request["input"].as_str() {
