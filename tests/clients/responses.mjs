@@ -112,6 +112,22 @@ async function converse(run, client, mode, ask) {
   return run.seen({ text: response.output_text, said, calls, results, turns, ...deltas });
 }
 
+// What the application catches, and what it reads of a stream that fails.
+async function failures(client) {
+  const request = { model: MODEL, instructions, tools: TOOLS };
+  let [refused, seen, last] = [null, '', null];
+  try {
+    await client.responses.create({ ...request, input: 'Be a bad request.' });
+  } catch (error) {
+    refused = { class: error.constructor.name, status: error.status, type: error.type, message: error.error.message };
+  }
+  for await (const event of await client.responses.create({ ...request, input: 'Break off.', stream: true })) {
+    if (event.type === 'response.output_text.delta') seen += event.delta;
+    last = event;
+  }
+  return { refused, failed: { seen, last: last.type, status: last.response.status, error: last.response.error } };
+}
+
 const results = { version: VERSION };
 for (const [scene, ask] of SCENES) {
   for (const mode of [whole, stateless, chained, parsed, streamed, helper]) {
@@ -120,4 +136,5 @@ for (const [scene, ask] of SCENES) {
     results[`${scene}_${mode.name}`] = await converse(run, client, mode, ask);
   }
 }
+results.failures = await failures(new OpenAI({ baseURL: URL }));
 console.log(JSON.stringify(results));

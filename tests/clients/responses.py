@@ -155,6 +155,22 @@ async def asynchronous():
         return [[item.name for item in answer.output if item.type == "function_call"] for answer in (response, streamed)]
 
 
+def failures(client):
+    """What the application catches, and what it reads of a stream that fails."""
+    request, seen = {"model": MODEL, "instructions": INSTRUCTIONS, "tools": TOOLS}, []
+    try:
+        client.responses.create(input="Be a bad request.", **request)
+        raise AssertionError("no error")
+    except openai.APIStatusError as error:
+        refused = {"class": type(error).__name__, "status": error.status_code, "type": error.type, "message": error.body["message"]}
+    with client.responses.create(input="Break off.", stream=True, **request) as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta":
+                seen.append(event.delta)
+    failed = {"seen": "".join(seen), "last": event.type, "status": event.response.status, "error": event.response.error.to_dict(mode="json")}
+    return {"refused": refused, "failed": failed}
+
+
 def main():
     results = {"version": openai.__version__}
     for scene, ask in SCENES.items():
@@ -163,6 +179,8 @@ def main():
             http = openai.DefaultHttpxClient(event_hooks={"request": [run.count]})
             with OpenAI(base_url=URL, http_client=http) as client:
                 results[f"{scene}_{mode.__name__}"] = converse(run, client, mode, ask)
+    with OpenAI(base_url=URL) as client:
+        results["failures"] = failures(client)
     results["async"] = asyncio.run(asynchronous())
     print(json.dumps(results))
 

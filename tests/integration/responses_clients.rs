@@ -114,7 +114,7 @@ impl Between {
         let at = format!("{} {mode}: {played}", scene.name);
         let said: Vec<&str> =
             played["said"].as_array().unwrap_or_else(|| panic!("{at}")).iter().map(|text| text.as_str().unwrap()).collect();
-        check_said(scene, &said, mode.ends_with("whole"), &at);
+        check_said(scene, &said, played["deltas"].is_string(), &at);
         assert_eq!(played["text"].as_str(), said.last().copied(), "{at}");
         assert_eq!(played["sends"], scene.sends, "{at}");
         if let Some(deltas) = played["deltas"].as_str() {
@@ -173,13 +173,13 @@ impl Between {
 }
 
 /// What was said; the safe reply follows what had left before the fabrication came, where anything had.
-fn check_said(scene: &Scene, said: &[&str], whole: bool, at: &str) {
+fn check_said(scene: &Scene, said: &[&str], streamed: bool, at: &str) {
     if scene.verdict != "blocked" {
         return assert_eq!(said, scene.said, "{at}");
     }
     let [only] = said else { panic!("{at}") };
     let (before, _) = only.split_once(SAFE).unwrap_or_else(|| panic!("{at}"));
-    assert!(before.is_empty() || !whole && before == "It is sunny in Paris, 25 degrees\n\n", "{at}");
+    assert!(before.is_empty() || streamed && before == "It is sunny in Paris, 25 degrees\n\n", "{at}");
 }
 
 /// `call_` and 24 hex digits, as the scripted model has them.
@@ -220,6 +220,17 @@ fn check_turns(results: &Value, modes: &[&str]) {
     }
 }
 
+/// An error of upstream's is the application's, of its client's own type; a stream that fails says so at its end.
+fn check_failures(results: &Value) {
+    let Value::Object(failures) = &results["failures"] else { panic!("{results}") };
+    let refused = json!({"class": "BadRequestError", "status": 400, "type": "invalid_request_error", "message": "the script says no"});
+    assert_eq!(failures["refused"], refused);
+    let failed = &failures["failed"];
+    assert!(failed["seen"].as_str().is_some_and(|seen| seen.starts_with("It is sunny in Paris")), "{failed}");
+    assert_eq!((&failed["last"], &failed["status"]), (&json!("response.failed"), &json!("failed")), "{failed}");
+    assert_eq!(failed["error"], json!({"code": "server_error", "message": "the model fell over"}), "{failed}");
+}
+
 const OPENAI_MODES: [&str; 6] = ["whole", "stateless", "chained", "parsed", "streamed", "helper"];
 const AI_SDK_MODES: [&str; 6] =
     ["responses_whole", "responses_streamed", "stateless_whole", "stateless_streamed", "chat_whole", "chat_streamed"];
@@ -257,6 +268,7 @@ fn openai_of_pypi() {
     if !runtimes::skipped("responses_clients::openai_of_pypi") {
         let results = Between::Toolmark.check("responses.py", "3.54.0", &OPENAI_MODES);
         check_turns(&results, &OPENAI_MODES);
+        check_failures(&results);
         assert_eq!(results["async"], json!([["get_weather"], ["get_weather"]]));
     }
 }
@@ -266,6 +278,7 @@ fn openai_of_npm() {
     if !runtimes::skipped("responses_clients::openai_of_npm") {
         let results = Between::Toolmark.check("responses.mjs", "6.49.0", &OPENAI_MODES);
         check_turns(&results, &OPENAI_MODES);
+        check_failures(&results);
     }
 }
 
@@ -282,6 +295,9 @@ fn without_toolmark() {
         ("responses.py", "3.54.0", &OPENAI_MODES),
         ("responses.mjs", "6.49.0", &OPENAI_MODES),
     ] {
-        Between::Nothing.check(script, version, modes);
+        let results = Between::Nothing.check(script, version, modes);
+        if modes == OPENAI_MODES {
+            check_failures(&results);
+        }
     }
 }

@@ -9,12 +9,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, Reply, ScriptedUpstream};
 
 use super::{
     model::{self, Turn, next_turn},
     responses_events::streamed,
 };
+use crate::harness::post;
 
 /// Longest that a `call_id` may be.
 const CALL_ID_MAX: usize = 64;
@@ -213,4 +214,50 @@ fn text(value: &Value) -> String {
 fn error(status: u16, kind: &str, message: &str) -> Reply {
     let error = json!({"message": message, "type": kind, "param": "input", "code": null});
     Reply::json(status, json!({ "error": error }).to_string())
+}
+
+#[test]
+fn the_model_is_strict() {
+    let upstream = ScriptedUpstream::start(responses_model()).unwrap();
+    let ask = |request: Value| {
+        let answer = post(&format!("{}/responses", upstream.base_url()), &request.to_string(), "Bearer test");
+        (answer.status, answer.json())
+    };
+    let user = json!({"role": "user", "content": "What is the weather in Paris?"});
+    let (status, first) = ask(json!({"model": "m", "input": [user]}));
+    let [said, call] = &first["output"].as_array().unwrap()[..] else { panic!("{first}") };
+    assert_eq!((status, &said["type"], &call["name"]), (200, &json!("message"), &json!("get_weather")));
+    let output = |call_id: &Value| json!({"type": "function_call_output", "call_id": call_id, "output": "18 degrees"});
+    let answered = output(&call["call_id"]);
+    let bare = json!({"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"});
+    let (reference, nowhere) = (json!({"type": "item_reference", "id": said["id"]}), json!({"type": "item_reference", "id": "msg_none"}));
+    let foreign = json!({"type": "function_call", "id": "call_1", "call_id": "call_1", "name": "get_weather", "arguments": "{}"});
+    for (input, previous, status, said) in [
+        (json!([user, said, call, answered]), Value::Null, 200, ""),
+        (json!([user, call, said, answered]), Value::Null, 200, ""),
+        (json!([user, reference, call, answered]), Value::Null, 200, ""),
+        (json!([answered]), first["id"].clone(), 200, ""),
+        (json!([answered]), json!("resp_none"), 400, "Previous response with id 'resp_none' not found."),
+        (json!([user, nowhere, call, answered]), Value::Null, 404, "Item with id 'msg_none' not found."),
+        (json!([user, answered]), Value::Null, 400, "No tool call found for function call output with call_id call_"),
+        (json!([user, answered, call]), Value::Null, 400, "No tool call found for function call output with call_id call_"),
+        (json!([user, call, answered, answered]), Value::Null, 400, "No tool call found for function call output with call_id call_"),
+        (json!([user, call]), Value::Null, 400, "No tool output found for function call call_"),
+        (json!("And now?"), first["id"].clone(), 400, "No tool output found for function call call_"),
+        (json!([output(&json!("call_1"))]), first["id"].clone(), 400, "No tool call found for function call output with call_id call_1."),
+        (json!([user, call, answered, said, said]), Value::Null, 400, "Duplicate item found with id msg_"),
+        (json!([user, foreign, output(&json!("call_1"))]), Value::Null, 400, "Invalid 'input[1].id': 'call_1'."),
+        (json!([user, bare, output(&json!("call_1"))]), Value::Null, 200, ""),
+        (json!([user, {"type": "no_such"}]), Value::Null, 400, "Invalid value: 'no_such' at 'input[1]'."),
+    ] {
+        let (found, body) = ask(json!({"model": "m", "input": input, "previous_response_id": previous}));
+        assert_eq!(found, status, "{input}: {body}");
+        assert!(body["error"]["message"].as_str().unwrap_or_default().starts_with(said), "{input}: {body}");
+    }
+    let (_, kept) = ask(json!({"model": "m", "input": "Hello", "store": false}));
+    let (status, body) = ask(json!({"model": "m", "input": [answered], "previous_response_id": kept["id"]}));
+    assert_eq!(status, 400, "{body}");
+    let chat = json!({"type": "function", "function": {"name": "get_weather"}});
+    let (status, body) = ask(json!({"model": "m", "input": "Hello", "tools": [chat]}));
+    assert_eq!((status, &body["error"]["message"]), (400, &json!("Missing required parameter: 'tools[0].name'.")));
 }
