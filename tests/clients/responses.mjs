@@ -50,12 +50,18 @@ async function parsed(client, input) {
 // Reads the events as they come, and believes nothing that they don't all say.
 async function streamed(client, input) {
   let [deltas, response, member] = ['', null, null];
-  const [args, done, numbers, kinds] = [{}, [], [], []];
+  const [texts, args, done, numbers, kinds] = [{}, {}, [], [], []];
   for await (const event of await client.responses.create({ model: MODEL, instructions, input, tools: TOOLS, stream: true })) {
     numbers.push(event.sequence_number);
     kinds.push(event.type);
     member = event.toolmark ?? member;
-    if (event.type === 'response.output_text.delta') deltas += event.delta;
+    const place = `${event.item_id} ${event.content_index}`;
+    if (event.type === 'response.output_text.delta') {
+      deltas += event.delta;
+      texts[place] = (texts[place] ?? '') + event.delta;
+    }
+    if (event.type === 'response.output_text.done') check(texts[place] === event.text, event);
+    if (event.type === 'response.content_part.done') check(texts[place] === event.part.text, event);
     if (event.type === 'response.function_call_arguments.delta') args[event.item_id] = (args[event.item_id] ?? '') + event.delta;
     if (event.type === 'response.function_call_arguments.done') {
       check((args[event.item_id] ?? event.arguments) === event.arguments, event);
@@ -67,6 +73,8 @@ async function streamed(client, input) {
   check(numbers.every((number, at) => at === 0 || number > numbers[at - 1]), numbers);
   check(kinds[0] === 'response.created' && kinds[1] === 'response.in_progress' && kinds.at(-1) === 'response.completed', kinds);
   check(JSON.stringify(done) === JSON.stringify(response.output), done, response.output);
+  const parts = done.flatMap(({ id, content }) => (content ?? []).map(({ text }, at) => [`${id} ${at}`, text]));
+  check(JSON.stringify(texts) === JSON.stringify(Object.fromEntries(parts)), texts, parts);
   const calls = done.filter(({ type }) => type === 'function_call');
   check(JSON.stringify(args) === JSON.stringify(Object.fromEntries(calls.map((call) => [call.id, call.arguments]))), args, calls);
   const output_text = response.output.flatMap(({ content }) => content ?? []).map(({ text }) => text).join('');

@@ -74,19 +74,27 @@ def parsed(client, items, previous):
 
 def streamed(client, items, previous):
     """Reads the events as they come, and believes nothing that they don't all say."""
-    text, arguments, done, numbers, kinds, member = [], {}, [], [], [], None
+    deltas, texts, arguments, done, numbers, kinds, member = [], {}, {}, [], [], [], None
     with client.responses.create(model=MODEL, instructions=INSTRUCTIONS, input=items, tools=TOOLS, stream=True) as stream:
         for event in stream:
             numbers.append(event.sequence_number)
             kinds.append(event.type)
             member = (event.model_extra or {}).get("toolmark", member)
             if event.type == "response.output_text.delta":
-                text.append(event.delta)
+                deltas.append(event.delta)
+                place = (event.item_id, event.content_index)
+                texts[place] = texts.get(place, "") + event.delta
+            if event.type == "response.output_text.done":
+                assert texts[event.item_id, event.content_index] == event.text, event
+            if event.type == "response.content_part.done":
+                assert texts[event.item_id, event.content_index] == event.part.text, event
             if event.type == "response.function_call_arguments.delta":
                 arguments[event.item_id] = arguments.get(event.item_id, "") + event.delta
             if event.type == "response.function_call_arguments.done":
                 assert arguments.get(event.item_id, event.arguments) == event.arguments, event
                 arguments[event.item_id] = event.arguments
+            if event.type == "response.output_item.added":
+                assert event.output_index == len(done) and not (event.item.to_dict().get("content") or event.item.to_dict().get("arguments")), event
             if event.type == "response.output_item.done":
                 assert event.output_index == len(done), event
                 done.append(event.item)
@@ -96,9 +104,11 @@ def streamed(client, items, previous):
     assert kinds[:2] == ["response.created", "response.in_progress"] and kinds[-1] == "response.completed", kinds
     plain = lambda items: [item.to_dict(mode="json") for item in items]
     assert plain(done) == plain(response.output), (done, response.output)
+    parts = {(item.id, at): part.text for item in done if item.type == "message" for at, part in enumerate(item.content)}
+    assert texts == parts, (texts, parts)
     assert arguments == {item.id: item.arguments for item in done if item.type == "function_call"}, (arguments, done)
     facts = facts_of(response)
-    return response, {**facts, "member": member or facts["member"], "deltas": "".join(text)}
+    return response, {**facts, "member": member or facts["member"], "deltas": "".join(deltas)}
 
 
 def helper(client, items, previous):

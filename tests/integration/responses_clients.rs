@@ -31,13 +31,14 @@ struct Scene {
     calls: &'static [&'static str],
     /// What the client sends.
     sends: usize,
-    /// What toolmark says of the first answer.
+    /// What toolmark says of the first answer, and what it has against what came upstream.
     verdict: &'static str,
+    violations: &'static [&'static str],
 }
 
 impl Scene {
     const fn new(name: &'static str, ask: &'static str) -> Self {
-        Self { name, ask, said: &[LOOK, BOTH], calls: &["get_weather", "get_time"], sends: 2, verdict: "pass" }
+        Self { name, ask, said: &[LOOK, BOTH], calls: &["get_weather", "get_time"], sends: 2, verdict: "pass", violations: &[] }
     }
 }
 
@@ -48,15 +49,15 @@ const PLAIN: [Scene; 2] = [
 ];
 
 const REPAIRED: Scene = Scene { said: &[LOOK, WEATHER], calls: &["get_weather"], verdict: "repaired", ..Scene::new("", "") };
-const ANSWERED: Scene = Scene { calls: &[], sends: 1, ..Scene::new("", "") };
+const FORGING: Scene = Scene { calls: &[], sends: 1, violations: &["unknown_execution"], ..Scene::new("", "") };
 
 /// Those that toolmark makes what they are.
 const ENFORCED: [Scene; 5] = [
-    Scene { name: "invented", ask: "Invent a tool.", ..REPAIRED },
-    Scene { name: "left_out", ask: "Leave out an argument.", ..REPAIRED },
-    Scene { verdict: "repaired", ..Scene::new("mixed", "Leave out one of two.") },
-    Scene { name: "objected", ask: "Forge, then mend.", said: &["I can't check that now."], verdict: "repaired", ..ANSWERED },
-    Scene { name: "blocked", ask: "Forge a citation.", said: &[SAFE], verdict: "blocked", ..ANSWERED },
+    Scene { name: "invented", ask: "Invent a tool.", violations: &["unknown_tool"], ..REPAIRED },
+    Scene { name: "left_out", ask: "Leave out an argument.", violations: &["missing_required"], ..REPAIRED },
+    Scene { verdict: "repaired", violations: &["missing_required"], ..Scene::new("mixed", "Leave out one of two.") },
+    Scene { name: "objected", ask: "Forge, then mend.", said: &["I can't check that now."], verdict: "repaired", ..FORGING },
+    Scene { name: "blocked", ask: "Forge a citation.", said: &[SAFE], verdict: "blocked", ..FORGING },
 ];
 
 /// What stands between a client and the model.
@@ -125,6 +126,9 @@ impl Between {
         }
         let calls = played["calls"].as_array().unwrap();
         assert_eq!(calls.iter().map(|call| call["name"].as_str().unwrap()).collect::<Vec<_>>(), scene.calls, "{at}");
+        if let Some(streamed) = played["arguments"].as_array() {
+            assert_eq!(streamed.iter().collect::<Vec<_>>(), calls.iter().map(|call| &call["arguments"]).collect::<Vec<_>>(), "{at}");
+        }
         for call in calls {
             let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
             assert_eq!(arguments, json!({"city": "Paris"}), "{at}");
@@ -204,16 +208,18 @@ fn check_turns(results: &Value, modes: &[&str]) {
             let verdict = if number == 0 { scene.verdict } else { "pass" };
             let at = format!("{} {mode}: {turn}", scene.name);
             assert!(turn["id"].as_str().unwrap().starts_with("resp_") && turn["status"] == "completed", "{at}");
-            match verdict {
-                "pass" => assert_eq!((&turn["member"], &turn["tokens"]), (&Value::Null, &json!(15)), "{at}"),
-                "repaired" => assert_eq!((&turn["member"]["repairs"], &turn["tokens"]), (&json!(1), &json!(30)), "{at}"),
-                _ => assert_eq!(turn["member"]["violations"], json!(["unknown_execution"]), "{at}"),
+            let member = &turn["member"];
+            if verdict == "pass" {
+                assert_eq!((member, &turn["tokens"]), (&Value::Null, &json!(15)), "{at}");
+            } else {
+                assert_eq!((&member["verdict"], &member["violations"]), (&json!(verdict), &json!(scene.violations)), "{at}");
             }
-            if verdict != "pass" {
-                assert_eq!(turn["member"]["verdict"], verdict, "{at}");
+            if verdict == "repaired" {
+                assert_eq!((&member["repairs"], &turn["tokens"]), (&json!(1), &json!(30)), "{at}");
             }
             if *mode == "whole" {
-                assert_eq!(turn["header"]["verdict"], verdict, "{at}");
+                let violations = if verdict == "pass" { Value::Null } else { json!(scene.violations.join(",")) };
+                assert_eq!((&turn["header"]["verdict"], &turn["header"]["violations"]), (&json!(verdict), &violations), "{at}");
                 assert_eq!(turn["header"]["exchange"].as_str().map(str::len), Some(36), "{at}");
             }
         }
