@@ -2,6 +2,8 @@
 //! arrives as a type of theirs. `tests/clients/` has the scripts; what they print is judged here.
 
 pub mod model;
+pub mod responses_events;
+pub mod responses_model;
 pub mod runtimes;
 
 use serde_json::{Value, json};
@@ -64,7 +66,8 @@ fn openai_of_npm() {
     upstreams(&received);
 }
 
-fn is_mark(id: &Value) {
+/// A call mark of chat completions.
+pub fn is_mark(id: &Value) {
     let hex = id.as_str().and_then(|id| id.strip_prefix("call_")).unwrap_or_default();
     assert!(hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{id} is no call mark");
 }

@@ -18,6 +18,7 @@ mod mutants;
 mod process;
 mod program;
 mod readme;
+mod responses_clients;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;

@@ -7,7 +7,7 @@ use toolmark::testing::{Received, Reply};
 pub const FORGED: &str = "get_weather_1700000000000_0123456789abcdef";
 
 /// What it says next.
-enum Turn {
+pub enum Turn {
     Say(String),
     /// A sentence, then calls: tools and their arguments.
     Call(&'static str, Vec<(&'static str, &'static str)>),
@@ -20,7 +20,7 @@ enum Turn {
 /// The script.
 pub fn model(received: &Received) -> Reply {
     let request = received.json();
-    let turn = next_turn(&request);
+    let turn = next_turn(request["messages"].as_array().map_or(&[], Vec::as_slice));
     match (turn, request["stream"] == json!(true)) {
         (Turn::Reject, _) => error(400),
         (Turn::Break, false) => error(500),
@@ -32,8 +32,8 @@ pub fn model(received: &Received) -> Reply {
     }
 }
 
-fn next_turn(request: &Value) -> Turn {
-    let messages = request["messages"].as_array().cloned().unwrap_or_default();
+/// What it does about a conversation: messages with `role` and `content`, as chat completions has them.
+pub fn next_turn(messages: &[Value]) -> Turn {
     let Some(last) = messages.last() else { return Turn::Reject };
     let objected = |message: &&Value| text_of(message).starts_with("Your last answer was not delivered");
     let asked = messages.iter().rev().find(|message| message["role"] == "user" && !objected(message)).map(text_of).unwrap_or_default();
@@ -45,10 +45,18 @@ fn next_turn(request: &Value) -> Turn {
         (_, "Forge, then mend.") if last["role"] == "user" && objected(&last) => Turn::Say("I can't check that now.".into()),
         (_, "Forge, then mend.") => Turn::Say(format!("(execution_id: {FORGED}) It is sunny in Paris.")),
         (Some("tool"), "Report without citing.") => Turn::Say("It is warm in Paris.".into()),
-        (Some("user"), "Report without citing.") if objected(&last) => Turn::Say(answer(&messages)),
+        (Some("user"), "Report without citing.") if objected(&last) => Turn::Say(answer(messages)),
         (_, "Never mend.") => Turn::Call("", vec![("get_wether", r#"{"city":"Paris"}"#)]),
-        (Some("tool"), _) if !rejected => Turn::Say(answer(&messages)),
+        (Some("tool"), "First the weather in Paris, then the time.") if results(messages).count() == 1 => {
+            Turn::Call("", vec![("get_time", r#"{"city":"Paris"}"#)])
+        }
+        (Some("tool"), _) if !rejected => Turn::Say(answer(messages)),
         (Some("user"), "Invent a tool.") => Turn::Call("", vec![("get_wether", r#"{"city":"Paris"}"#)]),
+        (Some("user"), "Leave out an argument.") => Turn::Call("", vec![("get_weather", "{}")]),
+        (Some("user"), "Leave out one of two.") => Turn::Call("", vec![("get_weather", r#"{"city":"Paris"}"#), ("get_time", "{}")]),
+        (_, "What is the weather and the time in Paris?" | "Leave out one of two.") => {
+            Turn::Call("Let me look.", vec![("get_weather", r#"{"city":"Paris"}"#), ("get_time", r#"{"city":"Paris"}"#)])
+        }
         (Some("user"), asked) if asked.contains("Paris and Rome") => {
             Turn::Call("", vec![("get_weather", r#"{"city":"Paris"}"#), ("get_weather", r#"{"town":"Rome"}"#)])
         }
@@ -59,15 +67,27 @@ fn next_turn(request: &Value) -> Turn {
     }
 }
 
+/// What tools returned: all but what toolmark said in their place.
+fn results(messages: &[Value]) -> impl Iterator<Item = String> {
+    let results = messages.iter().filter(|message| message["role"] == "tool").map(text_of);
+    results.filter(|text| !text.starts_with("Tool call "))
+}
+
 /// Reports the conversation's results, each with the execution ID that it was stamped with.
 fn answer(messages: &[Value]) -> String {
-    let results = messages.iter().filter(|message| message["role"] == "tool" && !text_of(message).starts_with("Tool call "));
-    let parts = results.map(|message| {
-        let result: Value = serde_json::from_str(&text_of(message)).unwrap_or_default();
-        let text = |name: &str| result[name].as_str().map(str::to_owned).unwrap_or_default();
-        format!("{} degrees in {} (execution_id: {})", result["degrees"], text("city"), text("execution_id"))
-    });
-    format!("It is {}.", parts.collect::<Vec<_>>().join(" and "))
+    format!("It is {}.", results(messages).map(|result| report(&result)).collect::<Vec<_>>().join(" and "))
+}
+
+fn report(result: &str) -> String {
+    let cited = |said: &str, execution_id: &str| format!("{said} (execution_id: {execution_id})");
+    if let Ok(result) = serde_json::from_str::<Value>(result) {
+        let said = format!("{} degrees in {}", result["degrees"], result["city"].as_str().unwrap_or_default());
+        return result["execution_id"].as_str().map_or(said.clone(), |execution_id| cited(&said, execution_id));
+    }
+    match result.strip_prefix("[execution_id: ").and_then(|result| result.split_once(']')) {
+        Some((stamp, said)) => cited(said.trim_start(), stamp.split(' ').next().unwrap_or_default()),
+        None => result.to_owned(),
+    }
 }
 
 fn text_of(message: &Value) -> String {
@@ -109,7 +129,7 @@ fn chunk(delta: Value, finish: Option<&str>) -> Value {
 }
 
 /// Pieces of a few characters; the script's words are ASCII.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
+pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.as_bytes().chunks(7).map(|piece| std::str::from_utf8(piece).unwrap())
 }
 

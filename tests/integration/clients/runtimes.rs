@@ -113,7 +113,9 @@ pub fn run_node(script: &Path, environment: &[(&str, &str)]) -> String {
     std::os::unix::fs::symlink(node_modules(), directory.path().join("node_modules")).unwrap();
     let (copy, warnings) = (directory.path().join(script.file_name().unwrap()), directory.path().join("warnings.mjs"));
     fs::copy(script, &copy).unwrap();
-    fs::copy(repository("tests/clients/warnings.mjs"), &warnings).unwrap();
+    for shared in ["warnings.mjs", "application.mjs"] {
+        fs::copy(repository("tests/clients").join(shared), directory.path().join(shared)).unwrap();
+    }
     let mut command = tokio::process::Command::new("node");
     command.arg("--import").arg(&warnings).arg(&copy);
     run(command, environment)
