@@ -266,7 +266,8 @@ impl<'h> Walk<'h, '_> {
             return Some((self.open[index].call.name.to_string(), self.open[index].moment));
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
-        if let Some(call) = known {
+        if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
+            self.answered.insert(id);
             return Some((call.tool.clone(), Some(call.moment)));
         }
         self.unpaired(result, self.answered.contains(&id));

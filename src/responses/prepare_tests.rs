@@ -35,6 +35,12 @@ fn histories() {
             Recalled { calls: vec![known(&mark, "call_1")], ..none() },
             vec![],
         ),
+        (
+            vec![output(&mark, "r"), output(&mark, "s")],
+            r#","previous_response_id":"resp_1""#,
+            Recalled { calls: vec![known(&mark, "call_1")], ..none() },
+            vec!["duplicate_result"],
+        ),
         (vec![call("call_1"), output("call_1", "r")], "", none(), vec!["unverified_call"]),
         (
             vec![json!({"type": "function_call", "call_id": mark, "name": TOOL, "arguments": "{\"x\":1}"})],

@@ -192,6 +192,8 @@ impl<'d> Head<'d> {
                 Kind::User | Kind::Instructions => item.content().and_then(text_of),
                 Kind::Output(_) => item.output().and_then(text_of),
                 Kind::Tools => item.value.get("tools").map(|tools| tools.raw_str().into()),
+                // A message of another role than the known ones.
+                Kind::Other if item.value.get_some("role").is_some() => item.content().and_then(text_of),
                 // Results of tools that the upstream runs: what of such an item isn't the model's.
                 Kind::Other => ["output", "results"].iter().find_map(|name| item.value.get_some(name)).map(|value| match value.text() {
                     Some(text) => text,

@@ -77,14 +77,14 @@ fn what_is_wanted_and_brought() {
         {"id":"i1"},{"type":"item_reference","id":"i2"},{"type":null,"id":"i1"},{"type":"reasoning","id":"i3","summary":[{"text":"thought"}]},
         {"type":"tool_search_output","tools":[{"type":"function","name":"x"}]},{"type":"additional_tools","tools":[]},
         {"role":"assistant","content":"said"},{"role":"user","content":[{"type":"input_text","text":"asked"}]},
-        {"type":"mcp_call","arguments":"called","output":"returned"}],"instructions":"told","tools":[1]}"#;
+        {"type":"mcp_call","arguments":"called","output":"returned"},{"role":"critic","content":"judged"}],"instructions":"told","tools":[1]}"#;
     let read = document(text);
     let head = Head::read(&read).unwrap();
     let strings = |own: &[&str]| own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>();
     assert_eq!(head.wanted(), Wanted { calls: strings(&["b"]), items: strings(&["i1", "i2", "i3"]) });
     assert_eq!(head.further_tools(), [Arc::from(r#"[{"type":"function","name":"x"}]"#), Arc::from("[]")]);
     let data = head.data();
-    assert_eq!(data, ["told", "", "seen b", "part", r#"[{"type":"function","name":"x"}]"#, "[]", "asked", "returned", "[1]"]);
+    assert_eq!(data, ["told", "", "seen b", "part", r#"[{"type":"function","name":"x"}]"#, "[]", "asked", "returned", "judged", "[1]"]);
     assert_eq!(Head::read(&document(r#"{"input":"asked"}"#)).unwrap().data(), ["asked"]);
 }
 

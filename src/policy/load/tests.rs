@@ -155,6 +155,8 @@ fn what_is_refused_and_how() {
         ("[results]\nwindow = 'never'", &["`results.window`: `never` is no duration", "\"off\""]),
         ("[results]\nlarge = 'big'", &["`results.large`: `big` is no size"]),
         ("[results]\nerror_patterns = ['[']", &["`results.error_patterns[0]`"]),
+        ("[responses]\nstateful = 'keep'", &["`responses.stateful`: `keep`", "`track`, `stateless`, `refuse`"]),
+        ("[responses]\nstatefull = 'track'", &["`responses.statefull`", "`stateful`"]),
         ("[citations]\nextra_patterns = ['ref (\\d+)']", &["`citations.extra_patterns[0]`", "no group `id`"]),
         ("[loops]\nsame_tool = { calls = 3 }", &["`loops.same_tool`", "`window` is missing"]),
         ("[loops]\nsame_tool = { calls = 3, window = '0s' }", &["`loops.same_tool.window`"]),
