@@ -84,7 +84,12 @@ fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
     let by_conversation = || memory.conversation(scope, head.conversation.as_deref()?);
     Recalled {
         thread: by_response().or_else(by_conversation),
-        calls: wanted.calls.into_iter().filter_map(|mark| Some((memory.call(scope, &mark)?, mark))).map(|(call, mark)| (mark, call)).collect(),
+        calls: wanted
+            .calls
+            .into_iter()
+            .filter_map(|mark| Some((memory.call(scope, &mark)?, mark)))
+            .map(|(call, mark)| (mark, call))
+            .collect(),
         items: wanted.items.into_iter().filter_map(|id| Some((memory.item(scope, &id)?, id))).map(|(fate, id)| (id, fate)).collect(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: OpenAI API reference, "Create a model response", `input`; FACTS.md, section 2. Pure.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use super::call::tool_name;
 use crate::{
@@ -150,8 +150,12 @@ pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
 
 /// The items as steps of the conversation, one for each. `gone`: whether the upstream won't get the one at this place.
 pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, gone: impl Fn(usize) -> bool) -> Vec<Item<'d>> {
+    // Results of built-in calls, as a search for tools, come as a function's too.
+    let built_in: HashSet<Cow<'d, str>> =
+        items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
+    let of_built_in = |item: &InputItem<'d>| item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
-        _ if gone(at) => Item::Other,
+        _ if gone(at) || of_built_in(item) => Item::Other,
         Kind::Assistant => Item::Assistant(Vec::new()),
         Kind::Call(_) => Item::Assistant(vec![past_call(item, registry)]),
         Kind::Output(_) => {

@@ -144,7 +144,6 @@ results.error_streamed = await failure((seen) => read(client, 'Break off.', seen
 results.error_helper = await failure((seen) => readHelper(client, 'Break off.', seen));
 results.refused_whole = await failure(() => ask(erring, 'Never mend.'));
 results.refused_streamed = await failure((seen) => read(erring, 'Never mend.', seen));
-results.responses = await failure(() => client.responses.create({ model: MODEL, input: 'Hello' }));
 results.bad_request = await failure(() => ask(client, 'Be a bad request.'));
 results.bad_tool = await failure(() => client.chat.completions.create({ model: MODEL, messages: [], tools: [{ type: 'function' }] }));
 console.log(JSON.stringify(results));

@@ -201,7 +201,6 @@ def main():
         results["error_helper"] = failure(lambda seen: read_helper(client, "Break off.", seen))
         results["refused_whole"] = failure(lambda seen: ask(erring, "Never mend."))
         results["refused_streamed"] = failure(lambda seen: read(erring, "Never mend.", seen))
-        results["responses"] = failure(lambda seen: client.responses.create(model=MODEL, input="Hello"))
         results["bad_request"] = failure(lambda seen: ask(client, "Be a bad request."))
         results["bad_tool"] = failure(lambda seen: client.chat.completions.create(model=MODEL, messages=[], tools=[{"type": "function"}]))
     print(json.dumps(results))

@@ -201,7 +201,6 @@ fn refusals(results: &Value) {
         ("error_helper", "APIError", None, "model_fell_over", "server_error", "It is sunny in Paris, and"),
         ("refused_whole", "UnprocessableEntityError", Some(422), "unknown_tool", "tool_integrity_error", ""),
         ("refused_streamed", "APIError", None, "unknown_tool", "tool_integrity_error", ""),
-        ("responses", "InternalServerError", Some(501), "endpoint_not_enforced", "invalid_request_error", ""),
         ("bad_request", "BadRequestError", Some(400), "scripted", "invalid_request_error", ""),
         ("bad_tool", "BadRequestError", Some(400), "invalid_request", "invalid_request_error", ""),
     ];

@@ -19,6 +19,8 @@ mod process;
 mod program;
 mod readme;
 mod responses_clients;
+mod responses_folded;
+mod responses_traffic;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Every stream is also served cut at random places, by each of these seeds.
-const SEEDS: [u64; 3] = [1, 20_261_121, 0xdead_beef];
+pub const SEEDS: [u64; 3] = [1, 20_261_121, 0xdead_beef];
 
 /// Exchanges whose verdict isn't `pass`, by their `sha`, and why that is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[
@@ -28,16 +28,18 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("072c506497a218b8", "tool_choice_ignored", "the second of these in mid-stream"),
 ];
 
-struct Exchange {
-    sha: String,
-    file: String,
-    status: u16,
-    content_type: String,
-    request: String,
-    response: String,
+/// One recorded exchange.
+pub struct Exchange {
+    pub sha: String,
+    pub file: String,
+    pub status: u16,
+    pub content_type: String,
+    pub request: String,
+    pub response: String,
 }
 
-fn exchanges() -> Option<Vec<Exchange>> {
+/// The recorded exchanges of this API.
+pub fn exchanges(api: &str) -> Option<Vec<Exchange>> {
     let all = wire::recorded("exchanges.jsonl")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let read = |value: &Value| Exchange {
@@ -48,11 +50,11 @@ fn exchanges() -> Option<Vec<Exchange>> {
         request: value["request_body"].to_string(),
         response: text(&value["response_body"]),
     };
-    Some(all.iter().filter(|value| value["api"] == "chat").map(read).collect())
+    Some(all.iter().filter(|value| value["api"] == api).map(read).collect())
 }
 
 /// Cuts bytes at random places, some in the middle of a character or of a line's end.
-fn pieces(bytes: &Bytes, seed: u64) -> Vec<Bytes> {
+pub fn pieces(bytes: &Bytes, seed: u64) -> Vec<Bytes> {
     let (mut state, mut rest, mut cut) = (seed | 1, bytes.clone(), Vec::new());
     while !rest.is_empty() {
         state ^= state << 13;
@@ -84,7 +86,7 @@ fn fixture(exchanges: &Arc<Vec<Exchange>>) -> Fixture {
 
 #[test]
 fn recorded_exchanges_come_back_the_same() {
-    let Some(exchanges) = exchanges().map(Arc::new) else { return };
+    let Some(exchanges) = exchanges("chat").map(Arc::new) else { return };
     let fixture = fixture(&exchanges);
     let address = fixture.proxy.address();
     let numbers: Vec<usize> = (0..exchanges.len()).collect();
