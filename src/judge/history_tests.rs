@@ -1,3 +1,5 @@
+//! Histories: calls, results, and what of them is proved.
+
 use super::*;
 
 const NOW: u64 = 1_763_760_000_000;

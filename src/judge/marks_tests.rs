@@ -1,3 +1,5 @@
+//! Marks: whatever is altered is noticed, and nothing else is.
+
 use proptest::prelude::*;
 
 use super::*;

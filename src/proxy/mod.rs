@@ -8,6 +8,7 @@ pub mod guard;
 pub mod memory;
 pub mod pass;
 mod patience;
+mod reader;
 pub mod reply;
 pub mod responses;
 pub mod route;

@@ -10,13 +10,14 @@ use http::StatusCode;
 use super::{
     body::Outlet,
     exchange::exhausted,
+    reader::{Reader, Unread},
     reply::Failure,
     run::{Reply, Run},
     upstream,
 };
 use crate::{
     exchange::{
-        adapter::{Adapter, AnswerStream, End, Flow},
+        adapter::{Adapter, AnswerStream, End},
         context::JudgedChoice,
         decide::{self, Decision},
         error::{Reported, masked},
@@ -26,7 +27,6 @@ use crate::{
     },
     judge::violation::Verdict,
     responses::translate::stream::StreamTranslator,
-    wire::sse::{Event, Parser},
 };
 
 /// So often a client that waits hears that it isn't forgotten.
@@ -159,15 +159,13 @@ async fn read<A: Adapter>(
     let name = run.endpoint().settings.name.clone();
     let idle_max = run.endpoint().settings.timeouts.idle;
     let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
-    let mut parser = Parser::default();
-    let mut translator = run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max));
+    let mut reader = Reader::new(run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max)));
     // One timer for the whole stream: set anew when it rings, not with every chunk.
     let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
     let timer = tokio::time::sleep(tick);
     tokio::pin!(timer);
     let mut quiet = Duration::ZERO;
-    let mut done = false;
-    while !done {
+    while !reader.done() {
         let chunk = tokio::select! {
             biased;
             chunk = response.chunk() => chunk,
@@ -194,54 +192,18 @@ async fn read<A: Adapter>(
             break;
         };
         left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
-        let mut fault = None;
-        let fed = parser.handle(chunk, |event| {
-            if !done && fault.is_none() {
-                match take(judge, &mut translator, event, out) {
-                    Ok(flow) => done = flow == Flow::Done,
-                    Err(error) => fault = Some(error),
-                }
-            }
-        });
-        if let Some(fault) = fault {
-            return Err(fault.into());
-        }
-        fed.map_err(|error| Failure::protocol(&name, error))?;
+        reader.handle(chunk, judge, out).map_err(|unread| match unread {
+            Unread::Fault(fault) => Broken::Fault(fault),
+            Unread::TooLong(error) => Failure::protocol(&name, error).into(),
+        })?;
         if !out.is_empty() {
             outlet.write(out);
             outlet.room().await;
         }
     }
-    if !done && let Some(event) = parser.finish() {
-        take(judge, &mut translator, event, out)?;
-    }
-    if let Some(mut translator) = translator.filter(|_| !done) {
-        let mut flow = Ok(Flow::More);
-        let ended = translator.finish(&mut |event| pass(judge, event, out, &mut flow));
-        flow?;
-        ended?;
-    }
+    reader.finish(judge, out)?;
     run.waited(begun);
     Ok(())
-}
-
-/// Takes an event to the judge, translated where the upstream speaks another API.
-fn take<S: AnswerStream>(
-    judge: &mut S,
-    translator: &mut Option<StreamTranslator>,
-    event: Event,
-    out: &mut BytesMut,
-) -> Result<Flow, Fault> {
-    let Some(translator) = translator else { return judge.handle(event, out) };
-    let mut flow = Ok(Flow::More);
-    let translated = translator.handle(event, &mut |event| pass(judge, event, out, &mut flow));
-    translated.and(flow)
-}
-
-fn pass<S: AnswerStream>(judge: &mut S, event: Event, out: &mut BytesMut, flow: &mut Result<Flow, Fault>) {
-    if matches!(flow, Ok(Flow::More)) {
-        *flow = judge.handle(event, out);
-    }
 }
 
 /// The next attempt, while the client is kept from giving up.

@@ -13,6 +13,7 @@ mod calls;
 mod emit;
 mod ending;
 mod pump;
+mod speak;
 mod take;
 mod texts;
 

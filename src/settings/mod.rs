@@ -25,7 +25,7 @@ pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
 pub use raw::{Durability, Store};
 pub use secret::Secret;
-pub use upstream::{Credential, Timeouts, Upstream};
+pub use upstream::{Credential, Responses, Timeouts, Upstream};
 
 use crate::policy::load::PolicySource;
 use layers::Layers;
@@ -212,17 +212,6 @@ pub enum Scope {
     Caller,
     /// Marks are worth the same to all.
     Shared,
-}
-
-/// `[[upstreams]] responses`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum Responses {
-    /// It serves the Responses API itself.
-    #[default]
-    Native,
-    /// It has only chat completions: toolmark serves the Responses API from those.
-    Translate,
 }
 
 /// `[[upstreams]] call_ids`

@@ -7,12 +7,24 @@ use std::{collections::HashSet, time::Duration};
 use figment::value::{Dict, Value};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use reqwest::Url;
+use serde::Deserialize;
 
 use super::{
-    CallIds, Checker, Fault, Responses, Secret, ToolChoice,
+    CallIds, Checker, Fault, Secret, ToolChoice,
     fault::{list, maybe},
     raw::{Raw, RawTimeouts, RawUpstream},
 };
+
+/// `[[upstreams]] responses`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Responses {
+    /// It serves the Responses API itself.
+    #[default]
+    Native,
+    /// It has only chat completions: toolmark serves the Responses API from those.
+    Translate,
+}
 
 /// A model server.
 #[derive(Clone, Debug)]
