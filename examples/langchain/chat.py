@@ -18,7 +18,7 @@ def get_weather(city: str) -> dict:
     return {"city": city, "degrees": 18}  # ask a real service here
 
 
-# toolmark enforces chat completions, so the Responses API is switched off: LangChain would choose it by itself for some models.
+# Either API is enforced: leave `use_responses_api` out, and LangChain chooses the Responses API for some models.
 # OPENAI_BASE_URL and OPENAI_API_KEY come from the environment; OPENAI_API_BASE would win over the former.
 llm = ChatOpenAI(model=os.environ.get("OPENAI_MODEL", "gpt-4o-mini"), use_responses_api=False)
 llm = llm.bind_tools([get_weather])

@@ -14,15 +14,13 @@ use bytes::Bytes;
 
 use super::Error;
 use crate::{
-    chat::{
-        adapter::Chat,
-        request::{self, Head},
-    },
+    chat::{adapter::Chat, request},
     exchange::{
         adapter::{Adapter, AnswerStream as _, Flow, WholeAnswer as _},
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
         fault::Fault,
         refusal::Refusal,
+        tools::ToolSet,
         turn::Said,
     },
     judge::{
@@ -33,6 +31,7 @@ use crate::{
     },
     policy::Mode,
     proxy::app::Standard,
+    responses::{self, adapter::Responses, request::Recalled},
     settings::{self, Environment, Flags, KeySource, Offline},
     wire::{json::Document, sse::Parser},
 };
@@ -73,11 +72,11 @@ impl Unreadable {
     fn in_files(self, judge: &super::Judge) -> Error {
         match self {
             Self::Request(why) => {
-                let hint = "--request takes the body of POST /v1/chat/completions, as JSON";
+                let hint = "--request takes the body of POST /v1/chat/completions or /v1/responses, as JSON";
                 Error::Failed(format!("the request file {}: {why}\n{hint}", judge.request.display()))
             }
             Self::Response(why) => {
-                let hint = "--response takes the body of the answer: a chat completion as JSON, or the events of a stream (`data: {…}`)";
+                let hint = "--response takes the body of the answer: a chat completion or response as JSON, or the events of a stream (`data: {…}`)";
                 Error::Failed(format!("the response file {}: {why}\n{hint}", judge.response.display()))
             }
             Self::Setup(error) => error,
@@ -94,43 +93,58 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         settings::Scope::Caller => Scope::anonymous(),
     };
     let document = Document::parse(request).map_err(|error| Unreadable::Request(format!("it is {error}")))?;
-    let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
-    let head = Head::read(&document).map_err(refused)?;
-    let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
-    let tools = standard.tools.get(head.brought(), policy, checks, &SchemaCache::default()).map_err(refused)?;
-    let basis = Basis {
+    let of_responses = document.root().get("messages").is_none() && document.root().get("input").is_some();
+    let basis = |tools| Basis {
         id: uuid::Uuid::nil(),
         rules: &standard.rules,
         call_rules: &standard.calls,
         text: &standard.text,
         ring: &ring,
-        scope,
+        scope: scope.clone(),
         tools,
         now_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         upstream: Upstream::default(),
         protocol: &standard.protocol,
         held_bytes_max: HELD_BYTES_MAX,
     };
-    let Begun { context, violations, .. } = request::begin(&document, &head, basis).map_err(refused)?;
-    let context = Arc::new(context);
+    let begun = if of_responses { begin_responses(&document, &standard, basis) } else { begin_chat(&document, &standard, basis) };
+    let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
+    let Begun { context, violations, .. } = begun.map_err(refused)?;
+    let (context, policy) = (Arc::new(context), &standard.rules.policy);
     let mut report = Report {
         policy: standard.rules.source.to_string(),
         enforced: policy.mode == Mode::Enforce,
-        repairs: if head.choices <= 1 { policy.calls.max_repairs } else { 0 },
+        repairs: if context.choices <= 1 { policy.calls.max_repairs } else { 0 },
         marks,
         tools: context.tools.registry.names().map(str::to_owned).collect(),
         request: violations,
         choices: Vec::new(),
         fault: None,
     };
-    match judge_response::<Chat>(&context, response)? {
+    let judged = if of_responses { judge_response::<Responses>(&context, response)? } else { judge_response::<Chat>(&context, response)? };
+    match judged {
         Ok(choices) => report.choices = choices,
         Err(fault) => report.fault = Some(fault),
     }
     if !report.marks.known() {
-        report.unjudge_marks(&head.data());
+        report.unjudge_marks(context.data());
     }
     Ok(report)
+}
+
+fn begin_chat<'s>(document: &Document, standard: &'s Standard, basis: impl Fn(Arc<ToolSet>) -> Basis<'s>) -> Result<Begun, Refusal> {
+    let head = request::Head::read(document)?;
+    let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
+    let tools = standard.tools.get(head.brought(), policy, checks, &SchemaCache::default())?;
+    request::begin(document, &head, basis(tools))
+}
+
+fn begin_responses<'s>(document: &Document, standard: &'s Standard, basis: impl Fn(Arc<ToolSet>) -> Basis<'s>) -> Result<Begun, Refusal> {
+    let head = responses::request::Head::read(document)?;
+    let further = head.further_tools();
+    let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
+    let tools = standard.tools.get(head.brought(&further), policy, checks, &SchemaCache::default())?;
+    responses::request::begin(document, &head, &Recalled::default(), further, basis(tools))
 }
 
 /// The keys, where there are any; a missing file isn't made.
@@ -165,7 +179,7 @@ fn judge_response<A: Adapter>(context: &Arc<Context>, response: Bytes) -> Result
         Err(Fault::Reported(_)) => {
             return Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into()));
         }
-        Err(Fault::Unknown("no `choices`")) => return Err(Unreadable::Response("it has no `choices`".into())),
+        Err(Fault::Unknown(no @ ("no `choices`" | "no `output`"))) => return Err(Unreadable::Response(format!("it has {no}"))),
         Err(fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => return Ok(Err(fault.to_string())),
     };
     let judged = answer.judge(context);

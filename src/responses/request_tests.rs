@@ -98,7 +98,8 @@ fn namespaces() {
         (Some(""), "find", "find"),
         (Some("crm"), "find", "crm.find"),
         (Some("find"), "find", "find"),
-        (Some("other"), TOOL, TOOL),
+        // A namespace that nobody made is no way to a tool.
+        (Some("other"), TOOL, "other.run_speed_test"),
         (Some("other"), "nothing", "other.nothing"),
     ] {
         assert_eq!(tool_name(&registry, namespace, name), expected, "{namespace:?} {name}");

@@ -219,3 +219,24 @@ fn judge_refuses_files_that_are_not_what_they_should_be() {
         check(directory, &format!("judge --request {request} --response {response}"), 2, words);
     }
 }
+
+#[test]
+fn judge_reads_the_responses_api_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let tools = r#"[{"type":"function","name":"run_speed_test","parameters":{"type":"object","properties":{}}}]"#;
+    write(directory, "request.json", &format!(r#"{{"model":"m","input":"How fast am I?","tools":{tools}}}"#));
+    let call = |name: &str| format!(r#"{{"type":"function_call","id":"fc_1","call_id":"call_1","name":"{name}","arguments":"{{}}"}}"#);
+    let response = |name: &str| format!(r#"{{"id":"resp_1","object":"response","status":"completed","output":[{}]}}"#, call(name));
+    let stream =
+        |name: &str| format!("event: response.completed\ndata: {{\"type\":\"response.completed\",\"response\":{}}}\n\n", response(name));
+    for (name, body, code, words) in [
+        ("good.json", response("run_speed_test"), 0, "✅"),
+        ("bad.json", response("run_speed_tests"), 1, "[unknown_tool]"),
+        ("good.txt", stream("run_speed_test"), 0, "✅"),
+        ("bad.txt", stream("run_speed_tests"), 1, "[unknown_tool]"),
+    ] {
+        write(directory, name, &body);
+        check(directory, &format!("judge --request request.json --response {name}"), code, &[words]);
+    }
+}
