@@ -92,7 +92,7 @@ impl Visit for Fields<'_> {
 
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.name(field);
-        self.then(|out| write!(out, "{value}"));
+        self.then(|out| out.write_str(itoa::Buffer::new().format(value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {

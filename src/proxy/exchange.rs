@@ -93,43 +93,62 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     Ok((run, stream))
 }
 
+/// What an exchange comes to.
+enum Served {
+    /// The response, whole.
+    Whole(Response<Body>),
+    /// An answer that streams.
+    Stream(reqwest::Response),
+}
+
+/// Serves a request that was prepared.
 pub(super) async fn drive<A: Adapter>(mut run: Run, stream: bool) -> Response<Body> {
+    match serve::<A>(&mut run, stream).await {
+        Served::Whole(response) => {
+            run.end_behind();
+            response
+        }
+        Served::Stream(response) => streamed::<A>(run, response),
+    }
+}
+
+async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
     let enforced = run.context.rules.policy.mode == Mode::Enforce;
     let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
     if let Some(refusal) = blocking {
         run.tally.blocked = true;
-        return fail(run, &refusal.into());
+        return Served::Whole(fail(run, &refusal.into()));
     }
     loop {
         let reply = run.attempt().await;
         match reply {
-            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return streamed::<A>(run, response),
-            Ok(Reply::Answer(response)) => match whole::<A>(&mut run, response, stream).await {
-                Ok(Some(response)) => return response,
+            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return Served::Stream(response),
+            Ok(Reply::Answer(response)) => match whole::<A>(run, response, stream).await {
+                Ok(Some(response)) => return Served::Whole(response),
                 Ok(None) => {}
-                Err(failure) => return fail(run, &failure),
+                Err(failure) => return Served::Whole(fail(run, &failure)),
             },
-            Ok(Reply::Error(status, headers, body)) => return passed(&mut run, status, headers, body),
+            Ok(Reply::Error(status, headers, body)) => return Served::Whole(passed(run, status, headers, body)),
             Ok(Reply::FailedCall(turn)) => {
                 run.tally.violations.extend(turn.violations.iter().cloned());
                 let budget = run.budget(Some(&turn), false);
                 if !decide::may_repair(&budget) {
-                    return match exhausted(&mut run, &turn) {
+                    return Served::Whole(match exhausted(run, &turn) {
                         // The upstream's own error would quote the call that was refused.
-                        Ok(words) => made_answer::<A>(&mut run, &words, stream),
+                        Ok(words) => made_answer::<A>(run, &words, stream),
                         Err(failure) => fail(run, &failure),
-                    };
+                    });
                 }
                 if let Err(failure) = run.ask_again::<A>(&turn, None) {
-                    return fail(run, &failure);
+                    return Served::Whole(fail(run, &failure));
                 }
             }
-            Err(failure) => return fail(run, &failure),
+            Err(failure) => return Served::Whole(fail(run, &failure)),
         }
     }
 }
 
-fn fail(mut run: Run, failure: &Failure) -> Response<Body> {
+fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     // What could not be judged never counts as passed.
     run.tally.blocked = true;
     let mut response = failure.response();

@@ -273,6 +273,11 @@ impl Run {
         self.upstream_time += since.elapsed();
     }
 
+    /// Ends it once the response is on its way: nobody waits for its line in the log.
+    pub fn end_behind(self) {
+        tokio::spawn(async move { drop(self) });
+    }
+
     /// Notes the status that the caller got; from here on the exchange counts as ended.
     pub fn finish(&mut self, status: StatusCode) {
         self.outcome = Some(status.as_u16());

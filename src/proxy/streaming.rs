@@ -70,6 +70,7 @@ pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outle
         judge.fail(&failure, &mut out);
     }
     outlet.write(&mut out);
+    run.end_behind();
 }
 
 async fn attempts<A: Adapter>(
