@@ -192,7 +192,11 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
         body: edits.apply(document.bytes()),
-        tool_choice: read_tool_choice(root, tools.any),
+        // A tool that was left out can't be asked for.
+        tool_choice: match read_tool_choice(root, tools.any) {
+            ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
+            choice => choice,
+        },
         parallel: root.get("parallel_tool_calls").and_then(|value| match value.raw() {
             b"true" => Some(true),
             b"false" => Some(false),

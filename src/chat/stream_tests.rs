@@ -323,3 +323,12 @@ const REQUEST: [&str; 22] = [
     ",",
     "null",
 ];
+
+/// The policy leaves a tool out: asking for it by name asks for nothing, and no answer is held against that.
+#[test]
+fn a_choice_of_a_tool_that_was_left_out_binds_nobody() {
+    use crate::judge::call_turn::ToolChoice;
+    let bench = Bench::with(|policy| policy.tools.undeclared = crate::policy::Undeclared::Reject);
+    let begun = bench.begin(bench.request(r#","tool_choice":{"type":"function","function":{"name":"check_net"}}"#).as_bytes()).unwrap();
+    assert_eq!(begun.context.turn.tool_choice, ToolChoice::Auto);
+}

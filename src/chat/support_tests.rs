@@ -31,7 +31,17 @@ pub(super) struct Bench {
 
 impl Bench {
     pub fn new(policy: &str) -> Self {
-        let rules = PolicySource::choose(Some(policy), Path::new(".")).load().unwrap();
+        Self::made(policy, |_| {})
+    }
+
+    /// The default policy, changed.
+    pub fn with(change: impl Fn(&mut crate::policy::Policy)) -> Self {
+        Self::made("default", change)
+    }
+
+    fn made(policy: &str, change: impl Fn(&mut crate::policy::Policy)) -> Self {
+        let mut rules = PolicySource::choose(Some(policy), Path::new(".")).load().unwrap();
+        change(&mut rules.policy);
         Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
     }
 
