@@ -243,19 +243,27 @@ impl<'b> Scanner<'b> {
 
     fn string(&mut self) -> Result<Kind, JsonError> {
         let mut kind = Kind::Plain;
-        self.at += 1;
+        let bytes = self.bytes;
+        let mut at = self.at + 1;
         loop {
-            self.at += plain_bytes(self.bytes.get(self.at..).unwrap_or_default());
-            match self.peek() {
-                b'"' => {
-                    self.at += 1;
+            at = plain_end(bytes, at);
+            match bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
                     return Ok(kind);
                 }
-                b'\\' => {
+                Some(b'\\') => {
                     kind = Kind::Escaped;
+                    // JSON within JSON is full of these.
+                    if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'n')) {
+                        at += 2;
+                        continue;
+                    }
+                    self.at = at;
                     self.escape()?;
+                    at = self.at;
                 }
-                _ => return Err(JsonError::Syntax(self.at)),
+                _ => return Err(JsonError::Syntax(at)),
             }
         }
     }
@@ -277,23 +285,55 @@ impl<'b> Scanner<'b> {
     }
 }
 
-/// How many bytes pass before a quote, a backslash or a control character; eight at a time.
-fn plain_bytes(bytes: &[u8]) -> usize {
+/// Where the next quote, backslash or control character is, or the end: eight at a time, and where strings are long
+/// thirty-two.
+#[inline]
+fn plain_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    for _ in 0..2 {
+        let Some(found) = bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|chunk| special(u64::from_le_bytes(*chunk))) else {
+            return plain_tail(bytes, at);
+        };
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    plain_long(bytes, at)
+}
+
+fn plain_long(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
+        // Without a branch inside, so that it is done on all of them at once.
+        if chunk.iter().fold(false, |found, byte| found | (*byte == b'"') | (*byte == b'\\') | (*byte < 0x20)) {
+            break;
+        }
+        at += 32;
+    }
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let found = special(u64::from_le_bytes(*chunk));
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    plain_tail(bytes, at)
+}
+
+fn plain_tail(bytes: &[u8], from: usize) -> usize {
+    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
+    from + bytes.get(from..).unwrap_or_default().iter().take_while(plain).count()
+}
+
+/// Of each of eight bytes the high bit, where it is a quote, a backslash or a control character.
+fn special(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES * 0x80;
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    for (at, chunk) in chunks.iter().enumerate() {
-        let word = u64::from_le_bytes(*chunk);
-        // Of each byte the high bit is set where subtracting borrows: where it equals the quote or the
-        // backslash, or is below the blank. A borrow only ever spoils the bytes above the first one found.
-        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
-        let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-        let control = word.wrapping_sub(ONES * 0x20);
-        let found = (quote | slash | control) & !word & HIGH;
-        if found != 0 {
-            return at * 8 + (found.trailing_zeros() / 8) as usize;
-        }
-    }
-    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
-    bytes.len() - tail.len() + tail.iter().take_while(plain).count()
+    // The high bit is set where subtracting borrows: where the byte equals the quote or the backslash, or is
+    // below the blank. A borrow only ever spoils the bytes above the first one found.
+    let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
+    let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    (quote | slash | control) & !word & HIGH
 }
