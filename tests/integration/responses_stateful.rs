@@ -78,18 +78,16 @@ fn what_another_process_let_through_is_unknown_and_never_taken_for_proven() {
 fn anothers_response_is_worth_nothing() {
     for stream in WAYS {
         let stage = Stage::new("default");
-        let (first, second, real) = stage.weather(stream, &json!({"conversation": "conv_1"}));
+        let (_, second, real) = stage.weather(stream, &json!({"conversation": "conv_1"}));
         let chained = stage.ask(stream, json!({"input": "What is the weather in Paris?"}));
         let (call_id, previous) = (&chained.call()["call_id"], chained.id());
         let thief = |request| stage.ask_as(0, "Bearer other", stream, request);
         thief(json!({"input": [output(call_id)], "previous_response_id": previous})).judged("pass", &["unverified_call"]);
         assert_eq!(execution(&stage.last_sent()["input"][0]["output"]), None);
         for (kept, id) in [("previous_response_id", second.id()), ("conversation", json!("conv_1"))] {
-            if kept == "conversation" || first.id().is_string() {
-                let say = format!("Still 18 (execution_id: {real}).");
-                let cited = thief(json!({"input": "And now?", kept: id, "metadata": {"say": say}}));
-                cited.judged("blocked", &["unknown_execution"]);
-            }
+            let say = format!("Still 18 (execution_id: {real}).");
+            let cited = thief(json!({"input": "And now?", kept: id, "metadata": {"say": say}}));
+            cited.judged("blocked", &["unknown_execution"]);
         }
     }
 }

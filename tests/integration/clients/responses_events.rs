@@ -55,6 +55,9 @@ pub fn streamed(response: &Value, broken: bool) -> Reply {
     let begun = with(response, &[("status", json!("in_progress")), ("output", json!([])), ("usage", Value::Null)]);
     let mut events = Events::default();
     events.push("response.created", json!({ "response": begun }));
+    if response["background"] == true {
+        events.push("response.queued", json!({"response": with(&begun, &[("status", json!("queued"))])}));
+    }
     events.push("response.in_progress", json!({ "response": begun }));
     for (at, item) in response["output"].as_array().unwrap().iter().enumerate() {
         match item["type"].as_str() {

@@ -62,7 +62,7 @@ impl Memory {
         };
         let messages: Vec<Value> = conversation.iter().filter_map(message).collect();
         let thinks = request["model"].as_str().is_some_and(|model| model.starts_with('o'));
-        let (output, broken) = match script(request, &messages) {
+        let (mut output, broken) = match script(request, &messages) {
             Turn::Reject => return error(400, "invalid_request_error", "the script says no"),
             Turn::Break if request["stream"] != true => return error(500, "server_error", "the model fell over"),
             Turn::Break => (self.output(thinks, "It is sunny in Paris, and ", &[]), true),
@@ -70,6 +70,11 @@ impl Memory {
             Turn::Say(text) => (self.output(thinks, &text, &[]), false),
             Turn::Call(text, calls) => (self.output(thinks, text, &calls), false),
         };
+        let encrypted = request["include"].as_array().is_some_and(|include| include.contains(&json!("reasoning.encrypted_content")));
+        output
+            .iter_mut()
+            .filter(|item| encrypted && item["type"] == "reasoning")
+            .for_each(|item| item["encrypted_content"] = json!("gAAA"));
         self.answered += 1;
         let response = response(&format!("resp_{:048x}", self.answered), request, output);
         if !broken {
@@ -126,8 +131,12 @@ impl Memory {
             {
                 return Err(bad(format!("Duplicate item found with id {id}. Remove duplicate items from your input and try again.")));
             }
+            let id = text(&item["id"]);
+            if item["type"] == "reasoning" && !self.items.contains_key(&id) && !item["encrypted_content"].is_string() {
+                let why = "Items are not persisted when `store` is set to false.";
+                return Err((404, "invalid_request_error", format!("Item with id '{id}' not found. {why}")));
+            }
             if item["type"] == "item_reference" {
-                let id = text(&item["id"]);
                 let missing = || (404, "invalid_request_error", format!("Item with id '{id}' not found."));
                 conversation.push(self.items.get(&id).cloned().ok_or_else(missing)?);
             } else {
@@ -144,7 +153,8 @@ impl Memory {
         for (at, item) in conversation.iter().enumerate() {
             let id = text(&item["id"]);
             let next = conversation.get(at + 1).map(|next| text(&next["id"])).unwrap_or_default();
-            if item["type"] == "reasoning" && self.thought.get(&next) != Some(&id) {
+            let bound = self.thought.get(&next) == Some(&id) || !self.items.contains_key(&id) && !next.is_empty();
+            if item["type"] == "reasoning" && !bound {
                 return Err(bad(format!("Item '{id}' of type 'reasoning' was provided without its required following item.")));
             }
             let before = at.checked_sub(1).map(|before| text(&conversation[before]["id"])).unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, WAYS};
+use super::stage::{Stage, WAYS, tools, with};
+use crate::program::{Running, command};
 
 const STATELESS: &str = "[responses]\nstateful = \"stateless\"\n";
 const REFUSE: &str = "[responses]\nstateful = \"refuse\"\n";
@@ -37,7 +38,7 @@ fn what_refers_to_more_is_refused() {
 
 #[test]
 fn stateless_has_the_upstream_keep_nothing() {
-    let hello = |more: Value| super::stage::with(&json!({"input": "Hello", "metadata": {"say": "Hello."}}), &more);
+    let hello = |more: Value| with(&json!({"input": "Hello", "metadata": {"say": "Hello."}}), &more);
     let encrypted = json!(["reasoning.encrypted_content"]);
     for stream in WAYS {
         let stage = Stage::new(STATELESS);
@@ -58,10 +59,17 @@ fn stateless_has_the_upstream_keep_nothing() {
         }
         // A repair keeps nothing either.
         let before = stage.sent();
-        let request = json!({"input": "Hello", "metadata": {"call": "get_wether", "then_call": "get_weather"}});
-        stage.ask(stream, request).judged("repaired", &["unknown_tool"]).call();
+        for model in ["gpt-4o", "o4-mini"] {
+            let request = json!({"input": "Hello", "model": model, "metadata": {"call": "get_wether", "then_call": "get_weather"}});
+            stage.ask(stream, request).judged("repaired", &["unknown_tool"]).call();
+        }
         let sent = stage.sent_since(before);
-        assert!(sent.len() == 2 && sent.iter().all(|request| request["store"] == false), "{sent:?}");
+        assert!(sent.len() == 4 && sent.iter().all(|request| request["store"] == false), "{sent:?}");
+        // Nor is anything kept where the application says so itself, and the model's thoughts can't be read again.
+        let stage = Stage::new("default");
+        let asked = json!({"call": "get_wether", "then_call": "get_weather"});
+        let request = json!({"input": "Hello", "model": "o4-mini", "store": false, "metadata": asked});
+        stage.ask(stream, request).judged("repaired", &["unknown_tool"]).call();
     }
 }
 
@@ -74,13 +82,11 @@ fn refuse_takes_the_rest_as_it_is_and_observe_takes_all() {
         assert!(sent["store"].is_null() && sent["include"].is_null(), "{sent}");
         for policy in [STATELESS, REFUSE] {
             let stage = Stage::new(&format!("mode = \"observe\"\n{policy}"));
-            let (first, ..) = (stage.ask(stream, json!({"input": "What is the weather in Paris?", "model": "o4-mini"})), ());
+            let first = stage.ask(stream, json!({"input": "What is the weather in Paris?", "model": "o4-mini"}));
             assert_eq!(first.status, 200, "{first:?}");
             for (request, _) in referring() {
-                let request = super::stage::with(
-                    &request,
-                    &json!({"model": "o4-mini", "stream": stream, "tools": super::stage::tools(), "metadata": {"say": "Hello."}}),
-                );
+                let request =
+                    with(&request, &json!({"model": "o4-mini", "stream": stream, "tools": tools(), "metadata": {"say": "Hello."}}));
                 stage.ask(stream, request.clone());
                 assert_eq!(stage.last_sent(), request);
             }
@@ -97,4 +103,41 @@ fn a_response_in_the_background_passes() {
     assert_eq!((&queued.response["status"], &queued.response["output"]), (&json!("queued"), &json!([])));
     assert_eq!(stage.last_sent()["background"], true);
     stage.ask(true, request).judged("pass", &[]).call();
+}
+
+/// What is logged before the line that says where it listens.
+fn said_at_start(policy: &str, key: Option<String>) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("policy.toml"), policy).unwrap();
+    let settings =
+        "policy = \"policy.toml\"\n[[upstreams]]\nname = \"u\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[ledger]\nurl = \"memory:\"\n";
+    std::fs::write(directory.path().join("toolmark.toml"), settings).unwrap();
+    let mut command = command(&["serve", "--listen", "127.0.0.1:0"], directory.path());
+    command.envs(key.map(|key| ("TOOLMARK_KEY", key)));
+    let mut toolmark = Running::start(command);
+    toolmark.address();
+    toolmark.lines()
+}
+
+#[test]
+fn that_replicas_need_affinity_is_said_at_start_once() {
+    let key = || Some("ab".repeat(32));
+    for (policy, key, said) in [
+        ("", key(), 1),
+        ("[responses]\nstateful = \"track\"\n", key(), 1),
+        ("", None, 0),
+        (STATELESS, key(), 0),
+        (REFUSE, key(), 0),
+        ("mode = \"observe\"\n", key(), 0),
+    ] {
+        let lines = said_at_start(policy, key);
+        let about: Vec<&String> = lines.iter().filter(|line| line.contains("remembered in this process only")).collect();
+        assert_eq!(about.len(), said, "{policy:?}: {lines:?}");
+        for line in about {
+            assert!(
+                line.contains("INFO") && ["session affinity", "stateless", "shared ledger"].iter().all(|word| line.contains(word)),
+                "{line}"
+            );
+        }
+    }
 }

@@ -36,6 +36,25 @@ fn the_application_goes_on_from_the_attempt_that_was_passed_on() {
     }
 }
 
+/// A stream has said its first attempt's id before that was rejected. Another process can't know what became of it, and
+/// the upstream's own error is passed on; a whole answer has the id of the attempt that it is.
+#[test]
+fn another_process_goes_on_from_whole_answers_only() {
+    for stream in WAYS {
+        let stage = Stage::with_replicas("default", 2);
+        let first = stage.ask(stream, json!({"input": "Weather?", "metadata": metadata(MENDS)}));
+        let call = first.judged("repaired", &["unknown_tool"]).call();
+        let request = json!({"input": [output(&call["call_id"])], "previous_response_id": first.id()});
+        let second = stage.ask_as(1, "Bearer test", stream, request);
+        if stream {
+            let message = second.response["error"]["message"].as_str().unwrap();
+            assert!(second.status == 400 && message.starts_with("No tool call found for function call output"), "{second:?}");
+        } else {
+            second.judged("pass", &["unverified_call"]);
+        }
+    }
+}
+
 #[test]
 fn a_repair_within_a_conversation_sends_only_the_outputs() {
     for stream in WAYS {
@@ -51,6 +70,26 @@ fn a_repair_within_a_conversation_sends_only_the_outputs() {
         let text = json!({"input": "And?", "conversation": "conv_1", "metadata": {"say": FORGES, "then_say": "I can't say."}});
         assert_eq!(stage.ask(stream, text).judged("repaired", &["unknown_execution"]).text(), "I can't say.");
         assert_eq!(kinds(&stage.last_sent()), ["message"]);
+    }
+}
+
+#[test]
+fn every_call_of_a_rejected_turn_is_answered() {
+    for (stream, kept) in WAYS.into_iter().flat_map(|stream| [json!({}), json!({"conversation": "conv_1"})].map(|kept| (stream, kept))) {
+        let stage = Stage::new("default");
+        // One of the two is right.
+        let first = stage.ask(stream, with(&json!({"input": "Weather in Paris and Rome?"}), &kept));
+        assert_eq!(first.verdict, "repaired", "{first:?}");
+        let calls: Vec<Value> = first.items().into_iter().filter(|item| item["type"] == "function_call").collect();
+        assert_eq!(calls.len(), 2, "{first:?}");
+        let outputs = kinds(&stage.last_sent()).iter().filter(|kind| **kind == "function_call_output").count();
+        assert_eq!(outputs, 2);
+        let input: Vec<Value> = calls.iter().map(|call| output(&call["call_id"])).collect();
+        let kept = if kept["conversation"].is_null() { json!({"previous_response_id": first.id()}) } else { kept };
+        stage.ask(stream, with(&json!({ "input": input }), &kept)).judged("pass", &[]);
+        let sent = stage.last_sent();
+        let stamped = sent["input"].as_array().unwrap().iter().filter_map(|item| execution(&item["output"]));
+        assert_eq!(stamped.count(), 2, "{sent}");
     }
 }
 
@@ -124,6 +163,14 @@ fn items_of_a_rejected_attempt_are_never_referred_to() {
         let second = stage.ask(stream, json!({"input": input, "model": model}));
         assert_eq!(second.judged("pass", &[]).text(), "It is 18 degrees in Paris.", "{input}");
         assert!(execution(stage.last_sent()["input"].as_array().unwrap().last().map(|item| &item["output"]).unwrap()).is_some());
+        // Nor where the text was repaired, or nothing was mended.
+        let forging = json!({"say": FORGES, "then_say": "I can't say."});
+        for (metadata, verdict) in [(forging, "repaired"), (json!({"call": "get_wether"}), "blocked")] {
+            let first = stage.ask(stream, json!({"input": "Weather?", "model": model, "metadata": metadata}));
+            assert_eq!(first.verdict, verdict, "{}", first.raw);
+            let input = again(&first, as_references, json!({"role": "user", "content": "Thanks"}));
+            stage.ask(stream, json!({"input": input, "model": model, "metadata": {"say": "Welcome."}})).judged("pass", &[]);
+        }
     }
 }
 

@@ -170,18 +170,9 @@ impl Turned {
     /// What toolmark says of it.
     #[track_caller]
     pub fn judged(&self, verdict: &str, violations: &[&str]) -> &Self {
-        assert_eq!((self.status, &*self.verdict, &self.violations[..]), (200, verdict, &violations.map_owned()[..]), "{}", self.raw);
+        let own: Vec<&str> = self.violations.iter().map(String::as_str).collect();
+        assert_eq!((self.status, &*self.verdict, &own[..]), (200, verdict, violations), "{}", self.raw);
         self
-    }
-}
-
-trait MapOwned {
-    fn map_owned(&self) -> Vec<String>;
-}
-
-impl MapOwned for &[&str] {
-    fn map_owned(&self) -> Vec<String> {
-        self.iter().map(|text| (*text).to_owned()).collect()
     }
 }
 
