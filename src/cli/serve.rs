@@ -10,7 +10,7 @@ use crate::{
     log,
     policy::watch::Watch,
     proxy::{app::App, server::Server},
-    settings::{self, Environment, Flags, Settings},
+    settings::{self, Environment, Flags, KeySource, Settings},
 };
 
 /// Serves until SIGTERM or SIGINT.
@@ -47,6 +47,13 @@ fn announce(app: &App, address: std::net::SocketAddr) {
     }
     for upstream in &settings.upstreams {
         tracing::info!(upstream = &*upstream.name, base_url = &*upstream.base_url, "upstream `{}`", upstream.name);
+    }
+    if app.tracks() && matches!(settings.keys, KeySource::Ring(_)) {
+        // A key that is given may be given to several.
+        tracing::info!(
+            "conversations that an upstream keeps are remembered in this process only: until there is a shared ledger, several replicas need \
+             session affinity for /v1/responses, or `[responses] stateful = \"stateless\"`"
+        );
     }
     tracing::info!(%address, policy = %settings.policy, "listening on http://{address}: set OPENAI_BASE_URL=http://{address}/v1");
 }

@@ -113,17 +113,22 @@ impl Thread {
         }
         let mut bytes: usize = self.tools.iter().map(|tools| tools.len()).sum();
         for array in tools {
+            // What came in earlier comes again, and says nothing new.
+            if self.tools.contains(array) {
+                continue;
+            }
             bytes += array.len();
             if bytes > TOOLS_BYTES_MAX {
                 self.incomplete = true;
                 break;
             }
-            if !self.tools.contains(array) {
-                self.tools.push(array.clone());
-            }
+            self.tools.push(array.clone());
         }
         let mut bytes: usize = self.data.iter().map(|text| text.len()).sum();
         for text in data {
+            if self.data.iter().any(|own| **own == **text) {
+                continue;
+            }
             bytes += text.len();
             if bytes > DATA_BYTES_MAX {
                 self.incomplete = true;
@@ -145,6 +150,9 @@ impl Thread {
     pub fn weight(&self) -> u64 {
         let data: usize = self.data.iter().map(|text| text.len() + 16).sum();
         let owed: usize = self.owed.iter().map(|owed| owed.output.len() + owed.call_id.len() + 64).sum();
-        (512 + data + owed + self.executions.len() * 160 + self.tools.iter().map(|tools| tools.len()).sum::<usize>()) as u64
+        let executions: usize = self.executions.iter().map(|execution| execution.id.len() + execution.tool.len() + 96).sum();
+        let succeeded: usize = self.succeeded.iter().map(|tool| tool.len() + 24).sum();
+        let tools: usize = self.tools.iter().map(|tools| tools.len() + 16).sum();
+        (512 + data + owed + executions + succeeded + tools) as u64
     }
 }

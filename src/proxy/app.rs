@@ -24,7 +24,7 @@ use crate::{
         registry::{SchemaCache, ToolSource},
         text,
     },
-    policy::{load::PolicySource, rules::Rules},
+    policy::{Mode, Stateful, load::PolicySource, rules::Rules},
     settings::{self, Settings},
     wire::text::quote,
 };
@@ -220,6 +220,14 @@ impl App {
     pub fn standard(&self, caller: &Caller) -> arc_swap::Guard<Arc<Standard>> {
         // INVARIANT: a caller's policy is one of ours, and the first is always there.
         self.policies.get(caller.policy).unwrap_or(&self.policies[0]).standard.load()
+    }
+
+    /// Does a policy have conversations remembered that upstreams keep?
+    pub fn tracks(&self) -> bool {
+        self.policies.iter().any(|policy| {
+            let policy = &policy.standard.load().rules.policy;
+            policy.mode == Mode::Enforce && policy.responses.stateful == Stateful::Track
+        })
     }
 
     /// The files that make up the policies.

@@ -215,7 +215,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: reqwest::Response, stream: b
             run.ask_again::<A>(&turn, answer.usage())?;
             return Ok(None);
         }
-        (Decision::Refuse(violation), _) => {
+        (Decision::Refuse(violation), turn) => {
+            turn.iter().for_each(|turn| run.reject(turn));
             run.tally.blocked = true;
             return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() });
         }
@@ -279,7 +280,7 @@ fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response
     let (body, kind) = if stream {
         let mut out = BytesMut::new();
         let memo = A::Stream::new(run.context.clone(), None).explain(&made, &mut out);
-        run.remember(memo);
+        run.remember_without_answer(memo);
         (out.freeze(), "text/event-stream")
     } else {
         (A::words(&made, &run.context), "application/json")

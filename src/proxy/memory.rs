@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 
 use crate::{
     exchange::thread::{Fate, KnownCall, Memo, Thread},
@@ -15,6 +18,9 @@ use crate::{
 /// Bytes that all of it may take, by estimate.
 const BYTES_MAX: u64 = 64 << 20;
 const ENTRIES_EXPECTED: usize = 1 << 14;
+/// However many cores there are: what is heavier than its part of the whole is never kept, and a long conversation
+/// takes about 2 MiB.
+const PARTS: usize = 8;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
@@ -53,7 +59,14 @@ pub struct Memory(Cache<Key, Entry, Weight>);
 
 impl Default for Memory {
     fn default() -> Self {
-        Self(Cache::with_weighter(ENTRIES_EXPECTED, BYTES_MAX, Weight))
+        let mut options = OptionsBuilder::new();
+        options.shards(PARTS).estimated_items_capacity(ENTRIES_EXPECTED).weight_capacity(BYTES_MAX);
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        match options.build() {
+            Ok(options) => Self(Cache::with_options(options, Weight, hasher, lifecycle)),
+            // INVARIANT: both capacities are set, which is all that could be missing.
+            Err(_) => Self(Cache::with_weighter(ENTRIES_EXPECTED, BYTES_MAX, Weight)),
+        }
     }
 }
 
@@ -110,5 +123,67 @@ impl Memory {
             Entry::Item(fate) => Some(fate),
             Entry::Thread(_) | Entry::Call(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::{history::Execution, marks::Moment};
+
+    /// The heaviest that one conversation gets, by estimate.
+    const THREAD_BYTES_MAX: u64 = 2 << 20;
+
+    fn execution(number: u64) -> Execution {
+        let moment = Moment { time_ms: number, counter: 0 };
+        let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
+        Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0 }
+    }
+
+    /// The memo of an exchange that adds much to what is known of its conversation.
+    fn memo(number: u64, conversation: &str, earlier: Option<Arc<Thread>>) -> Memo {
+        let thread = earlier.as_deref().cloned().unwrap_or_default();
+        let tools = [format!(r#"[{{"type":"function","name":"t{}"}}]"#, number % 200).into()];
+        let data = ["the same instructions".to_owned(), String::new(), format!("{number} {}", "x".repeat(1 << 10))];
+        let succeeded = [format!("tool_{number}")];
+        let mut thread = thread.with(&[execution(number)], &succeeded, &tools, &data);
+        thread.owe([crate::exchange::thread::Owed { call_id: format!("call_{number}"), custom: false, output: "x".repeat(1 << 10) }]);
+        let call = KnownCall { upstream_id: format!("call_{number}").into(), tool: "get_weather".into(), moment: execution(number).moment };
+        Memo {
+            responses: vec![format!("resp_{number}")],
+            conversation: Some(conversation.to_owned()),
+            thread,
+            calls: vec![(format!("call_{number}_mark"), call)],
+            items: vec![(format!("msg_{number}"), Fate::Instead("{}".into())), (format!("rs_{number}"), Fate::Dropped)],
+        }
+    }
+
+    #[test]
+    fn exchanges_without_end_take_no_memory_without_end() {
+        let (memory, scope) = (Memory::default(), Scope::anonymous());
+        let keep = |number: u64, conversation: &str| {
+            memory.keep(&scope, memo(number, conversation, memory.conversation(&scope, conversation)));
+            assert!(memory.0.weight() <= BYTES_MAX, "after {number}");
+        };
+        (0..19_000).for_each(|number| keep(number, &format!("conv_{}", number / 4)));
+        // One that goes on longer than anything is kept.
+        (19_000..20_000).for_each(|number| keep(number, "conv_long"));
+        let known = memory.conversation(&scope, "conv_long").expect("the conversation that goes on is known");
+        assert!(known.weight() <= THREAD_BYTES_MAX && known.executions.len() < 1_000, "{} bytes", known.weight());
+        assert_eq!(known.executions.last().map(|execution| execution.moment.time_ms), Some(19_999));
+        assert!(memory.response(&scope, "resp_19999").is_some() && memory.response(&scope, "resp_0").is_none());
+    }
+
+    #[test]
+    fn the_heaviest_conversation_is_kept_on_every_machine() {
+        let (memory, scope) = (Memory::default(), Scope::anonymous());
+        let tools: Vec<Arc<str>> = vec!["x".repeat(1 << 20).into()];
+        let data = ["x".repeat(256 << 10)];
+        // Every turn says the same instructions and tools again.
+        let thread = Thread::default().with(&[], &[], &tools, &data).with(&[], &[], &tools, &data);
+        assert!(!thread.incomplete && memory.0.num_shards() == PARTS);
+        memory.keep(&scope, Memo { responses: vec!["resp_1".to_owned()], thread, ..Memo::default() });
+        assert!(memory.response(&scope, "resp_1").is_some());
+        assert!(memory.response(&Scope::shared(), "resp_1").is_none());
     }
 }

@@ -28,7 +28,10 @@ use crate::{
         usage,
     },
     judge::violation::{Code, Violation},
-    responses::translate::{self, answer::Origin, request::Untranslatable},
+    responses::{
+        memo,
+        translate::{self, answer::Origin, request::Untranslatable},
+    },
     wire::json::Document,
 };
 
@@ -64,6 +67,8 @@ pub struct Run {
     query: Option<String>,
     attempts: u32,
     signature: Option<blake3::Hash>,
+    /// What is to be remembered if nothing comes after the turn that was rejected last.
+    unanswered: Option<Memo>,
     started: Instant,
     upstream_time: Duration,
     stream: bool,
@@ -101,6 +106,7 @@ impl Run {
             query,
             attempts: 0,
             signature: None,
+            unanswered: None,
             started,
             upstream_time: Duration::ZERO,
             stream,
@@ -215,6 +221,7 @@ impl Run {
     /// [`Failure`] where that can't be done, which would be our own fault.
     pub fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
         self.tally.repairs += 1;
+        self.reject(turn);
         if let Some(spent) = spent {
             usage::add(&mut self.usage, spent);
         }
@@ -223,6 +230,11 @@ impl Run {
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
         })?;
         Ok(())
+    }
+
+    /// Notes a turn that isn't passed on.
+    pub fn reject(&mut self, turn: &EchoedTurn) {
+        self.unanswered = memo::unanswered(&self.context, turn);
     }
 
     /// How judged choices end downstream, when nothing more is tried.
@@ -246,10 +258,18 @@ impl Run {
     }
 
     /// Keeps what later exchanges need to know of this one.
-    pub fn remember(&self, memo: Option<Memo>) {
+    pub fn remember(&mut self, memo: Option<Memo>) {
+        self.unanswered = None;
         if let Some(memo) = memo {
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
+    }
+
+    /// The same where the upstream gave no answer in the end: its conversation is where the attempt before left it.
+    pub fn remember_without_answer(&mut self, memo: Option<Memo>) {
+        let unanswered = self.unanswered.take();
+        self.remember(memo.map(|memo| Memo { conversation: None, ..memo }));
+        self.unanswered = unanswered;
     }
 
     /// Headers that every enforced response has; `known`: the verdict is.
@@ -285,8 +305,11 @@ impl Run {
 }
 
 impl Drop for Run {
-    /// The exchange's line in the log, however it ended.
+    /// The exchange's line in the log, however it ended; and what the upstream waits for, where it ended too early.
     fn drop(&mut self) {
+        if let Some(memo) = self.unanswered.take() {
+            self.worker.app.memory.keep(&self.context.scope, memo);
+        }
         for execution in &self.context.executions {
             tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
         }

@@ -61,7 +61,7 @@ pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outle
     if let Err(Broken::Exhausted(words)) = ended {
         let verdict = run.tally.json();
         let memo = judge.explain(&run.made(&words, &verdict), &mut out);
-        run.remember(memo);
+        run.remember_without_answer(memo);
         run.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
         let failure = failure_json(&run, broken);
@@ -128,7 +128,8 @@ fn settle<A: Adapter>(
     let policy = &run.context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
         (Decision::Repair, Some(turn)) => return Ok(Some(turn)),
-        (Decision::Refuse(violation), _) => {
+        (Decision::Refuse(violation), turn) => {
+            turn.iter().for_each(|turn| run.reject(turn));
             run.tally.blocked = true;
             let refusal = Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() };
             return Err(refusal.into());

@@ -8,7 +8,7 @@ use crate::{
         context::{Context, JudgedChoice},
         decide,
         thread::{Fate, KnownCall, Memo, Owed, Thread},
-        turn::Said,
+        turn::{EchoedTurn, Said},
     },
     judge::{
         call::{Call, CallKind, ValidCall},
@@ -76,6 +76,18 @@ pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[S
         }
     }
     owed
+}
+
+/// What is to be remembered where nothing comes after a turn that was not passed on: a conversation has its calls
+/// already, and waits for their outputs.
+pub fn unanswered(context: &Context, turn: &EchoedTurn) -> Option<Memo> {
+    context.hidden.conversation.as_ref()?;
+    let mut owed: Vec<Owed> = Vec::new();
+    for call in &turn.calls {
+        let id = call.id.as_ref().filter(|id| !id.is_empty() && !owed.iter().any(|owed| owed.call_id == **id));
+        owed.extend(id.map(|id| Owed { call_id: id.clone(), custom: call.kind == CallKind::Custom, output: call.answer() }));
+    }
+    Some(remember(context, None, None, &[], owed, Vec::new()))
 }
 
 /// What became of the items of an answer that was replaced: `ids` are gone, and `made_id` says `words` instead.

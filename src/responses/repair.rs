@@ -3,6 +3,9 @@
 //! DESIGN.md, "Repair". What is echoed is legal upstream: every call has an id of its own, a legal name, and an
 //! output; reasoning that the upstream doesn't keep and can't read back is left out, and the items' ids with it.
 //! Where the upstream appends to a conversation of its own, only the outputs are sent. Pure.
+//!
+//! `store` stays as the application said: that an attempt is to be rejected isn't known when it is sent, a conversation
+//! is appended to whatever `store` says, and each attempt's own copy is consistent once its calls have outputs.
 
 use std::collections::HashSet;
 

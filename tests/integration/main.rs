@@ -20,6 +20,7 @@ mod program;
 mod readme;
 mod responses_clients;
 mod responses_folded;
+mod responses_stateful;
 mod responses_traffic;
 mod streams;
 #[path = "../tidy.rs"]

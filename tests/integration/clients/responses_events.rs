@@ -55,12 +55,18 @@ pub fn streamed(response: &Value, broken: bool) -> Reply {
     let begun = with(response, &[("status", json!("in_progress")), ("output", json!([])), ("usage", Value::Null)]);
     let mut events = Events::default();
     events.push("response.created", json!({ "response": begun }));
+    if response["background"] == true {
+        events.push("response.queued", json!({"response": with(&begun, &[("status", json!("queued"))])}));
+    }
     events.push("response.in_progress", json!({ "response": begun }));
     for (at, item) in response["output"].as_array().unwrap().iter().enumerate() {
-        if item["type"] == "message" {
-            events.message(at, item, broken);
-        } else {
-            events.call(at, item);
+        match item["type"].as_str() {
+            Some("message") => events.message(at, item, broken),
+            Some("reasoning") => {
+                events.push("response.output_item.added", json!({"output_index": at, "item": item}));
+                events.push("response.output_item.done", json!({"output_index": at, "item": item}));
+            }
+            _ => events.call(at, item),
         }
     }
     if broken {

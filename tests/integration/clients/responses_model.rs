@@ -23,11 +23,19 @@ const CALL_ID_MAX: usize = 64;
 /// What an application gets instead of an answer.
 type Refusal = (u16, &'static str, String);
 
+/// What a model behind [`strict`] does: the request, and the conversation as messages.
+pub type Script = fn(&Value, &[Value]) -> Turn;
+
 /// A model with a memory: a script for [`toolmark::testing::ScriptedUpstream`].
 pub fn responses_model() -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+    strict(|_, messages| next_turn(messages))
+}
+
+/// The API with another model behind it. One named `o…` thinks before it speaks.
+pub fn strict(script: Script) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
     let memory = Mutex::new(Memory::default());
     move |received| match &*received.line {
-        "POST /v1/responses" => memory.lock().unwrap_or_else(PoisonError::into_inner).answer(&received.json()),
+        "POST /v1/responses" => memory.lock().unwrap_or_else(PoisonError::into_inner).answer(&received.json(), script),
         "POST /v1/chat/completions" => model::model(received),
         line => error(404, "invalid_request_error", &format!("Invalid URL ({line})")),
     }
@@ -42,26 +50,35 @@ struct Memory {
     conversations: HashMap<String, Vec<Value>>,
     /// By their own IDs.
     items: HashMap<String, Value>,
+    /// The ID of the reasoning right before an item, by the item's ID.
+    thought: HashMap<String, String>,
 }
 
 impl Memory {
-    fn answer(&mut self, request: &Value) -> Reply {
+    fn answer(&mut self, request: &Value, script: Script) -> Reply {
         let conversation = match check_tools(request).and_then(|()| self.conversation(request)) {
             Ok(conversation) => conversation,
             Err((status, kind, message)) => return error(status, kind, &message),
         };
         let messages: Vec<Value> = conversation.iter().filter_map(message).collect();
-        let (output, broken) = match next_turn(&messages) {
+        let thinks = request["model"].as_str().is_some_and(|model| model.starts_with('o'));
+        let (mut output, broken) = match script(request, &messages) {
             Turn::Reject => return error(400, "invalid_request_error", "the script says no"),
             Turn::Break if request["stream"] != true => return error(500, "server_error", "the model fell over"),
-            Turn::Break => (self.output("It is sunny in Paris, and ", &[]), true),
-            Turn::Say(text) => (self.output(&text, &[]), false),
-            Turn::Call(text, calls) => (self.output(text, &calls), false),
+            Turn::Break => (self.output(thinks, "It is sunny in Paris, and ", &[]), true),
+            _ if request["background"] == true && request["stream"] != true => (Vec::new(), false),
+            Turn::Say(text) => (self.output(thinks, &text, &[]), false),
+            Turn::Call(text, calls) => (self.output(thinks, text, &calls), false),
         };
+        let encrypted = request["include"].as_array().is_some_and(|include| include.contains(&json!("reasoning.encrypted_content")));
+        output
+            .iter_mut()
+            .filter(|item| encrypted && item["type"] == "reasoning")
+            .for_each(|item| item["encrypted_content"] = json!("gAAA"));
         self.answered += 1;
         let response = response(&format!("resp_{:048x}", self.answered), request, output);
-        if request["store"] != false {
-            self.store(&response, conversation);
+        if !broken {
+            self.store(request, &response, conversation);
         }
         match (request["stream"] == true, broken) {
             (true, broken) => streamed(&response, broken),
@@ -69,12 +86,26 @@ impl Memory {
         }
     }
 
-    fn store(&mut self, response: &Value, mut conversation: Vec<Value>) {
+    /// A conversation is appended to, whatever `store` says.
+    fn store(&mut self, request: &Value, response: &Value, mut conversation: Vec<Value>) {
+        let conversation_id = conversation_id(request);
+        if request["store"] == false && conversation_id.is_none() {
+            return;
+        }
+        let mut thought = None;
         for item in response["output"].as_array().into_iter().flatten() {
-            self.items.insert(text(&item["id"]), item.clone());
+            let id = text(&item["id"]);
+            if let Some(thought) = thought.take() {
+                self.thought.insert(id.clone(), thought);
+            }
+            thought = Some(id.clone()).filter(|_| item["type"] == "reasoning");
+            self.items.insert(id, item.clone());
             conversation.push(item.clone());
         }
-        self.conversations.insert(text(&response["id"]), conversation);
+        self.conversations.extend(conversation_id.map(|id| (id, conversation.clone())));
+        if request["store"] != false {
+            self.conversations.insert(text(&response["id"]), conversation);
+        }
     }
 
     /// All items that the model sees, references looked up.
@@ -83,8 +114,12 @@ impl Memory {
             Value::String(id) => {
                 self.conversations.get(id).cloned().ok_or_else(|| bad(format!("Previous response with id '{id}' not found.")))?
             }
-            _ => Vec::new(),
+            // A new one has nothing in it.
+            _ => conversation_id(request).and_then(|id| self.conversations.get(&id)).cloned().unwrap_or_default(),
         };
+        if request["previous_response_id"].is_string() && !request["conversation"].is_null() {
+            return Err(bad("Mutually exclusive parameters: 'conversation' and 'previous_response_id'.".into()));
+        }
         if let Some(input) = request["input"].as_str() {
             conversation.push(json!({"type": "message", "role": "user", "content": input}));
         }
@@ -96,8 +131,12 @@ impl Memory {
             {
                 return Err(bad(format!("Duplicate item found with id {id}. Remove duplicate items from your input and try again.")));
             }
+            let id = text(&item["id"]);
+            if item["type"] == "reasoning" && !self.items.contains_key(&id) && !item["encrypted_content"].is_string() {
+                let why = "Items are not persisted when `store` is set to false.";
+                return Err((404, "invalid_request_error", format!("Item with id '{id}' not found. {why}")));
+            }
             if item["type"] == "item_reference" {
-                let id = text(&item["id"]);
                 let missing = || (404, "invalid_request_error", format!("Item with id '{id}' not found."));
                 conversation.push(self.items.get(&id).cloned().ok_or_else(missing)?);
             } else {
@@ -105,12 +144,34 @@ impl Memory {
             }
         }
         check_pairs(&conversation)?;
+        self.check_thoughts(&conversation)?;
         Ok(conversation)
     }
 
-    /// A message, if there is something to say, and then the calls.
-    fn output(&mut self, said: &str, calls: &[(&str, &str)]) -> Vec<Value> {
+    /// What follows reasoning comes with it, by their IDs, and the other way round.
+    fn check_thoughts(&self, conversation: &[Value]) -> Result<(), Refusal> {
+        for (at, item) in conversation.iter().enumerate() {
+            let id = text(&item["id"]);
+            let next = conversation.get(at + 1).map(|next| text(&next["id"])).unwrap_or_default();
+            let bound = self.thought.get(&next) == Some(&id) || !self.items.contains_key(&id) && !next.is_empty();
+            if item["type"] == "reasoning" && !bound {
+                return Err(bad(format!("Item '{id}' of type 'reasoning' was provided without its required following item.")));
+            }
+            let before = at.checked_sub(1).map(|before| text(&conversation[before]["id"])).unwrap_or_default();
+            if let Some(thought) = self.thought.get(&id).filter(|thought| **thought != before) {
+                let kind = text(&item["type"]);
+                return Err(bad(format!("Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'.")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A thought, if it thinks, a message, if there is something to say, and then the calls.
+    fn output(&mut self, thinks: bool, said: &str, calls: &[(&str, &str)]) -> Vec<Value> {
         let mut output = Vec::new();
+        if thinks {
+            output.push(json!({"type": "reasoning", "id": format!("rs_{:048x}", self.answered), "summary": []}));
+        }
         if !said.is_empty() {
             let part = json!({"type": "output_text", "text": said, "annotations": [], "logprobs": []});
             let id = format!("msg_{:048x}", self.answered);
@@ -148,6 +209,8 @@ fn check_item(at: usize, item: &Value) -> Result<(), Refusal> {
         "message" if item["role"].is_string() && (item["content"].is_string() || item["content"].is_array()) => "msg",
         "function_call" if item["name"].is_string() && item["arguments"].is_string() => "fc",
         "function_call_output" if item["output"].is_string() || item["output"].is_array() => "fc",
+        "reasoning" if item["summary"].is_array() => "rs",
+        "tool_search_output" if item["tools"].is_array() => "",
         "item_reference" if item["id"].is_string() => "",
         kind => return Err(bad(format!("Invalid value: '{kind}' at 'input[{at}]'."))),
     };
@@ -183,16 +246,24 @@ fn check_pairs(conversation: &[Value]) -> Result<(), Refusal> {
 /// An item as chat completions would have it; calls say nothing to the script.
 fn message(item: &Value) -> Option<Value> {
     match item["type"].as_str() {
-        Some("function_call") => None,
+        Some("function_call" | "reasoning" | "tool_search_output") => None,
         Some("function_call_output") => Some(json!({"role": "tool", "content": item["output"]})),
         _ => Some(json!({"role": item["role"], "content": item["content"]})),
     }
 }
 
+fn conversation_id(request: &Value) -> Option<String> {
+    let conversation = &request["conversation"];
+    conversation.as_str().or_else(|| conversation["id"].as_str()).map(str::to_owned)
+}
+
 fn response(id: &str, request: &Value, output: Vec<Value>) -> Value {
+    let status = if request["background"] == true && output.is_empty() { "queued" } else { "completed" };
+    let conversation = conversation_id(request).map_or(Value::Null, |id| json!({ "id": id }));
     let given = |name: &str, default: Value| if request[name].is_null() { default } else { request[name].clone() };
     json!({
-        "id": id, "object": "response", "created_at": 1_700_000_000, "status": "completed", "background": false, "error": null,
+        "id": id, "object": "response", "created_at": 1_700_000_000, "status": status, "background": request["background"] == true, "error": null,
+        "conversation": conversation,
         "incomplete_details": null, "instructions": request["instructions"], "max_output_tokens": null, "max_tool_calls": null,
         "model": "scripted-1", "output": output, "parallel_tool_calls": given("parallel_tool_calls", json!(true)),
         "previous_response_id": request["previous_response_id"], "prompt_cache_key": null,
