@@ -67,6 +67,10 @@ pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outle
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
         run.finish(StatusCode::BAD_GATEWAY);
+        run.tally.blocked = true;
+        if !run.context.observes() {
+            out.extend_from_slice(format!(": toolmark {}\n\n", run.tally.json()).as_bytes());
+        }
         judge.fail(&failure, &mut out);
     }
     outlet.write(&mut out);

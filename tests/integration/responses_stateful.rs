@@ -70,7 +70,7 @@ fn what_another_process_let_through_is_unknown_and_never_taken_for_proven() {
         let cites =
             json!({"input": "And?", "previous_response_id": known.id(), "metadata": {"say": format!("Still 18 (execution_id: {real}).")}});
         let elsewhere = stage.ask_as(1, "Bearer test", stream, cites);
-        assert!(elsewhere.verdict == "warn" && elsewhere.violations == ["execution_elsewhere"], "{elsewhere:?}");
+        elsewhere.judged("pass", &["not_judged"]);
     }
 }
 

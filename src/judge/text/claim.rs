@@ -42,6 +42,8 @@ pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Ev
             Whereabouts::Elsewhere => match known.iter().find(|(id, _)| *id == canonical) {
                 Some((_, Known { same_session: true })) => return Ruling::Verified(canonical),
                 None if rules.ask_ledger => return Ruling::Ask(canonical),
+                // It was issued here, and its result may stand where nobody can see it.
+                Some(_) | None if evidence.is_incomplete() => return Ruling::Against(unknowable(rules)),
                 Some(_) | None => Code::ExecutionElsewhere,
             },
         };
