@@ -301,7 +301,8 @@ impl AnswerNature {
         let ending = match finish_reason {
             Some("length" | "max_tokens") => Ending::Length,
             Some("content_filter") => Ending::ContentFilter,
-            _ if refused => Ending::Refusal,
+            // A refusal beside an answer excuses the answer from nothing.
+            _ if refused && !has_text => Ending::Refusal,
             _ => Ending::Complete,
         };
         Self { has_text, has_audio, hosted_calls: false, ending }

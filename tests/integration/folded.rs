@@ -123,7 +123,7 @@ impl Choice {
         assert_eq!(self.roles, 1, "rule 1: {body}");
         match self.calls.first() {
             Some(call) if call.kind == "legacy" => assert_eq!(finish, "function_call", "rule 10: {body}"),
-            Some(_) => assert!(matches!(finish, "tool_calls" | "length"), "rule 10: {body}"),
+            Some(_) => assert!(matches!(finish, "tool_calls" | "length" | "content_filter"), "rule 10: {body}"),
             None => assert!(!matches!(finish, "tool_calls" | "function_call"), "rule 10: {body}"),
         }
     }

@@ -4,6 +4,7 @@ mod bad_input;
 mod bad_upstreams;
 mod cli;
 mod clients;
+mod conformance;
 mod conversations;
 mod demo;
 mod emission;

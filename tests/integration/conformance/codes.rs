@@ -1,0 +1,69 @@
+//! Which rows find which code. Without an entry here a new code doesn't compile.
+
+use toolmark::judge::violation::Code;
+
+pub enum Coverage {
+    /// Found in every form by these rows.
+    Built(&'static [&'static str]),
+    /// Not found at all yet; what brings it.
+    NotBuilt(&'static str),
+    /// Found by this row where the application speaks chat completions only, and why.
+    ChatOnly(&'static str, &'static str),
+}
+
+pub fn coverage(code: Code) -> Coverage {
+    use Coverage::{Built, ChatOnly, NotBuilt};
+    const CLAIMS: &str = "issue \"What the answer claims\"";
+    match code {
+        Code::UnknownTool => Built(&["unknown_tool", "malformed_name"]),
+        Code::MalformedArguments => {
+            Built(&["malformed_arguments", "a_name_twice", "no_object", "function_for_custom", "refused_by_the_upstream"])
+        }
+        Code::MissingRequired => Built(&["missing_required"]),
+        Code::WrongType => Built(&["wrong_type"]),
+        Code::SchemaViolation => Built(&["schema_violation"]),
+        Code::UnknownParameter => Built(&["unknown_parameter", "unknown_parameter_strict"]),
+        Code::NullOptional => Built(&["null_optional"]),
+        Code::PlaceholderValue => Built(&["placeholder_value"]),
+        Code::SuspiciousLength => Built(&["suspicious_length"]),
+        Code::TooManyCalls => Built(&["too_many_calls"]),
+        Code::ToolChoiceIgnored => Built(&["required_ignored", "none_ignored", "named_ignored", "allowed_ignored", "one_at_a_time"]),
+        Code::LoopDetected => NotBuilt("loop control"),
+        Code::UndeclaredTool => Built(&["undeclared_tool"]),
+        Code::TruncatedCall => Built(&["truncated_call", "truncated_by_a_filter"]),
+        Code::EmptyAnswer => Built(&["empty_answer", "empty_answer_strict"]),
+        Code::DuplicateCallId => Built(&["duplicate_call_id"]),
+        Code::CorrectedNullOptional => Built(&["corrected_null_optional"]),
+        Code::TextualToolCall => NotBuilt("calls written as text"),
+        Code::UnansweredCall => Built(&["unanswered_call", "unanswered_call_strict"]),
+        Code::OrphanResult => Built(&["orphan_result", "orphan_result_strict"]),
+        Code::DuplicateResult => Built(&["duplicate_result", "duplicate_result_strict"]),
+        Code::MisorderedResult => ChatOnly("misordered_result", "the Responses API takes results in any place behind their calls"),
+        Code::UnverifiedCall => Built(&["unverified_call", "unverified_call_strict"]),
+        Code::AlteredCall => Built(&["altered_call", "altered_call_strict"]),
+        Code::RewrittenResult => NotBuilt("the ledger"),
+        Code::ForgedStamp => Built(&["forged_stamp", "forged_stamp_line", "forged_stamp_strict"]),
+        Code::InvalidToolSchema => Built(&["invalid_tool_schema", "two_tools_of_one_name", "invalid_tool_schema_strict"]),
+        Code::SchemaDrift => Built(&["schema_drift", "schema_drift_blocked"]),
+        Code::MissingTool => Built(&["missing_tool"]),
+        Code::LargeResult => Built(&["large_result"]),
+        Code::DuplicatePathSegment => Built(&["duplicate_path_segment"]),
+        Code::FailedResult => Built(&["failed_result", "failed_result_member", "failed_result_blocked"]),
+        Code::MessageOrder => Built(&["message_order"]),
+        Code::UnknownExecution => Built(&["unknown_execution", "unknown_execution_label", "unknown_execution_in_json", "id_in_arguments"]),
+        Code::ExpiredExecution => Built(&["expired_execution"]),
+        Code::ToolMismatch => Built(&["tool_mismatch"]),
+        Code::MissingExecutionId => Built(&["missing_execution_id", "missing_execution_id_python"]),
+        Code::UnsupportedClaim => Built(&["unsupported_claim", "unsupported_after_a_failure"]),
+        Code::ExecutionElsewhere => Built(&["execution_elsewhere", "execution_elsewhere_blocked"]),
+        Code::ClaimMismatch
+        | Code::UnsupportedAction
+        | Code::FailedExecution
+        | Code::UngroundedValue
+        | Code::FabricatedUrl
+        | Code::CountMismatch
+        | Code::FalseAbsence => NotBuilt(CLAIMS),
+        Code::MissingCitation => Built(&["missing_citation", "missing_citation_strict"]),
+        Code::NotJudged => Built(&["not_judged"]),
+    }
+}

@@ -1,0 +1,154 @@
+//! Where cases are played: one proxy for each policy, with a native and a translated upstream behind it, and marks
+//! made with the proxy's own key.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolmark::{
+    judge::marks::{CallMark, KeyRing, Moment, Scope},
+    testing::{Proxy, Reply, ScriptedUpstream},
+};
+
+use super::{
+    exchange::{Case, Id, PastCall, Step},
+    form::Form,
+};
+use crate::{harness::Answer, traffic, wire::Connection};
+
+/// The keys, and the time of the moments.
+pub struct World {
+    ring: KeyRing,
+    scope: Scope,
+    now_ms: u64,
+}
+
+/// Makes the id of a call that is held to be `arguments` of `tool`.
+type Mark = fn(&World, tool: &str, arguments: &str, number: u16) -> String;
+
+const KEY: u8 = 0xab;
+const HOURS_MS: u64 = 3 * 60 * 60 * 1000;
+
+pub fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(|| {
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+        World { ring: KeyRing::new(&[[KEY; 32]]), scope: Scope::shared(), now_ms }
+    })
+}
+
+/// The execution ID that a result of this call gets.
+pub fn execution(tool: &str, number: u16) -> String {
+    let world = world();
+    world.ring.execution_id(&world.scope, tool, world.moment(number))
+}
+
+impl World {
+    fn moment(&self, number: u16) -> Moment {
+        Moment { time_ms: if number >= 900 { self.now_ms - HOURS_MS } else { self.now_ms }, counter: number }
+    }
+
+    /// Is it the mark of this call?
+    pub fn knows(&self, id: &str, tool: &str, arguments: &str) -> bool {
+        CallMark::parse(id).is_some_and(|mark| self.ring.verify(&mark, &self.scope, tool, arguments).is_some())
+    }
+
+    pub fn chat_mark(&self, tool: &str, arguments: &str, number: u16) -> String {
+        self.ring.mint(&self.scope, tool, arguments, self.moment(number))
+    }
+
+    pub fn responses_mark(&self, tool: &str, arguments: &str, number: u16) -> String {
+        let moment = self.moment(number);
+        self.ring.mint_behind(&format!("call_p{number}"), &self.scope, tool, arguments, moment).unwrap()
+    }
+
+    /// An id as the application holds it.
+    pub fn id_of(&self, history: &[Step], id: Id, mark: Mark) -> String {
+        let turns = history.iter().filter_map(|step| if let Step::Turn(_, calls) = step { Some(calls) } else { None });
+        let call = turns.flatten().find(|call| call.id == id);
+        match (id, call) {
+            (Id::Marked(number), Some(PastCall { tool, arguments, .. })) => mark(self, tool, arguments, number),
+            (Id::Altered(number), Some(PastCall { tool, .. })) => mark(self, tool, "{\"another\":\"one\"}", number),
+            (Id::Foreign(number), _) => format!("call_foreign{number}"),
+            (Id::Marked(number) | Id::Altered(number), None) => format!("call_orphan{number}"),
+        }
+    }
+}
+
+/// One exchange on its way: what the upstream answers, and what it got.
+#[derive(Default)]
+struct Play {
+    replies: Vec<Reply>,
+    received: Vec<Value>,
+}
+
+/// See the module.
+pub struct Stage {
+    proxy: Proxy,
+    plays: Arc<Mutex<HashMap<String, Play>>>,
+    _upstream: ScriptedUpstream,
+    _directory: TempDir,
+}
+
+impl Stage {
+    pub fn new(policy: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let plays = Arc::<Mutex<HashMap<String, Play>>>::default();
+        let own = plays.clone();
+        let upstream = ScriptedUpstream::start(move |received| {
+            let (body, mut plays) = (received.json(), own.lock().unwrap());
+            let play = plays.get_mut(body["model"].as_str().unwrap_or_default()).expect("a model of the stage's");
+            let at = play.received.len().min(play.replies.len() - 1);
+            play.received.push(body);
+            play.replies[at].clone()
+        })
+        .unwrap();
+        std::fs::write(directory.path().join("tools.json"), TOOLS).unwrap();
+        let built_in = matches!(policy, "default" | "strict" | "observe");
+        let policy =
+            if built_in { policy } else { std::fs::write(directory.path().join("policy.toml"), policy).map(|()| "policy.toml").unwrap() };
+        let url = upstream.base_url();
+        let settings = format!(
+            "policy = \"{policy}\"\n[marks]\nscope = \"shared\"\n[[upstreams]]\nname = \"native\"\nbase_url = \"{url}\"\nmodels = [\"native*\"]\n\
+             [[upstreams]]\nname = \"translated\"\nbase_url = \"{url}\"\nmodels = [\"translated*\"]\nresponses = \"translate\"\n"
+        );
+        let key = format!("{KEY:02x}").repeat(32);
+        let proxy = Proxy::start(&settings, &[("TOOLMARK_KEY", &key)], directory.path()).unwrap();
+        Self { proxy, plays, _upstream: upstream, _directory: directory }
+    }
+
+    /// Plays a case in a form: what the application got, and the upstream, attempt by attempt. `seed`: the upstream's
+    /// stream comes in pieces of any length.
+    pub fn play(&self, case: &Case, form: &Form, seed: Option<u64>) -> (Answer, Vec<Value>) {
+        self.play_as(case.name, case, form, seed)
+    }
+
+    /// The same under another name, of which there is one at a time.
+    pub fn play_as(&self, name: &str, case: &Case, form: &Form, seed: Option<u64>) -> (Answer, Vec<Value>) {
+        let model = format!("{}-{name}-{}-{seed:?}", if form.translated { "translated" } else { "native" }, form.name);
+        let pieces = |events: String| match seed {
+            Some(seed) => Reply::events(traffic::pieces(&Bytes::from(events), seed)),
+            None => Reply::events([events]),
+        };
+        let replies = case.turns.iter().map(|turn| form.reply(turn, pieces)).collect();
+        self.plays.lock().unwrap().insert(model.clone(), Play { replies, received: Vec::new() });
+        let mut body = form.downstream.request(&case.request);
+        (body["model"], body["stream"]) = (json!(model), json!(form.streamed));
+        if form.streamed {
+            form.downstream.stream(&mut body);
+        }
+        let path = format!("/v1{}", form.downstream.path());
+        let reply = Connection::open(self.proxy.address()).post(&path, "", body.to_string().as_bytes());
+        let received = self.plays.lock().unwrap().remove(&model).unwrap().received;
+        let headers = reply.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        (Answer { status: reply.status, headers, body: reply.text() }, received)
+    }
+}
+
+/// What `files` of a policy may name.
+const TOOLS: &str = r#"[{"type":"function","function":{"name":"add_task","description":"","parameters":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}}]"#;
