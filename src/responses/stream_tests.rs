@@ -367,3 +367,6 @@ fn streamed_unnumbered(events: &str) -> (Outcome, String) {
     judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
     (outcome, String::from_utf8_lossy(&out).into_owned())
 }
+
+#[path = "stream_tests_hostile.rs"]
+mod hostile;
