@@ -370,3 +370,5 @@ fn streamed_unnumbered(events: &str) -> (Outcome, String) {
 
 #[path = "stream_tests_hostile.rs"]
 mod hostile;
+#[path = "stream_tests_legal.rs"]
+mod legal;

@@ -33,6 +33,10 @@ impl ResponseStream {
         }
         let kind = root.get("type").and_then(Value::text).unwrap_or_default().into_owned();
         self.beside(root, &kind)?;
+        if root.members().next().is_none() {
+            // `event: ping` and the like.
+            return Ok(Flow::More);
+        }
         if kind == "error" || root.get_some("error").is_some_and(|error| !error.is_text("")) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
@@ -102,6 +106,8 @@ impl ResponseStream {
             None => None,
         }
         .or_else(|| self.items.iter().rposition(|item| !id.is_empty() && item.id == id))
+        // GitHub Copilot gives an item another id with every event: its index is what stays.
+        .or_else(|| self.items.iter().rposition(|item| index.is_some() && item.index == index))
         .or_else(|| self.items.len().checked_sub(1).filter(|_| index.is_none() && id.is_empty()))
     }
 
@@ -353,9 +359,14 @@ impl ResponseStream {
             item.kind == kind && !taken.get(*at).is_some_and(|taken| *taken) && fits()
         };
         let by_id = (0..self.items.len()).filter(free).find(|at| !id.is_empty() && self.items[*at].id == id);
+        let by_call = || {
+            (0..self.items.len()).filter(free).find(|at| self.items[*at].call.as_ref().is_some_and(|call| call.is_called(slot.as_ref())))
+        };
         let unnamed = |at: &usize| id.is_empty() || self.items[*at].id.is_empty();
         let in_place = Some(position).filter(free).filter(unnamed);
-        Ok(by_id.or(in_place).or_else(|| (0..self.items.len()).filter(free).find(unnamed)))
+        let renamed = || Some(position).filter(free).filter(|_| kind == ItemKind::Message);
+        let first = || (0..self.items.len()).filter(free).find(unnamed);
+        Ok(by_id.or_else(by_call).or(in_place).or_else(first).or_else(renamed))
     }
 }
 
