@@ -368,6 +368,8 @@ fn streamed_unnumbered(events: &str) -> (Outcome, String) {
     (outcome, String::from_utf8_lossy(&out).into_owned())
 }
 
+#[path = "stream_tests_attempts.rs"]
+mod attempts;
 #[path = "stream_tests_hostile.rs"]
 mod hostile;
 #[path = "stream_tests_legal.rs"]
