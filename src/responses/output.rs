@@ -4,7 +4,11 @@
 //! known is refused, never passed unjudged.
 
 use crate::{
-    exchange::{context::Context, fault::ShapeError, texts::is_nothing},
+    exchange::{
+        context::Context,
+        fault::ShapeError,
+        texts::{is_ambiguous, is_nothing},
+    },
     judge::{
         call::{Arguments, Call, CallKind},
         marks::Moment,
@@ -44,7 +48,7 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
     if !item.is_object() {
         return Err(ShapeError::NoObject);
     }
-    if item.duplicate_name().is_some() {
+    if is_ambiguous(item) {
         return Err(ShapeError::Duplicate);
     }
     let kind = item.get("type").and_then(Value::text).unwrap_or_default();
@@ -239,10 +243,11 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<()
         return Ok(());
     }
     let kind = part.get("type").and_then(Value::text).unwrap_or_default();
-    if !part.is_object() || part.duplicate_name().is_some() || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
+    if !part.is_object() || is_ambiguous(part) || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
         return Err(ShapeError::Text);
     }
-    if nests_call(part) || is_like_call(part) {
+    let doubled = part.get("output_text").is_some_and(|text| !is_nothing(text));
+    if doubled || nests_call(part) || is_like_call(part) {
         return Err(ShapeError::Text);
     }
     // What the model thought, on upstreams that show it: no answer.

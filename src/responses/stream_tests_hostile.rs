@@ -52,6 +52,8 @@ fn nothing_is_said_before_or_beside() {
         r#"{"type":"response.in_progress","response":{"id":"r","output":[BAD]}}"#,
         r#"{"type":"response.foo","response":{"id":"r","output":[],"output_text":"CLAIM"}}"#,
         r#"{"type":"response.foo","item":BAD}"#,
+        r#"{"type":"response.foo","Item":BAD}"#,
+        r#"{"type":"response.foo","Type":"response.output_item.done","Item":BAD}"#,
         r#"{"type":"response.foo","item":{"type":"message","content":"CLAIM"}}"#,
         r#"{"type":"response.foo","items":[BAD]}"#,
         r#"{"type":"response.foo","output":[BAD]}"#,
@@ -143,6 +145,10 @@ fn items_are_what_they_are_called() {
         r#"{"type":"web_search_call","tool_calls":[BAD]}"#,
         r#"{"type":"shell_call","execution":"server","call_id":"c","action":{"commands":["EVILARG"]}}"#,
         r#"{"type":"apply_patch_call","execution":"server","call_id":"c","operation":{"type":"x","diff":"EVILARG"}}"#,
+        r#"{"type":"function_call","id":"f","call_id":"c","name":"check_net","arguments":"{}","Name":"evil","Arguments":"EVILARG"}"#,
+        r#"{"type":"function_call","id":"f","call_id":"c","name":"check_net","arguments":"{}","argument\u017f":"EVILARG"}"#,
+        r#"{"type":"message","Type":"function_call","Name":"evil","Arguments":"EVILARG","content":[]}"#,
+        r#"{"Type":"function_call","Call_Id":"c","Name":"evil","Arguments":"EVILARG"}"#,
         r#"{"type":"Message","role":"assistant","content":[{"type":"output_text","text":"CLAIM"}]}"#,
         r#"{"type":"output_text","text":"CLAIM"}"#,
         r#"{"type":"text","text":"CLAIM"}"#,
@@ -231,4 +237,42 @@ fn long_streams_take_no_square_time() {
     timed("deltas", &format!("{}{deltas}", stream(&[CREATED, MESSAGE])));
     let behind: String = (0..100_000).map(|_| "data: {\"type\":\"response.foo\"}\n\n").collect();
     timed("behind a call", &format!("{}{behind}", stream(&[CREATED, r#"{"type":"response.output_item.added","item":BAD}"#])));
+}
+
+/// The like of the whole answer, for texts.
+#[test]
+fn whole_answers_say_what_was_judged() {
+    let mut leaks = Leaks::default();
+    for part in [
+        r#"{"type":"output_text","content":"CLAIM"}"#,
+        r#"{"type":"output_audio","transcript":"CLAIM"}"#,
+        r#"{"type":"output_text","text":"CLAIM","refusal":"no"}"#,
+        r#"{"type":"output_text","text":"Hi. ","refusal":"CLAIM"}"#,
+        r#"{"type":"output_text","text":"Hi. ","output_text":"CLAIM"}"#,
+        r#"{"type":"output_text","text":"Hi. ","Text":"CLAIM"}"#,
+        r#""CLAIM""#,
+        r#"{"type":"Tool_Use","name":"evil","input":{"a":"EVILARG"}}"#,
+        r#"{"type":"output_text","text":"Hi. ","tool_calls":[BAD]}"#,
+        r#"{"type":"refusal","refusal":"","text":"CLAIM"}"#,
+        r#"{"type":"summary_text","text":"CLAIM"}"#,
+    ] {
+        for more in ["", r#","output_text":"Hi. ""#, r#","output_text":"CLAIM""#] {
+            let body = fill(&format!(
+                r#"{{"id":"r","object":"response","status":"completed"{more},"output":[{{"type":"message","id":"msg_1","role":"assistant","content":[{part}]}}]}}"#
+            ));
+            if Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).is_ok() {
+                leaks.look(&body, &whole(&body).1);
+            }
+        }
+    }
+}
+
+/// Many items, and events that speak of the first of them.
+#[test]
+fn finding_an_item_takes_no_long() {
+    let added: String = (0..4000)
+        .map(|at| format!("data: {{\"type\":\"response.output_item.added\",\"output_index\":{at},\"item\":{{\"type\":\"reasoning\",\"id\":\"reasoning_item_{at}\"}}}}\n\n"))
+        .collect();
+    let events = "data: {\"type\":\"response.reasoning_text.delta\",\"item_id\":\"reasoning_item_0\",\"delta\":\"x\"}\n\n".repeat(20_000);
+    timed("first of many", &format!("{}{added}{events}", stream(&[CREATED])));
 }

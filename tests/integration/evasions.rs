@@ -36,6 +36,8 @@ const MEMBERS: &[&str] = &[
     r#""tool_calls":[{"index":0,"id":"x","type":"function","function":G}],"tool_calls":[{"index":0,"id":"y","type":"function","function":B}]"#,
     r#""tool_calls":[{"index":0,"id":"x","type":"function","function":G}],"tool_c\u0061lls":[{"index":0,"id":"y","type":"function","function":B}]"#,
     r#""tool_calls":[{"index":0,"id":"x","type":"function","function":{"n\u0061me":"evil","arguments":"{\"a\":\"EVILARG\"}"}}]"#,
+    r#""tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"good","arguments":"{}","Name":"evil","Arguments":"{\"a\":\"EVILARG\"}"}}]"#,
+    r#""tool_calls":[{"index":0,"id":"x","type":"function","function":G,"Function":B}]"#,
     r#""function_call":B"#,
     r#""function_call":B,"tool_calls":[{"index":0,"id":"x","type":"function","function":G}]"#,
     r#""tool_calls":[{"index":0,"id":"x","type":"function","function":G}],"function_call":B"#,

@@ -11,7 +11,7 @@ use crate::{
     exchange::{
         adapter::Flow,
         fault::{Fault, ShapeError},
-        texts::is_nothing,
+        texts::{is_ambiguous, is_nothing},
     },
     judge::call::CallKind,
     responses::{
@@ -28,7 +28,7 @@ impl ResponseStream {
     /// Takes one event.
     pub(super) fn document(&mut self, event: Event, document: Document) -> Result<Flow, Fault> {
         let root = document.root();
-        if !root.is_object() || root.duplicate_name().is_some() {
+        if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("an event that is no object, or has two members of one name"));
         }
         let kind = root.get("type").and_then(Value::text).unwrap_or_default().into_owned();
@@ -79,7 +79,7 @@ impl ResponseStream {
     fn lifecycle(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("an event without its response")) };
-        if response.duplicate_name().is_some() || super::beside::says(response) {
+        if is_ambiguous(response) || super::beside::says(response) {
             return Err(Fault::Unknown("a response that says something before it has begun"));
         }
         if self.head.is_none() {
@@ -317,7 +317,7 @@ impl ResponseStream {
     fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
-        if response.duplicate_name().is_some() || says_outside(response) {
+        if is_ambiguous(response) || says_outside(response) {
             return Err(Fault::Unknown("a call or text outside its output"));
         }
         let output = response.get_some("output");
