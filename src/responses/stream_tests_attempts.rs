@@ -79,3 +79,26 @@ fn ids_that_come_again_are_those_of_the_attempt_that_passed() {
     let gone: Vec<(String, Fate)> = memo.unwrap().items;
     assert!(gone.is_empty(), "{gone:?}\n{out}");
 }
+
+/// An attempt that is refused by the upstream itself, in mid-stream: the words end what was begun.
+#[test]
+fn words_end_what_was_begun() {
+    let (events, _) = both(&[Say::Reason, text("One moment, I look it up for you. "), text("More of it follows here. ")]);
+    let pieces: Vec<&str> = events.split_inclusive("\n\n").collect();
+    for upto in 0..pieces.len() - 1 {
+        let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+        parser.handle(Bytes::from(pieces[..upto].concat()), |event| assert!(judge.handle(event, &mut out).is_ok())).unwrap();
+        let mut failed = out.clone();
+        let made = crate::exchange::adapter::Made { words: "I could not.", model: "m", created: 1, verdict: "{}" };
+        judge.explain(&made, &mut out);
+        consistent(&String::from_utf8_lossy(&out));
+        let mut judge = ResponseStream::new(CONTEXT.clone(), None);
+        let mut again = BytesMut::new();
+        parser = Parser::default();
+        parser.handle(Bytes::from(pieces[..upto].concat()), |event| assert!(judge.handle(event, &mut again).is_ok())).unwrap();
+        judge.fail(r#"{"error":{"message":"m","code":"c"}}"#, &mut failed);
+        let failed = String::from_utf8_lossy(&failed).into_owned();
+        let last: Value = serde_json::from_str(&failed.lines().rfind(|line| line.starts_with("data: ")).unwrap()[6..]).unwrap();
+        assert_eq!(last["type"], "response.failed", "{failed}");
+    }
+}
