@@ -276,3 +276,13 @@ fn finding_an_item_takes_no_long() {
     let events = "data: {\"type\":\"response.reasoning_text.delta\",\"item_id\":\"reasoning_item_0\",\"delta\":\"x\"}\n\n".repeat(20_000);
     timed("first of many", &format!("{}{added}{events}", stream(&[CREATED])));
 }
+
+/// A tool in a namespace is called with it: by its whole name alone no application knows it.
+#[test]
+#[ignore = "found, not fixed: the registry doesn't know which of its names stand in a namespace"]
+fn a_namespace_is_no_part_of_a_name() {
+    let call = r#"{"type":"function_call","id":"fc_1","call_id":"c","name":"crm.find","arguments":"{\"id\":7}"}"#;
+    let last = format!(r#"{{"type":"response.completed","response":{{"id":"resp_1","output":[{call}]}}}}"#);
+    let (outcome, out) = streamed([stream(&[CREATED, &last]).as_bytes()]);
+    assert!(outcome.blocks && outcome.calls.is_empty(), "{outcome:?}\n{out}");
+}
