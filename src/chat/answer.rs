@@ -17,7 +17,7 @@ use crate::{
         context::{AnswerNature, Context, JudgedChoice},
         decide::Final,
         fault::Fault,
-        texts::{TextPlace, is_nothing, strings_of},
+        texts::{TextPlace, is_ambiguous, is_nothing, strings_of},
         turn::Said,
         usage,
     },
@@ -65,7 +65,7 @@ impl WholeAnswer for Answer {
             let reported = root.items().next().is_some_and(|first| first.get("error").is_some());
             return Err(if reported { Fault::Reported(root.raw_str().to_owned()) } else { Fault::Unknown("no JSON object") });
         }
-        if root.duplicate_name().is_some() {
+        if is_ambiguous(root) {
             return Err(Fault::Unknown("two members of one name"));
         }
         if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
@@ -129,7 +129,7 @@ impl WholeAnswer for Answer {
 }
 
 fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Fault> {
-    if !choice.is_object() || choice.duplicate_name().is_some() {
+    if !choice.is_object() || is_ambiguous(choice) {
         return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
     let outside = |name: &str| matches!(name, "delta" | "text") || is_disguise(name);
@@ -137,7 +137,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
         return Err(Fault::Unknown("a choice with calls or text outside its message"));
     }
     let message = choice.get("message").filter(|message| message.is_object()).ok_or(Fault::Unknown("a choice without a message"))?;
-    if message.duplicate_name().is_some() {
+    if is_ambiguous(message) {
         return Err(Fault::Unknown("a message with two members of one name"));
     }
     let finish_reason = choice.get("finish_reason").and_then(Value::text).map(Into::into);
@@ -156,7 +156,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
             "content" => has_text = read.take_text(value, context)?,
             "refusal" => refused = read.take_text(value, context)?,
             "audio" if !value.is_null() => {
-                if !(value.is_object() || is_nothing(value)) || value.duplicate_name().is_some() {
+                if !(value.is_object() || is_nothing(value)) || is_ambiguous(value) {
                     return Err(AssembleError::Text.into());
                 }
                 audio = true;

@@ -8,7 +8,10 @@ use std::{borrow::Cow, collections::HashMap};
 
 pub use crate::exchange::fault::ShapeError as AssembleError;
 use crate::{
-    exchange::{fault::CALLS_MAX, texts::is_nothing},
+    exchange::{
+        fault::CALLS_MAX,
+        texts::{is_ambiguous, is_nothing},
+    },
     judge::call::{Arguments, Call, CallKind},
     wire::json::Value,
 };
@@ -189,7 +192,7 @@ impl Assembler {
         if !call.is_object() {
             return Err(AssembleError::NoObject);
         }
-        if call.duplicate_name().is_some() {
+        if is_ambiguous(call) {
             return Err(AssembleError::Duplicate);
         }
         // Snowflake sends one with empty strings in every answer.
@@ -301,7 +304,7 @@ impl<'d> Fragment<'d> {
         }
         let (function, custom) = (call.get_some("function"), call.get_some("custom"));
         let bodies = || function.into_iter().chain(custom);
-        if call.duplicate_name().is_some() || bodies().any(|body| body.duplicate_name().is_some()) {
+        if is_ambiguous(call) || bodies().any(is_ambiguous) {
             return Err(AssembleError::Duplicate);
         }
         if bodies().any(|body| !body.is_object()) {

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     exchange::{
         context::{AnswerNature, Context, JudgedChoice},
-        texts::{is_nothing, strings_of},
+        texts::{is_ambiguous, is_nothing, strings_of},
         turn::Said,
     },
     judge::{call::Call, text::TextGate},
@@ -164,7 +164,7 @@ impl ChoiceStream {
     }
 
     fn take_delta(&mut self, delta: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
-        if delta.duplicate_name().is_some() {
+        if is_ambiguous(delta) {
             return Err(AssembleError::Duplicate);
         }
         for member in delta.members() {
@@ -174,7 +174,7 @@ impl ChoiceStream {
                 "content" => self.take_text(0, value, facts, context)?,
                 "refusal" => self.take_text(1, value, facts, context)?,
                 "audio" => {
-                    if !(value.is_object() || is_nothing(value)) || value.duplicate_name().is_some() {
+                    if !(value.is_object() || is_nothing(value)) || is_ambiguous(value) {
                         return Err(AssembleError::Text);
                     }
                     self.has_audio |= !value.is_null();

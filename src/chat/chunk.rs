@@ -237,13 +237,10 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
 /// `data` as an event.
 pub fn frame(data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 16);
-    // A line break in the data, legal between JSON tokens, would end the line.
-    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.push(b'\n');
-    }
-    out.push(b'\n');
+    out.extend_from_slice(b"data: ");
+    // A line break, legal between JSON tokens, would end the line; who reads line by line takes each for an event.
+    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend_from_slice(b"\n\n");
     out.into()
 }
 

@@ -20,7 +20,7 @@ use crate::{
         context::{Context, JudgedChoice},
         decide::Final,
         fault::Fault,
-        texts::is_nothing,
+        texts::{is_ambiguous, is_nothing},
         thread::Memo,
         turn::Said,
         usage,
@@ -212,7 +212,7 @@ impl StreamJudge {
         if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
-        if !root.is_object() || root.duplicate_name().is_some() {
+        if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("no object, or two members of one name"));
         }
         let parts = chunk::Parts::of(root);
@@ -311,7 +311,7 @@ impl StreamJudge {
 
     fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
-        if !choice.is_object() || choice.duplicate_name().is_some() {
+        if !choice.is_object() || is_ambiguous(choice) {
             return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
         }
         let index = match choice.get_some("index") {

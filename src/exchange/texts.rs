@@ -79,6 +79,51 @@ pub fn is_nothing(value: Value<'_>) -> bool {
     value.is_null() || value.raw() == b"\"\"" || empty
 }
 
+/// Has it two members of one name, or one that some clients take for another?
+pub fn is_ambiguous(object: Value<'_>) -> bool {
+    object.duplicate_name().is_some() || is_respelled(object)
+}
+
+/// Has it a member that some clients take for another? Go's `encoding/json` reads names in any case, and folds two
+/// characters beyond ASCII.
+fn is_respelled(object: Value<'_>) -> bool {
+    const NAMES: [&str; 24] = [
+        "type",
+        "name",
+        "arguments",
+        "input",
+        "call_id",
+        "namespace",
+        "role",
+        "content",
+        "text",
+        "refusal",
+        "transcript",
+        "output_text",
+        "item",
+        "response",
+        "part",
+        "delta",
+        "output",
+        "function",
+        "custom",
+        "action",
+        "choices",
+        "message",
+        "tool_calls",
+        "function_call",
+    ];
+    let odd = |byte: u8| byte.is_ascii_uppercase() || !byte.is_ascii();
+    let same = |name: &str| {
+        let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
+        NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
+    };
+    object.members().any(|member| {
+        let name = member.name();
+        name.bytes().any(odd) && same(&name)
+    })
+}
+
 /// The strings that make up a text: it itself, or those in a list of parts.
 ///
 /// # Errors
@@ -101,7 +146,7 @@ pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
             continue;
         }
         let calls = part.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_call" | "function_call"));
-        if !(part.is_object() || part.is_null()) || part.duplicate_name().is_some() || calls {
+        if !(part.is_object() || part.is_null()) || is_ambiguous(part) || calls {
             return Err(ShapeError::Text);
         }
         for member in part.members().filter(|member| ["text", "refusal", "content"].iter().any(|name| member.is(name))) {

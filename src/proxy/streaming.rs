@@ -64,10 +64,11 @@ pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outle
         run.remember_without_answer(memo);
         run.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
+        // What the upstream reports itself it has judged itself.
+        run.tally.blocked |= !matches!(broken, Broken::Fault(Fault::Reported(_)));
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
         run.finish(StatusCode::BAD_GATEWAY);
-        run.tally.blocked = true;
         if !run.context.observes() {
             out.extend_from_slice(format!(": toolmark {}\n\n", run.tally.json()).as_bytes());
         }

@@ -1,11 +1,20 @@
 //! Names of called tools on the Responses API, where tools may stand in namespaces. Pure.
 
-use crate::judge::registry::Registry;
+use crate::{judge::registry::Registry, wire::json::Document};
 
 /// The registry's name of a tool that is called as `name` in `namespace`: `namespace.name` where that is registered;
 /// a tool that was loaded later by itself is called in a namespace of its own name (FACTS §2, recorded traffic).
 pub fn tool_name(registry: &Registry, namespace: Option<&str>, name: &str) -> String {
-    let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) else { return name.to_owned() };
+    let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) else { return bare_name(registry, name) };
     let whole = format!("{namespace}.{name}");
     if registry.tool(&whole).is_none() && namespace == name { name.to_owned() } else { whole }
+}
+
+/// What stands in a namespace can't be called by its whole name: the application knows no such tool.
+fn bare_name(registry: &Registry, name: &str) -> String {
+    let Some(tool) = registry.tool(name).filter(|_| name.contains('.')) else { return name.to_owned() };
+    let document = Document::parse(tool.raw.to_string().into());
+    let own = document.as_ref().ok().map(Document::root);
+    let own = own.and_then(|tool| tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name"));
+    if own.is_some_and(|own| own.is_text(name)) { name.to_owned() } else { format!(".{name}") }
 }

@@ -3,6 +3,8 @@
 //! The upstream keeps the conversation unless told not to, so the next request may hold none of it: what this one
 //! proved, which calls it let through and what it withheld must be known then.
 
+use std::collections::{BTreeMap, btree_map::Entry};
+
 use crate::{
     exchange::{
         context::{Context, JudgedChoice},
@@ -88,6 +90,20 @@ pub fn unanswered(context: &Context, turn: &EchoedTurn) -> Option<Memo> {
         owed.extend(id.map(|id| Owed { call_id: id.clone(), custom: call.kind == CallKind::Custom, output: call.answer() }));
     }
     Some(remember(context, None, None, &[], owed, Vec::new()))
+}
+
+/// What became of items, but for those of an id that names another item too: upstreams that number the items of each
+/// answer would have one taken for the other. `passed`: the ids of items that were passed on.
+pub fn of_one_item<'i>(items: impl IntoIterator<Item = (String, Fate)>, passed: impl IntoIterator<Item = &'i str>) -> Vec<(String, Fate)> {
+    let mut known: BTreeMap<String, Option<Fate>> = passed.into_iter().map(|id| (id.to_owned(), None)).collect();
+    for (id, fate) in items {
+        match known.entry(id) {
+            Entry::Vacant(free) => drop(free.insert(Some(fate))),
+            Entry::Occupied(mut own) if own.get().as_ref() != Some(&fate) => drop(own.insert(None)),
+            Entry::Occupied(_) => {}
+        }
+    }
+    known.into_iter().filter_map(|(id, fate)| Some((id, fate?))).collect()
 }
 
 /// What became of the items of an answer that was replaced: `ids` are gone, and `made_id` says `words` instead.

@@ -4,7 +4,11 @@
 //! known is refused, never passed unjudged.
 
 use crate::{
-    exchange::{context::Context, fault::ShapeError, texts::is_nothing},
+    exchange::{
+        context::Context,
+        fault::ShapeError,
+        texts::{is_ambiguous, is_nothing},
+    },
     judge::{
         call::{Arguments, Call, CallKind},
         marks::Moment,
@@ -44,17 +48,18 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
     if !item.is_object() {
         return Err(ShapeError::NoObject);
     }
-    if item.duplicate_name().is_some() {
+    if is_ambiguous(item) {
         return Err(ShapeError::Duplicate);
     }
     let kind = item.get("type").and_then(Value::text).unwrap_or_default();
     if let Some((_, tools)) = LOCAL.iter().find(|(local, _)| *local == kind) {
-        let server = item.get("execution").is_some_and(|execution| execution.is_text("server"));
+        // Only a search for tools says where it ran.
+        let server = kind == "tool_search_call" && item.get("execution").is_some_and(|execution| execution.is_text("server"));
         let offered = context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool));
         return Ok(if server || offered || context.hidden.unseen { ItemKind::Hosted } else { ItemKind::Call(CallKind::Function) });
     }
     let some = |name: &str| item.get(name).is_some_and(|value| !is_nothing(value));
-    Ok(match &*kind {
+    let known = match &*kind {
         "message" => ItemKind::Message,
         "" if some("role") || some("content") => ItemKind::Message,
         "function_call" => ItemKind::Call(CallKind::Function),
@@ -71,9 +76,31 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
         | "shell_call_output"
         | "program"
         | "program_output" => ItemKind::Hosted,
-        _ if some("call_id") || (some("name") && (some("arguments") || some("input"))) => return Err(ShapeError::Text),
         _ => ItemKind::Other,
-    })
+    };
+    let disguised = match known {
+        // These are looked through when they are read.
+        ItemKind::Message | ItemKind::Call(_) => false,
+        ItemKind::Hosted => nests_call(item),
+        ItemKind::Reasoning => nests_call(item) || is_like_call(item),
+        ItemKind::Other => {
+            nests_call(item) || is_like_call(item) || ["content", "text", "output_text", "refusal"].iter().any(|name| some(name))
+        }
+    };
+    if disguised { Err(ShapeError::Text) } else { Ok(known) }
+}
+
+/// Has it a member under which some client might look for calls, as in a chat message?
+fn nests_call(object: Value<'_>) -> bool {
+    const NAMES: [&str; 6] = ["tool_call", "tool_calls", "function_call", "function_calls", "custom_tool_call", "function"];
+    let nests = |name: &str| NAMES.iter().any(|own| own.eq_ignore_ascii_case(name));
+    object.members().any(|member| nests(&member.name()) && !is_nothing(member.value))
+}
+
+/// Has it what makes a call, whatever it says that it is?
+fn is_like_call(object: Value<'_>) -> bool {
+    let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
+    some("call_id") || (some("name") && (some("arguments") || some("input")))
 }
 
 /// One call of an answer, as the upstream sent it.
@@ -216,7 +243,11 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<()
         return Ok(());
     }
     let kind = part.get("type").and_then(Value::text).unwrap_or_default();
-    if !part.is_object() || part.duplicate_name().is_some() || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
+    if !part.is_object() || is_ambiguous(part) || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
+        return Err(ShapeError::Text);
+    }
+    let doubled = part.get("output_text").is_some_and(|text| !is_nothing(text));
+    if doubled || nests_call(part) || is_like_call(part) {
         return Err(ShapeError::Text);
     }
     // What the model thought, on upstreams that show it: no answer.

@@ -111,8 +111,28 @@ fn data_of(document: &Document) -> Vec<String> {
 /// What becomes of the items whose ids are known, by their places.
 fn fates<'r>(head: &Head<'_>, recalled: &'r Recalled) -> HashMap<usize, &'r Fate> {
     let known: HashMap<&str, &Fate> = recalled.items.iter().map(|(id, fate)| (&**id, fate)).collect();
-    let fate = |(at, item): (usize, &InputItem<'_>)| Some((at, *known.get(&*item.id()?)?));
+    let fate = |(at, item): (usize, &InputItem<'_>)| Some((at, *known.get(&*item.id()?).filter(|fate| is_meant(item, fate))?));
     if known.is_empty() { HashMap::new() } else { head.items().iter().enumerate().filter_map(fate).collect() }
+}
+
+/// Is it the item of that fate? Upstreams may give messages of several answers the same id: one with words of its own
+/// stands for itself.
+fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
+    match item.kind {
+        Kind::Reference | Kind::Other => return true,
+        Kind::Assistant => {}
+        // Nobody was given one of those.
+        Kind::User | Kind::Instructions | Kind::Call(_) | Kind::Output(_) | Kind::Tools => return false,
+    }
+    let Fate::Instead(json) = fate else { return false };
+    let Ok(document) = Document::parse(Bytes::copy_from_slice(json.as_bytes())) else { return true };
+    let said = |message: Value<'_>| -> String {
+        let content = message.get_some("content");
+        let part = |part: Value<'_>| part.get_some("text").or_else(|| part.get_some("refusal"))?.text().map(Cow::into_owned);
+        let whole = content.and_then(Value::text).map(Cow::into_owned);
+        whole.unwrap_or_else(|| content.into_iter().flat_map(Value::items).filter_map(part).collect())
+    };
+    said(document.root()) == said(item.value)
 }
 
 fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> History {

@@ -9,6 +9,7 @@
 //! Nothing behind a call that isn't judged yet leaves, so that items keep their order. Sans-IO. In observe mode every
 //! event leaves as it came, and is judged beside that.
 
+mod beside;
 mod calls;
 mod emit;
 mod ending;
@@ -27,7 +28,7 @@ use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
         context::{AnswerNature, Context, JudgedChoice},
-        fault::Fault,
+        fault::{CALLS_MAX, Fault, ShapeError},
         thread::{Fate, Memo, Owed},
         turn::{Said, SaidItem},
     },
@@ -39,7 +40,7 @@ use crate::{
 };
 
 /// Output items of one response.
-const ITEMS_MAX: usize = 4096;
+const ITEMS_MAX: usize = 1024;
 
 /// An output item of this attempt.
 struct Item {
@@ -111,6 +112,8 @@ pub struct ResponseStream {
     texts: Texts,
     items: Vec<Item>,
     queue: VecDeque<Waiting>,
+    /// So many at the front of the queue only open something.
+    opens: usize,
     terminal: Option<Terminal>,
     /// The response object of the first attempt's first event: JSON.
     head: Option<Document>,
@@ -186,6 +189,7 @@ impl AnswerStream for ResponseStream {
             texts: Texts::default(),
             items: Vec::new(),
             queue: VecDeque::new(),
+            opens: 0,
             terminal: None,
             head: earlier.and_then(|earlier| earlier.head.clone()),
             again: earlier.is_some_and(|earlier| earlier.head.is_some()),
@@ -236,6 +240,9 @@ impl AnswerStream for ResponseStream {
         let context = self.context.clone();
         self.texts.close(&context);
         let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
+        if slots.len() > CALLS_MAX {
+            return Err(ShapeError::TooMany.into());
+        }
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
         let judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
         self.owed = super::memo::owed(&context, &judged, &calls, &slots);

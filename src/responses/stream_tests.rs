@@ -367,3 +367,10 @@ fn streamed_unnumbered(events: &str) -> (Outcome, String) {
     judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
     (outcome, String::from_utf8_lossy(&out).into_owned())
 }
+
+#[path = "stream_tests_attempts.rs"]
+mod attempts;
+#[path = "stream_tests_hostile.rs"]
+mod hostile;
+#[path = "stream_tests_legal.rs"]
+mod legal;

@@ -24,7 +24,7 @@ pub struct Event {
     pub data: Option<Bytes>,
     /// The `event` field.
     pub name: Option<Bytes>,
-    /// True where it has nothing but `data` lines and comments that may pass, and a blank line at its end.
+    /// True where it has nothing but one `data` line and comments that may pass, and a blank line at its end.
     pub plain: bool,
 }
 
@@ -147,6 +147,8 @@ fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut 
         b"data" => match &event.data {
             None => event.data = Some(value),
             Some(first) => {
+                // Who reads line by line takes each line for an event.
+                event.plain = false;
                 if joined.is_empty() {
                     joined.extend_from_slice(first);
                 }

@@ -7,7 +7,7 @@ use crate::{
     exchange::{
         context::{AnswerNature, Context},
         fault::{CALLS_MAX, Fault, ShapeError},
-        texts::{TextPlace, is_nothing},
+        texts::{TextPlace, is_ambiguous, is_nothing},
     },
     judge::{
         call::{Call, CallKind},
@@ -91,7 +91,7 @@ pub fn check_root(root: Value<'_>) -> Result<(), Fault> {
         let reported = root.items().next().is_some_and(|first| first.get("error").is_some());
         return Err(if reported { Fault::Reported(root.raw_str().to_owned()) } else { Fault::Unknown("no JSON object") });
     }
-    if root.duplicate_name().is_some() {
+    if is_ambiguous(root) {
         return Err(Fault::Unknown("two members of one name"));
     }
     let listed = root.get("output").is_some_and(Value::is_array);

@@ -65,7 +65,7 @@ impl HeldCall {
     /// Takes its item, begun or done.
     ///
     /// # Errors
-    /// [`ShapeError::Ambiguous`] where it names another tool, another id or other arguments than before.
+    /// [`ShapeError::Ambiguous`] where it names another tool, another call or other arguments than before.
     pub fn merge(&mut self, item: Slot, bytes_max: usize) -> Result<(), ShapeError> {
         let same = |own: &mut String, new: &str| {
             if own.is_empty() {
@@ -75,7 +75,10 @@ impl HeldCall {
         };
         same(&mut self.slot.name, &item.name)?;
         same(&mut self.slot.call_id, &item.call_id)?;
-        same(&mut self.slot.item_id, &item.item_id)?;
+        // Some upstreams give an item another id with every event; its call's stays.
+        if !item.item_id.is_empty() {
+            self.slot.item_id = item.item_id;
+        }
         match (&self.slot.namespace, item.namespace) {
             (None, namespace) => self.slot.namespace = namespace,
             (Some(own), Some(new)) if *own != new => return Err(ShapeError::Ambiguous),
@@ -106,7 +109,13 @@ impl HeldCall {
     pub fn may_be(&self, item: &Slot) -> bool {
         let fits = |own: &str, new: &str| own.is_empty() || new.is_empty() || own == new;
         let own = &self.slot;
-        fits(&own.item_id, &item.item_id) && fits(&own.call_id, &item.call_id) && fits(&own.name, &item.name) && own.kind == item.kind
+        let same_item = fits(&own.item_id, &item.item_id) || self.is_called(Some(item));
+        same_item && fits(&own.call_id, &item.call_id) && fits(&own.name, &item.name) && own.kind == item.kind
+    }
+
+    /// Has it the same id of the call?
+    pub fn is_called(&self, item: Option<&Slot>) -> bool {
+        item.is_some_and(|item| !item.call_id.is_empty() && item.call_id == self.slot.call_id)
     }
 
     /// The call, as far as it has come.

@@ -93,10 +93,14 @@ fn is_framed(raw: &[u8]) -> bool {
     if !matches!(text.last(), Some(b'\n' | b'\r')) {
         return false;
     }
+    // Clients that read line by line take each `data` line for an event.
+    let (mut datas, mut names) = (0, 0);
     text.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty()).all(|line| {
         let ours = || line[1..].trim_ascii_start().get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"toolmark"));
         let field = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        matches!(field, b"data" | b"event") || (field.is_empty() && !ours())
+        datas += usize::from(field == b"data");
+        names += usize::from(field == b"event");
+        datas <= 1 && names <= 1 && (matches!(field, b"data" | b"event") || (field.is_empty() && !ours()))
     })
 }
 
@@ -108,11 +112,8 @@ fn frame(name: Option<&str>, data: &[u8], out: &mut BytesMut) {
         out.extend(name.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
         out.extend_from_slice(b"\n");
     }
-    // A line break in the data, legal between JSON tokens, would end the line.
-    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.extend_from_slice(b"\n");
-    }
-    out.extend_from_slice(b"\n");
+    out.extend_from_slice(b"data: ");
+    // A line break, legal between JSON tokens, would end the line; who reads line by line takes each for an event.
+    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend_from_slice(b"\n\n");
 }

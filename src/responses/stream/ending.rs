@@ -59,7 +59,7 @@ impl ResponseStream {
                     self.conversation().as_deref(),
                     &calls,
                     Vec::new(),
-                    self.fates.clone(),
+                    memo::of_one_item(self.fates.clone(), self.items().iter().map(|item| &*item.id)),
                 );
                 memo::worth_keeping(self.known_upstream_as(memo))
             }
@@ -68,7 +68,7 @@ impl ResponseStream {
                 self.speak(&text, out);
                 let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
                 self.write_terminal(ended, out);
-                let items = self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)).collect();
+                let items = memo::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);
                 let memo =
                     memo::remember(&self.context, self.head_id().as_deref(), self.conversation().as_deref(), &[], self.owed.clone(), items);
                 memo::worth_keeping(self.known_upstream_as(memo))

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use super::{Item, ResponseStream, Sent, Waiting, What, texts::TEXT};
 use crate::{
     exchange::annotations,
-    responses::output::ItemKind,
+    responses::output::{ItemKind, Strings, part_strings},
     wire::{
         edit::Edits,
         json::{Document, Value},
@@ -21,17 +21,30 @@ const PART_BYTES_MIN: usize = 16;
 impl ResponseStream {
     /// Lets go of what is cleared.
     pub(super) fn pump(&mut self, out: &mut BytesMut) {
-        while let Some(at) = self.queue.iter().position(|waiting| !matches!(waiting.what, What::Opens)) {
+        while let Some(at) = self.first() {
             if !self.queue.get(at).is_some_and(|waiting| self.may_leave(waiting)) {
                 break;
             }
-            for _ in 0..=at {
-                if let Some(waiting) = self.queue.pop_front() {
-                    self.emit(&waiting, out);
-                }
-            }
+            self.let_go(at + 1, out);
         }
         self.emit_part(out);
+    }
+
+    /// The first event that waits for itself, behind those that open something.
+    fn first(&mut self) -> Option<usize> {
+        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, What::Opens)) {
+            self.opens += 1;
+        }
+        (self.opens < self.queue.len()).then_some(self.opens)
+    }
+
+    fn let_go(&mut self, count: usize, out: &mut BytesMut) {
+        self.opens = self.opens.saturating_sub(count);
+        for _ in 0..count {
+            if let Some(waiting) = self.queue.pop_front() {
+                self.emit(&waiting, out);
+            }
+        }
     }
 
     fn may_leave(&self, waiting: &Waiting) -> bool {
@@ -58,7 +71,7 @@ impl ResponseStream {
 
     /// The cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, out: &mut BytesMut) {
-        let Some(at) = self.queue.iter().position(|waiting| !matches!(waiting.what, What::Opens)) else { return };
+        let Some(at) = self.first() else { return };
         let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
         let (number, end) = (*part, *end);
         let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
@@ -67,11 +80,7 @@ impl ResponseStream {
         if ready == 0 || (ready < PART_BYTES_MIN && !blocked) {
             return;
         }
-        for _ in 0..at {
-            if let Some(waiting) = self.queue.pop_front() {
-                self.emit(&waiting, out);
-            }
-        }
+        self.let_go(at, out);
         let text = self.texts.take(number, cleared);
         self.say(number, &text, out);
     }
@@ -167,9 +176,16 @@ impl ResponseStream {
     /// Makes a copy of a part say what has left.
     fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
-        let name = if part.kind == TEXT { "text" } else { "refusal" };
-        if value.get_some(name).is_some_and(|own| !own.is_text(&part.left)) {
-            replace_text(edits, value, name, &part.left);
+        // The very strings that were read, under whatever name.
+        let mut strings = Strings::default();
+        let own = match part_strings(value, &mut strings) {
+            Ok(()) if part.kind == TEXT => strings.texts,
+            Ok(()) => strings.refusals,
+            Err(_) => Vec::new(),
+        };
+        for own in own.into_iter().filter(|own| !own.is_text(&part.left)) {
+            edits.replace(own.span(), quote(&part.left));
+            drop_logprobs(edits, value);
             annotations::shift(edits, value, &part.text, &part.removals);
         }
     }
@@ -216,6 +232,10 @@ impl ResponseStream {
 /// Sets a text; its `logprobs` spell out what was taken away.
 fn replace_text(edits: &mut Edits, object: Value<'_>, name: &str, text: &str) {
     edits.set_member(object, name, &quote(text));
+    drop_logprobs(edits, object);
+}
+
+fn drop_logprobs(edits: &mut Edits, object: Value<'_>) {
     if let Some(logprobs) = object.get_some("logprobs") {
         edits.replace(logprobs.span(), "[]");
     }

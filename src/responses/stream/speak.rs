@@ -79,7 +79,11 @@ impl ResponseStream {
                 continue;
             }
             if item.kind != ItemKind::Message {
-                own.json = Some(item.raw.clone()).filter(|raw| !raw.is_empty());
+                // Nothing of a call is begun before it is judged.
+                if item.call.is_none() && !item.raw.is_empty() {
+                    events.push(("response.output_item.done".to_owned(), format!(",\"output_index\":{place},\"item\":{}", item.raw)));
+                    own.json = Some(item.raw.clone());
+                }
                 continue;
             }
             let mut parts = Vec::new();
@@ -142,7 +146,7 @@ impl ResponseStream {
         out.extend_from_slice(format!(": toolmark {}\n\n", made.verdict).as_bytes());
         let members = format!(",\"response\":{response},\"toolmark\":{}", made.verdict);
         self.emitter.made("response.completed", &members, out);
-        let items = self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)).collect();
+        let items = memo::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);
         memo::worth_keeping(memo::remember(&self.context, None, None, &[], self.owed.clone(), items))
     }
 

@@ -8,11 +8,10 @@ use super::{
     texts::{REFUSAL, TEXT},
 };
 use crate::{
-    chat::chunk::is_disguise,
     exchange::{
         adapter::Flow,
         fault::{Fault, ShapeError},
-        texts::is_nothing,
+        texts::{is_ambiguous, is_nothing},
     },
     judge::call::CallKind,
     responses::{
@@ -29,10 +28,15 @@ impl ResponseStream {
     /// Takes one event.
     pub(super) fn document(&mut self, event: Event, document: Document) -> Result<Flow, Fault> {
         let root = document.root();
-        if !root.is_object() || root.duplicate_name().is_some() {
+        if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("an event that is no object, or has two members of one name"));
         }
         let kind = root.get("type").and_then(Value::text).unwrap_or_default().into_owned();
+        self.beside(root, &kind)?;
+        if root.members().next().is_none() {
+            // `event: ping` and the like.
+            return Ok(Flow::More);
+        }
         if kind == "error" || root.get_some("error").is_some_and(|error| !error.is_text("")) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
@@ -47,7 +51,7 @@ impl ResponseStream {
             "response.refusal.done" => self.text_done(event, document, REFUSAL, "refusal")?,
             "response.output_text.annotation.added" => {
                 let item = self.named_item(root)?;
-                let part = self.texts.part(item, content_index(root), TEXT);
+                let part = self.texts.part(item, content_index(root), TEXT)?;
                 self.wait(event, document, Some(item), What::Annotates(part));
             }
             "response.function_call_arguments.delta" => self.arguments_delta(root, CallKind::Function)?,
@@ -75,7 +79,7 @@ impl ResponseStream {
     fn lifecycle(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("an event without its response")) };
-        if response.duplicate_name().is_some() || says(response) {
+        if is_ambiguous(response) || super::beside::says(response) {
             return Err(Fault::Unknown("a response that says something before it has begun"));
         }
         if self.head.is_none() {
@@ -102,6 +106,8 @@ impl ResponseStream {
             None => None,
         }
         .or_else(|| self.items.iter().rposition(|item| !id.is_empty() && item.id == id))
+        // GitHub Copilot gives an item another id with every event: its index is what stays.
+        .or_else(|| self.items.iter().rposition(|item| index.is_some() && item.index == index))
         .or_else(|| self.items.len().checked_sub(1).filter(|_| index.is_none() && id.is_empty()))
     }
 
@@ -195,7 +201,7 @@ impl ResponseStream {
         if content.is_none() {
             // A string instead of parts.
             for string in all.texts {
-                self.complete(at, 0, TEXT, string);
+                self.complete(at, 0, TEXT, string)?;
             }
             return Ok(());
         }
@@ -208,20 +214,25 @@ impl ResponseStream {
     fn part_said(&mut self, at: usize, index: u64, part: Value<'_>) -> Result<(), Fault> {
         let mut strings = Strings::default();
         part_strings(part, &mut strings)?;
+        let says = |strings: &[Value<'_>]| strings.iter().any(|string| !is_nothing(*string));
+        if says(&strings.texts) && says(&strings.refusals) {
+            return Err(ShapeError::Text.into());
+        }
         for (kind, strings) in [(TEXT, strings.texts), (REFUSAL, strings.refusals)] {
             match &strings[..] {
                 [] => {}
-                [string] => self.complete(at, index, kind, *string),
+                [string] => self.complete(at, index, kind, *string)?,
                 _ => return Err(ShapeError::Text.into()),
             }
         }
         Ok(())
     }
 
-    fn complete(&mut self, item: usize, index: u64, kind: usize, string: Value<'_>) {
-        let part = self.texts.part(item, index, kind);
+    fn complete(&mut self, item: usize, index: u64, kind: usize, string: Value<'_>) -> Result<(), Fault> {
+        let part = self.texts.part(item, index, kind)?;
         let context = self.context.clone();
         self.texts.complete(part, &string.text().unwrap_or_default(), &context);
+        Ok(())
     }
 
     fn content_part(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
@@ -244,7 +255,8 @@ impl ResponseStream {
         }
         let index = content_index(root);
         self.part_said(item, index, value)?;
-        let part = self.texts.part(item, index, if strings.refusals.is_empty() { TEXT } else { REFUSAL });
+        let refuses = strings.refusals.iter().any(|string| !is_nothing(*string));
+        let part = self.texts.part(item, index, if refuses { REFUSAL } else { TEXT })?;
         self.wait(event, document, Some(item), What::RepeatsPart(part));
         Ok(())
     }
@@ -256,7 +268,7 @@ impl ResponseStream {
             None => String::new(),
             Some(delta) => delta.text().ok_or(ShapeError::Text)?.into_owned(),
         };
-        let part = self.texts.part(item, content_index(root), kind);
+        let part = self.texts.part(item, content_index(root), kind)?;
         let context = self.context.clone();
         let end = self.texts.feed(part, &text, &context)?;
         self.wait(event, document, Some(item), What::Delta { part, end });
@@ -266,7 +278,7 @@ impl ResponseStream {
     fn text_done(&mut self, event: Event, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
-        let part = self.texts.part(item, content_index(root), kind);
+        let part = self.texts.part(item, content_index(root), kind)?;
         if let Some(copy) = root.get_some(name) {
             let copy = copy.text().ok_or(ShapeError::Text)?.into_owned();
             let context = self.context.clone();
@@ -305,7 +317,7 @@ impl ResponseStream {
     fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
-        if response.duplicate_name().is_some() || says_outside(response) {
+        if is_ambiguous(response) || says_outside(response) {
             return Err(Fault::Unknown("a call or text outside its output"));
         }
         let output = response.get_some("output");
@@ -315,10 +327,10 @@ impl ResponseStream {
         if self.head.is_none() {
             self.head = Some(Document::parse(response.raw_bytes())?);
         }
-        let mut items = Vec::new();
+        let (mut items, mut taken) = (Vec::new(), Vec::new());
         for (position, value) in output.into_iter().flat_map(Value::items).enumerate() {
             let kind = kind_of(value, &self.context)?;
-            let at = match self.repeated(position, value, kind, &items)? {
+            let at = match self.repeated(position, value, kind, &taken)? {
                 Some(at) => at,
                 None => {
                     let at = self.begin(None, value, kind)?;
@@ -330,53 +342,35 @@ impl ResponseStream {
             };
             self.note(at, value, kind)?;
             items.push(at);
+            taken.resize(self.items.len(), false);
+            taken[at] = true;
         }
         self.terminal = Some(Terminal { event, document, items });
         Ok(())
     }
 
     /// Which of the items that have come is this one: by its id, or where it has none by its place.
-    fn repeated(&self, position: usize, value: Value<'_>, kind: ItemKind, taken: &[usize]) -> Result<Option<usize>, Fault> {
+    fn repeated(&self, position: usize, value: Value<'_>, kind: ItemKind, taken: &[bool]) -> Result<Option<usize>, Fault> {
         let id = value.get("id").and_then(Value::text).unwrap_or_default();
         let slot = if let ItemKind::Call(kind) = kind { Some(Slot::read(value, kind)?) } else { None };
         let free = |at: &usize| {
             let Some(item) = self.items.get(*at) else { return false };
-            let fits = slot.as_ref().is_none_or(|slot| item.call.as_ref().is_some_and(|call| call.may_be(slot)));
-            item.kind == kind && !taken.contains(at) && fits
+            let fits = || slot.as_ref().is_none_or(|slot| item.call.as_ref().is_some_and(|call| call.may_be(slot)));
+            item.kind == kind && !taken.get(*at).is_some_and(|taken| *taken) && fits()
         };
         let by_id = (0..self.items.len()).filter(free).find(|at| !id.is_empty() && self.items[*at].id == id);
+        let by_call = || {
+            (0..self.items.len()).filter(free).find(|at| self.items[*at].call.as_ref().is_some_and(|call| call.is_called(slot.as_ref())))
+        };
         let unnamed = |at: &usize| id.is_empty() || self.items[*at].id.is_empty();
         let in_place = Some(position).filter(free).filter(unnamed);
-        Ok(by_id.or(in_place).or_else(|| (0..self.items.len()).filter(free).find(unnamed)))
-    }
-
-    /// Events that toolmark doesn't know pass, unless they might carry a call or a text past it.
-    fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
-        let root = document.root();
-        let calls = |value: Value<'_>| {
-            value.is_object() && !matches!(kind_of(value, &self.context), Ok(ItemKind::Hosted | ItemKind::Reasoning | ItemKind::Other))
-        };
-        let disguised = root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value));
-        let hides = root.get("item").is_some_and(calls) || root.get("response").is_some_and(says) || disguised;
-        let speaks = ["output_text", "refusal", "transcript", "function_call", "response.text"].iter().any(|word| kind.contains(word));
-        if hides || (speaks && !kind.contains("reasoning")) {
-            return Err(Fault::Unknown("an event of an unknown type that may carry a call or a text"));
-        }
-        let item = match (output_index(root)?, root.get("item_id").and_then(Value::text)) {
-            (None, None) => None,
-            (index, id) => self.find(index, &id.unwrap_or_default()),
-        };
-        self.wait(event, document, item, What::Passes);
-        Ok(())
+        let renamed = || Some(position).filter(free).filter(|_| kind == ItemKind::Message);
+        let first = || (0..self.items.len()).filter(free).find(unnamed);
+        Ok(by_id.or_else(by_call).or(in_place).or_else(first).or_else(renamed))
     }
 }
 
-/// A response object that already has output.
-fn says(response: Value<'_>) -> bool {
-    response.is_object() && (response.get("output").is_some_and(|output| !is_nothing(output)) || says_outside(response))
-}
-
-fn output_index(root: Value<'_>) -> Result<Option<u64>, Fault> {
+pub(super) fn output_index(root: Value<'_>) -> Result<Option<u64>, Fault> {
     match root.get_some("output_index") {
         None => Ok(None),
         Some(index) => index.integer().map(Some).ok_or(Fault::Unknown("an `output_index` that is no number")),

@@ -14,6 +14,8 @@ use crate::{
 
 /// Parts that are reported of by themselves.
 const APART_MAX: usize = 16;
+/// Parts of one response.
+const PARTS_MAX: usize = 4096;
 /// Output text.
 pub const TEXT: usize = 0;
 /// Refusals.
@@ -74,14 +76,21 @@ pub struct Texts {
 
 impl Texts {
     /// The part at this place, begun if it is new.
-    pub fn part(&mut self, item: usize, content_index: u64, kind: usize) -> usize {
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] where there are too many.
+    pub fn part(&mut self, item: usize, content_index: u64, kind: usize) -> Result<usize, ShapeError> {
         let found = self.parts.iter().rposition(|part| part.item == item && part.content_index == content_index && part.kind == kind);
-        found.unwrap_or_else(|| {
-            let start = self.fed[kind];
-            let (text, left) = (String::new(), String::new());
-            self.parts.push(Part { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
-            self.parts.len() - 1
-        })
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        if self.parts.len() >= PARTS_MAX {
+            return Err(ShapeError::Text);
+        }
+        let start = self.fed[kind];
+        let (text, left) = (String::new(), String::new());
+        self.parts.push(Part { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
+        Ok(self.parts.len() - 1)
     }
 
     /// Takes a piece of a part through its gate; gives back where it ends in the text as a whole.

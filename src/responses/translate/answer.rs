@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     chat::{assemble::Assembler, chunk::is_disguise},
-    exchange::texts::is_nothing,
+    exchange::texts::{is_ambiguous, is_nothing},
     wire::{
         json::{Document, Value},
         text::quote,
@@ -142,7 +142,7 @@ pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     if !root.is_object() {
         return Err(TranslateFault::Unknown("no JSON object"));
     }
-    if root.duplicate_name().is_some() {
+    if is_ambiguous(root) {
         return Err(TranslateFault::Unknown("two members of one name"));
     }
     if root.get_some("error").is_some_and(|error| !error.is_text("")) {
@@ -172,7 +172,7 @@ fn choiceless(root: Value<'_>) -> TranslateFault {
 
 /// Refuses what isn't the one choice there may be, its error, and calls and texts outside its message.
 pub(super) fn check_choice(choice: Value<'_>) -> Result<(), TranslateFault> {
-    if !choice.is_object() || choice.duplicate_name().is_some() {
+    if !choice.is_object() || is_ambiguous(choice) {
         return Err(TranslateFault::Unknown("a choice that is no object, or has two members of one name"));
     }
     if choice.get_some("index").is_some_and(|index| index.integer() != Some(0)) {

@@ -14,7 +14,7 @@ use crate::{
         assemble::{AssembleError, Assembler},
         chunk::is_disguise,
     },
-    exchange::texts::{is_nothing, strings_of},
+    exchange::texts::{is_ambiguous, is_nothing, strings_of},
     wire::json::Value,
 };
 
@@ -106,7 +106,7 @@ pub(super) fn read<'d>(
     assembler: &mut Assembler,
     known: impl Fn(&str) -> bool,
 ) -> Result<Vec<Piece<'d>>, TranslateFault> {
-    if message.duplicate_name().is_some() {
+    if is_ambiguous(message) {
         return Err(TranslateFault::Unknown("a message with two members of one name"));
     }
     let mut pieces = Pieces::default();
@@ -138,7 +138,7 @@ pub(super) fn read<'d>(
 
 /// Sound can't be carried; some upstreams send the empty form of it with every answer.
 fn silent(audio: Value<'_>) -> Result<(), TranslateFault> {
-    if !(audio.is_object() || is_nothing(audio)) || audio.duplicate_name().is_some() {
+    if !(audio.is_object() || is_nothing(audio)) || is_ambiguous(audio) {
         return Err(AssembleError::Text.into());
     }
     let sounds = |name: &str| audio.get(name).is_some_and(|value| !is_nothing(value));
