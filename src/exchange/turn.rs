@@ -1,8 +1,11 @@
 //! What a model said in one turn, and the turn as it is echoed to it when it isn't passed on. Pure.
 
-use crate::judge::{
-    call::{Call, CallKind},
-    violation::Violation,
+use crate::{
+    judge::{
+        call::{Call, CallKind},
+        violation::Violation,
+    },
+    wire::json::Document,
 };
 
 /// One choice of an answer, in the core's terms.
@@ -25,6 +28,18 @@ pub enum SaidItem {
     Raw(String),
     /// The call at this place of [`Said::calls`]: its item as it came, JSON.
     Call(usize, String),
+}
+
+impl Said {
+    /// The types of its calls of tools that the upstream runs itself, or defines: they pass unjudged.
+    pub fn hosted(&self) -> Vec<String> {
+        let kind = |item: &SaidItem| {
+            let SaidItem::Raw(json) = item else { return None };
+            let document = Document::parse(json.clone().into()).ok()?;
+            document.root().get("type")?.text().filter(|kind| kind.ends_with("_call")).map(Into::into)
+        };
+        self.items.iter().filter_map(kind).collect()
+    }
 }
 
 /// One call of the turn that is not passed on.
@@ -66,7 +81,7 @@ impl EchoedCall {
             return (self.arguments.clone(), None);
         }
         let bytes = bytes::Bytes::copy_from_slice(self.arguments.as_bytes());
-        let object = crate::wire::json::Document::parse(bytes).is_ok_and(|document| document.root().is_object());
+        let object = Document::parse(bytes).is_ok_and(|document| document.root().is_object());
         if object { (self.arguments.clone(), None) } else { ("{}".to_owned(), Some(&self.arguments)) }
     }
 

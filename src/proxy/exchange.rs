@@ -226,6 +226,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: reqwest::Response, stream: b
     run.tally.blocked = replaced;
     if !replaced {
         run.tally.cite(&judged);
+        run.record_hosted(|| answer.said(0));
     }
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let finals = run.finals(judged, replaced);

@@ -24,7 +24,7 @@ use crate::{
         decide::{Budget, Final, Tally, signature, words},
         error::{Reported, masked},
         thread::Memo,
-        turn::EchoedTurn,
+        turn::{EchoedTurn, Said},
         usage,
     },
     judge::violation::{Code, Violation},
@@ -250,6 +250,15 @@ impl Run {
             Final::Accept(calls.into_iter().map(|call| (call, self.worker.app.moment())).collect())
         };
         judged.into_iter().map(end).collect()
+    }
+
+    /// Records the calls that pass unjudged, of tools that the upstream runs or defines.
+    pub fn record_hosted(&self, said: impl FnOnce() -> Said) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            for kind in said().hosted() {
+                tracing::debug!(exchange = %self.context.id, kind = &*kind, "hosted {kind}");
+            }
+        }
     }
 
     /// What an answer in toolmark's own words is made of. `verdict`: a JSON object.

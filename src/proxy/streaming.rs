@@ -145,6 +145,7 @@ fn settle<A: Adapter>(
     run.tally.blocked = replaced;
     if !replaced {
         run.tally.cite(&judged);
+        run.record_hosted(|| judge.said(0));
     }
     let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
     let finals = run.finals(judged, replaced);

@@ -27,6 +27,18 @@ const REQUEST: &str = r#"{"model":"gpt-x","messages":[{"role":"user","content":"
 
 /// One exchange with this log; its lines.
 fn logged(directory: &Path, format: &str, rust_log: Option<&str>) -> Vec<String> {
+    logged_of(directory, format, rust_log, "chat/completions", REQUEST, "repaired", script)
+}
+
+fn logged_of(
+    directory: &Path,
+    format: &str,
+    rust_log: Option<&str>,
+    path: &str,
+    request: &str,
+    verdict: &str,
+    script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> Vec<String> {
     let upstream = ScriptedUpstream::start(script).unwrap();
     let settings = format!(
         "listen = \"127.0.0.1:0\"\n[log]\nformat = \"{format}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n[ledger]\nurl = \"memory:\"\n",
@@ -41,8 +53,8 @@ fn logged(directory: &Path, format: &str, rust_log: Option<&str>) -> Vec<String>
     }
     let toolmark = Running::start(command);
     until("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    let answer = post(&format!("http://127.0.0.1:{port}/v1/chat/completions"), REQUEST, "Bearer SECRET-TOKEN");
-    assert_eq!((answer.status, answer.header("toolmark-verdict")), (200, "repaired"), "{answer:?}");
+    let answer = post(&format!("http://127.0.0.1:{port}/v1/{path}"), request, "Bearer SECRET-TOKEN");
+    assert!(answer.status == 200 && [verdict, ""].contains(&answer.header("toolmark-verdict")), "{answer:?}");
     toolmark.signal("TERM");
     let ended = toolmark.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -124,4 +136,21 @@ fn a_filter_that_is_none_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("RUST_LOG"));
+}
+
+/// Calls of tools that the upstream runs itself pass, and are recorded: whole and streamed.
+#[test]
+fn hosted_calls_are_recorded() {
+    let search = r#"{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"SECRET"}}"#;
+    let said = r#"{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"SECRET-TEXT","annotations":[]}]}"#;
+    let response = format!(r#"{{"id":"resp_1","object":"response","status":"completed","output":[{search},{said}]}}"#);
+    let event = format!("event: response.completed\ndata: {{\"type\":\"response.completed\",\"response\":{response}}}\n\n");
+    for stream in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let request = format!(r#"{{"model":"m","input":"SECRET","stream":{stream},"tools":[{{"type":"web_search"}}]}}"#);
+        let reply = if stream { Reply::events([event.clone()]) } else { Reply::json(200, response.clone()) };
+        let script = move |_: &Received| reply.clone();
+        let lines = logged_of(directory.path(), "text", Some("toolmark=debug"), "responses", &request, "pass", script);
+        assert!(lines.iter().any(|line| line.contains("hosted web_search_call")), "{lines:?}");
+    }
 }
