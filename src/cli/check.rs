@@ -14,7 +14,7 @@ use crate::{
         Mode,
         rules::{Rules, is_internal},
     },
-    settings::{Credential, Flags, KeySource, LedgerUrl, Scope, Settings, Upstream},
+    settings::{Credential, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Upstream},
 };
 
 /// Runs it.
@@ -125,7 +125,11 @@ fn upstream(upstream: &Upstream) -> String {
         Credential::Own { env, .. } => format!("key from {env}"),
     };
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
-    format!("{}: {}, {key}, {models}", upstream.name, upstream.base_url)
+    let responses = match upstream.responses {
+        Responses::Native => "",
+        Responses::Translate => ", Responses API translated",
+    };
+    format!("{}: {}, {key}, {models}{responses}", upstream.name, upstream.base_url)
 }
 
 fn policy(out: &mut String, rules: &Rules) {

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use uuid::Uuid;
 
 use super::{
-    app::Caller,
+    app::{App, Caller, Standard},
     body::{Body, Outlet},
     reply::{self, Failure},
     run::{Reply, Run},
@@ -24,14 +24,15 @@ use crate::{
     },
     exchange::{
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
-        context::{Basis, Begun},
+        context::{Basis, Begun, Upstream},
         decide::{self, Decision},
         error::{Reported, masked},
         fault::Fault,
         refusal::Refusal,
+        tools::ToolSet,
         turn::EchoedTurn,
     },
-    judge::violation::Verdict,
+    judge::{marks::Scope, violation::Verdict},
     policy::Mode,
     responses::translate,
     wire::json::Document,
@@ -64,33 +65,43 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
-    let recent = standard.tools.recent();
-    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
-    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    let document = Document::parse_noting(body, DEPTH_NOTED, &known).map_err(invalid)?;
+    let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let basis = Basis {
-        id: Uuid::now_v7(),
-        rules,
-        call_rules: &standard.calls,
-        text: &standard.text,
-        ring: &app.ring,
-        scope: caller.scope,
-        tools,
-        now_ms: app.now_ms(),
-        upstream: worker.endpoints[endpoint].chat,
-        protocol: &standard.protocol,
-        held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
-    };
+    let basis = basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools);
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
     Ok((run, stream))
+}
+
+/// Reads a request's JSON, passing over tools that were met before. `depth`: how deep it must be known.
+pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
+    let recent = standard.tools.recent();
+    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
+    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
+    Document::parse_noting(body, depth, &known).map_err(invalid)
+}
+
+/// What an exchange is judged by that begins now.
+pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream, scope: Scope, tools: Arc<ToolSet>) -> Basis<'b> {
+    Basis {
+        id: Uuid::now_v7(),
+        rules: &standard.rules,
+        call_rules: &standard.calls,
+        text: &standard.text,
+        ring: &app.ring,
+        scope,
+        tools,
+        now_ms: app.now_ms(),
+        upstream,
+        protocol: &standard.protocol,
+        held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
+    }
 }
 
 /// What an exchange comes to.

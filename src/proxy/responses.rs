@@ -2,26 +2,24 @@
 
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
-use uuid::Uuid;
+use http::Response;
 
 use super::{
     body::Body,
-    exchange::{Incoming, drive},
+    exchange::{Incoming, basis, drive, read},
     memory::Memory,
     reply::Failure,
     run::Run,
     server::Worker,
 };
 use crate::{
-    exchange::{adapter::Adapter as _, context::Basis},
+    exchange::adapter::Adapter as _,
     judge::marks::Scope,
     responses::{
         adapter::Responses,
         request::{self, DEPTH_NOTED, Head, Recalled},
     },
     settings,
-    wire::json::Document,
 };
 
 /// Serves `POST /v1/responses`.
@@ -37,10 +35,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
-    let recent = standard.tools.recent();
-    let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
-    let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    let document = Document::parse_noting(body, DEPTH_NOTED, &known).map_err(invalid)?;
+    let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let endpoint = worker.endpoint_for(&model)?;
@@ -52,19 +47,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let basis = Basis {
-        id: Uuid::now_v7(),
-        rules,
-        call_rules: &standard.calls,
-        text: &standard.text,
-        ring: &app.ring,
-        scope: caller.scope,
-        tools,
-        now_ms: app.now_ms(),
-        upstream: worker.endpoints[endpoint].chat,
-        protocol: &standard.protocol,
-        held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
-    };
+    let basis = basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools);
     let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;

@@ -96,6 +96,8 @@ fn check_explains_or_says_which_tool_is_wrong() {
     let good = tool("get_weather", r#"{"type":"object","properties":{"city":{"type":"string"}}}"#);
     write(directory, "tools/good.json", &format!("[{good}]"));
     check(directory, "check", 0, &["All is well", "get_weather", "main: http://127.0.0.1:9/v1"]);
+    write(directory, "translated.toml", &format!("{UPSTREAM}responses = 'translate'\n"));
+    check(directory, "check --config translated.toml", 0, &["Responses API translated"]);
     for (parameters, why) in [
         (r#"{"type":"objekt"}"#, "isn't valid"),
         (r##"{"type":"object","properties":{"a":{"$ref":"https://example.org/a.json"}}}"##, "isn't valid"),
