@@ -87,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    /// An enforced path of it: one of [`ENFORCED_PATHS`].
+    /// An enforced path of it: one of `ENFORCED_PATHS`.
     pub fn enforced_url(&self, path: &str, query: Option<&str>) -> Url {
         let at = ENFORCED_PATHS.iter().position(|own| *own == path).unwrap_or(0);
         let mut url = self.urls[at].clone();
