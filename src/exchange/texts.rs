@@ -3,7 +3,10 @@
 use std::{borrow::Cow, ops::Range};
 
 use super::{context::Context, fault::ShapeError};
-use crate::{judge::text::TextGate, wire::json::Value};
+use crate::{
+    judge::text::TextGate,
+    wire::json::{Kind, Value},
+};
 
 /// A text that has gone through its gate, and where its parts lie.
 pub struct TextPlace {
@@ -113,13 +116,31 @@ fn is_respelled(object: Value<'_>) -> bool {
         "tool_calls",
         "function_call",
     ];
-    // Without a branch for each byte; a backslash may stand for any character.
-    let odd = |found: bool, byte: &u8| found | byte.is_ascii_uppercase() | !byte.is_ascii() | (*byte == b'\\');
     let same = |name: &str| {
         let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
         NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
     };
-    object.members().any(|member| member.key.raw().iter().fold(false, odd) && same(&member.name()))
+    object.members().any(|member| (is_odd(member.key.raw()) || member.key.kind() == Kind::Escaped) && same(&member.name()))
+}
+
+/// Is there an upper-case letter in it, or a character beyond ASCII? Eight bytes at a time: it is asked of every name.
+fn is_odd(name: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES * 0x80;
+    let of_eight = |chunk: &[u8; 8]| {
+        let word = u64::from_le_bytes(*chunk);
+        // Without its high bit no byte carries into the next: from `A` on the one sum has it, from `[` on the other.
+        let low = word & !HIGH;
+        let upper = (low + ONES * (0x80 - 0x41)) & !(low + ONES * (0x80 - 0x5b));
+        (word | upper) & HIGH != 0
+    };
+    let (chunks, rest) = name.as_chunks::<8>();
+    chunks.iter().any(of_eight)
+        || match name.last_chunk::<8>() {
+            // Those of the last eight that were looked at already do no harm.
+            Some(last) => !rest.is_empty() && of_eight(last),
+            None => rest.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()),
+        }
 }
 
 /// The strings that make up a text: it itself, or those in a list of parts.
@@ -127,7 +148,6 @@ fn is_respelled(object: Value<'_>) -> bool {
 /// # Errors
 /// [`ShapeError::Text`] for any other shape: what isn't read isn't judged.
 pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
-    use crate::wire::json::Kind;
     if value.is_null() {
         return Ok(Vec::new());
     }
@@ -156,4 +176,22 @@ pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
         }
     }
     Ok(strings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names() {
+        for length in 0..20 {
+            for at in 0..length {
+                for byte in 0..=255u8 {
+                    let mut name = vec![b'_'; length];
+                    name[at] = byte;
+                    assert_eq!(is_odd(&name), byte.is_ascii_uppercase() || byte >= 0x80, "{name:?}");
+                }
+            }
+        }
+    }
 }
