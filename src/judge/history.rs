@@ -287,8 +287,7 @@ impl<'h> Walk<'h, '_> {
         }
         let Some(moment) = moment else { return };
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
-        let deadline = |window: Duration| moment.time_ms.saturating_add(window.as_millis() as u64) < self.rules.now_ms;
-        let expired = self.rules.window.is_some_and(deadline);
+        let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
         let recent = self.last_user.is_none_or(|user| at > user);
         let failed = result.nature.failed;
         self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at });
@@ -312,6 +311,11 @@ impl<'h> Walk<'h, '_> {
         let message = || format!("the result for `{id}` answers no call of this conversation");
         self.report(Code::OrphanResult, None, message, "send the assistant message with the call before its result");
     }
+}
+
+/// Is an execution of that moment too old to be cited? `now_ms`: Unix milliseconds. Without a `window` none is.
+pub fn is_expired(moment: Moment, window: Option<Duration>, now_ms: u64) -> bool {
+    window.is_some_and(|window| moment.time_ms.saturating_add(window.as_millis() as u64) < now_ms)
 }
 
 /// A path segment that stands twice in a row, as in `src/src/main.rs`.

@@ -19,7 +19,7 @@ use crate::{
     wire::text::quote,
 };
 
-use super::output::Slot;
+use super::{output::Slot, prepare::assistant_item};
 
 /// What is to be remembered of an exchange that ends with this response.
 ///
@@ -109,6 +109,6 @@ pub fn of_one_item<'i>(items: impl IntoIterator<Item = (String, Fate)>, passed: 
 /// What became of the items of an answer that was replaced: `ids` are gone, and `made_id` says `words` instead.
 pub fn replaced<'i>(ids: impl IntoIterator<Item = &'i str>, made_id: &str, words: &str) -> Vec<(String, Fate)> {
     let dropped = ids.into_iter().filter(|id| !id.is_empty()).map(|id| (id.to_owned(), Fate::Dropped));
-    let message = format!(r#"{{"role":"assistant","content":{}}}"#, quote(words));
+    let message = assistant_item(&quote(words));
     dropped.chain([(made_id.to_owned(), Fate::Instead(message.into()))]).collect()
 }

@@ -154,10 +154,7 @@ fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'
 
 /// Puts what happened before the request in front of what the request proves.
 fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, basis: &Basis<'_>) {
-    let window = basis.rules.policy.results.window;
-    let expired = |execution: &Execution| {
-        window.is_some_and(|window| execution.moment.time_ms.saturating_add(window.as_millis() as u64) < basis.now_ms)
-    };
+    let expired = |execution: &Execution| history::is_expired(execution.moment, basis.rules.policy.results.window, basis.now_ms);
     let own: HashSet<&str> = executions.iter().map(|execution| &*execution.id).collect();
     let earlier = thread.executions.iter().filter(|execution| !own.contains(&*execution.id));
     let earlier = earlier.map(|execution| Execution { recent: false, expired: expired(execution), item: usize::MAX, ..execution.clone() });
@@ -281,6 +278,11 @@ pub(super) fn output_item(custom: bool, call_id: &str, output: &str) -> String {
 /// What the user says, as an input item: JSON. `quoted`: a JSON string.
 pub(super) fn user_item(quoted: &str) -> String {
     format!(r#"{{"role":"user","content":{quoted}}}"#)
+}
+
+/// What the model said, as an input item: JSON. `quoted`: a JSON string.
+pub(super) fn assistant_item(quoted: &str) -> String {
+    format!(r#"{{"role":"assistant","content":{quoted}}}"#)
 }
 
 /// Takes items out, puts others in their place, and puts `front` in front.

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::prepare::{output_item, user_item};
+use super::prepare::{assistant_item, output_item, user_item};
 use crate::{
     exchange::{
         context::Context,
@@ -75,7 +75,7 @@ fn call_ids(turn: &EchoedTurn, attempt: u32, input: Option<Value<'_>>) -> Vec<St
 fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>, JsonError> {
     if turn.items.is_empty() && turn.calls.is_empty() {
         // The upstream refused the call itself, and there is nothing but the text.
-        let said = format!(r#"{{"role":"assistant","content":{}}}"#, quote(&turn.text));
+        let said = assistant_item(&quote(&turn.text));
         return Ok(if turn.text.is_empty() { Vec::new() } else { vec![said] });
     }
     let (mut items, mut unreadable) = (Vec::new(), false);

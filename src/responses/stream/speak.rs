@@ -10,7 +10,7 @@ use crate::{
         error::Reported,
         thread::{Fate, Memo},
     },
-    responses::{memo, output::ItemKind, words},
+    responses::{memo, output::ItemKind, prepare::assistant_item, words},
     wire::{
         edit::Edits,
         json::{Document, Value},
@@ -176,7 +176,7 @@ pub(super) fn fate_of(sent: &Sent) -> Option<(String, Fate)> {
     }
     let parts = root.get("content").into_iter().flat_map(Value::items);
     let text: String = parts.filter_map(|part| part.get("text").or_else(|| part.get("refusal"))?.text()).collect();
-    Some((id, Fate::Instead(format!(r#"{{"role":"assistant","content":{}}}"#, quote(&text)).into())))
+    Some((id, Fate::Instead(assistant_item(&quote(&text)).into())))
 }
 
 /// `…_text.done` and `content_part.done` of a part.
