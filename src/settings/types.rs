@@ -1,0 +1,159 @@
+//! What checked settings are made of, section by section. CONTRACT.md, "Settings".
+//!
+//! Types only: how they are written is in [`super::raw`], what they must satisfy in [`super::access`].
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+use super::{Durability, Secret, Store};
+use crate::policy::load::PolicySource;
+
+/// One of `[[clients]]`.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its name, which is also the scope of its marks.
+    pub name: Box<str>,
+    /// SHA-256 of the key it sends.
+    pub key_sha256: [u8; 32],
+    /// Its own policy, if it has one.
+    pub policy: Option<PolicySource>,
+}
+
+/// `[ledger]`
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Where it is.
+    pub url: LedgerUrl,
+    /// How long records are kept.
+    pub keep: Duration,
+    /// What of arguments and results is kept.
+    pub store: Store,
+    /// Does the answer wait for its records?
+    pub durability: Durability,
+}
+
+/// `[ledger] url`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LedgerUrl {
+    /// An embedded database in this file.
+    Sqlite(PathBuf),
+    /// A shared database; the URL may hold a password.
+    Postgres(Secret),
+    /// Nothing is kept.
+    Memory,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// `TOOLMARK_ADMIN_TOKEN`
+    pub token: Option<Secret>,
+}
+
+/// `[limits]`
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one request body.
+    pub request_bytes: u64,
+    /// Bytes of one response body.
+    pub response_bytes: u64,
+    /// Connections at a time.
+    pub connections: u32,
+    /// Bytes held of one call or claim block in a stream.
+    pub held_bytes: u64,
+    /// How long a client may take over its headers, or stop in the middle of its body.
+    pub client_idle: Duration,
+}
+
+/// `[log]`
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Log {
+    /// Its form.
+    pub format: LogFormat,
+    /// Its level, unless `RUST_LOG` says otherwise.
+    pub level: LogLevel,
+}
+
+/// `[log] format`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `[log] level`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Nothing at all.
+    Off,
+    /// Failures.
+    Error,
+    /// And violations.
+    Warn,
+    /// And a line per exchange.
+    #[default]
+    Info,
+    /// And each call and result.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+impl LogLevel {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// `[marks] scope`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Marks are worth nothing to another client or credential.
+    #[default]
+    Caller,
+    /// Marks are worth the same to all.
+    Shared,
+}
+
+/// `[[upstreams]] call_ids`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum CallIds {
+    /// As the upstream needs them.
+    #[default]
+    Auto,
+    /// Marks as they are.
+    Full,
+    /// Nine alphanumerics derived from the mark.
+    Short9,
+}
+
+/// `[[upstreams]] tool_choice`: what is asked for where the request says nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolChoice {
+    /// Nothing is added.
+    #[default]
+    Auto,
+    /// A call is asked for.
+    Required,
+    /// No call is asked for.
+    None,
+}
