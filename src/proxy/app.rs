@@ -54,9 +54,12 @@ pub enum Error {
     /// No randomness.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
-    /// The client for upstreams.
+    /// The way to an upstream.
     #[error("the client for upstreams can't be made: {0}")]
-    Client(#[from] reqwest::Error),
+    Client(#[from] http::Error),
+    /// Certificates.
+    #[error("the certificates of upstreams can't be checked: {0}")]
+    Tls(#[from] rustls::Error),
     /// Listening.
     #[error("can't listen on {address}: {source}{hint}")]
     Listen {

@@ -15,6 +15,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
+use super::client::AnswerBody;
+
 /// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
 
@@ -57,7 +59,7 @@ pub enum Body {
     /// Known as a whole.
     Whole(Bytes),
     /// Passed through as it comes.
-    Pass(reqwest::Body),
+    Pass(AnswerBody),
     /// Written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Running>),
 }
@@ -78,7 +80,7 @@ impl From<String> for Body {
 /// The upstream broke off; the client sees a broken transfer, never a whole one.
 #[derive(Debug, thiserror::Error)]
 #[error("the upstream's answer broke off")]
-pub struct BrokenOff(#[source] reqwest::Error);
+pub struct BrokenOff(#[source] hyper::Error);
 
 impl From<Infallible> for BrokenOff {
     fn from(never: Infallible) -> Self {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{
     app::{App, Caller, Standard},
     body::{Body, Outlet},
+    client::Answer,
     reply::{self, Failure},
     run::{Reply, Run},
     server::Worker,
@@ -109,7 +110,7 @@ enum Served {
     /// The response, whole.
     Whole(Response<Body>),
     /// An answer that streams.
-    Stream(reqwest::Response),
+    Stream(Answer),
 }
 
 /// Serves a request that was prepared.
@@ -189,7 +190,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
 }
 
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
-async fn whole<A: Adapter>(run: &mut Run, response: reqwest::Response, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let begun = Instant::now();
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
@@ -273,7 +274,7 @@ fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: b
     Ok(Some(response))
 }
 
-fn streamed<A: Adapter>(run: Run, response: reqwest::Response) -> Response<Body> {
+fn streamed<A: Adapter>(run: Run, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
     let mut headers = upstream::downstream_headers(response.headers(), true);

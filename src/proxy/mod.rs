@@ -3,6 +3,7 @@
 pub mod app;
 mod bare;
 pub mod body;
+pub mod client;
 pub mod exchange;
 pub mod guard;
 pub mod memory;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt as _;
 
 use super::{
     body::Body,
+    client::Outgoing,
     reply::{self, Failure},
     server::Worker,
     upstream,
@@ -29,20 +30,20 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
     let named = rest.strip_prefix("/models/").map(|model| worker.endpoint_for(model)).transpose()?;
     let endpoint = worker.endpoints.get(named.unwrap_or(0)).ok_or_else(|| Failure::unreachable("upstream"))?;
     let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the path can't be passed on");
-    let url = endpoint.url(rest, parts.uri.query()).ok_or_else(wrong)?;
+    let target = endpoint.target(rest, parts.uri.query()).ok_or_else(wrong)?;
     let mut headers = endpoint.headers(&parts.headers, worker.app.settings.clients.is_empty());
     // Nothing is read here, so what the client can decode may come encoded.
     if let Some(encodings) = parts.headers.get(header::ACCEPT_ENCODING) {
         headers.insert(header::ACCEPT_ENCODING, encodings.clone());
     }
     let empty = matches!(parts.method, Method::GET | Method::DELETE) && parts.headers.get(header::CONTENT_LENGTH).is_none();
-    let body = if empty { reqwest::Body::from("") } else { reqwest::Body::wrap(body.map_err(std::io::Error::other)) };
-    let response = endpoint.send(parts.method, url, headers, body).await?;
+    let body = if empty { Outgoing::Whole(Bytes::new()) } else { Outgoing::Pass(body) };
+    let response = endpoint.send(parts.method, target, headers, body).await?;
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), false));
     let mut passed = Response::new(match endpoint.own_key().filter(|_| !status.is_success()) {
         // An error may quote the key that it was called with.
         Some(key) => Body::Whole(crate::exchange::error::masked(endpoint.read(response, upstream::ERROR_BYTES_MAX).await?, key)),
-        None => Body::Pass(response.into()),
+        None => Body::Pass(response.into_body()),
     });
     *passed.status_mut() = status;
     *passed.headers_mut() = headers;
@@ -56,10 +57,10 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
 async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Result<Response<Body>, Failure> {
     let (mut listed, mut failure) = (Vec::new(), None);
     for (at, endpoint) in worker.endpoints.iter().enumerate() {
-        let Some(url) = endpoint.url("/models", request.uri().query()) else { continue };
+        let Some(target) = endpoint.target("/models", request.uri().query()) else { continue };
         let mut headers = endpoint.headers(request.headers(), worker.app.settings.clients.is_empty());
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let got = match endpoint.send(Method::GET, url, headers, "".into()).await {
+        let got = match endpoint.send(Method::GET, target, headers, Outgoing::Whole(Bytes::new())).await {
             Ok(response) if response.status().is_success() => endpoint.read(response, MODELS_BYTES_MAX).await,
             Ok(response) => {
                 Err(Failure::protocol(&endpoint.settings.name, format_args!("its list of models came with status {}", response.status())))

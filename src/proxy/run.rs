@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use uuid::Uuid;
 
 use super::{
+    client::Answer,
     reply::Failure,
     server::Worker,
     upstream::{self, Endpoint},
@@ -38,7 +39,7 @@ use crate::{
 /// What an attempt came to.
 pub enum Reply {
     /// The head of an answer.
-    Answer(reqwest::Response),
+    Answer(Answer),
     /// An error of the upstream's, to be passed on.
     Error(StatusCode, HeaderMap, Bytes),
     /// The upstream itself refused the model's call (Groq's `tool_use_failed`).
@@ -156,8 +157,9 @@ impl Run {
         self.attempts += 1;
         let begun = Instant::now();
         let body = self.outgoing()?;
-        let url = self.endpoint().enforced_url(self.path, self.query.as_deref());
-        let sent = self.endpoint().send(Method::POST, url, self.headers.clone(), body.into()).await;
+        let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
+        let target = self.endpoint().enforced(self.path, self.query.as_deref()).ok_or_else(wrong)?;
+        let sent = self.endpoint().send(Method::POST, target, self.headers.clone(), body.into()).await;
         let reply = match sent {
             Ok(response) => self.receive(response).await,
             Err(failure) => Err(failure),
@@ -166,7 +168,7 @@ impl Run {
         reply
     }
 
-    async fn receive(&self, response: reqwest::Response) -> Result<Reply, Failure> {
+    async fn receive(&self, response: Answer) -> Result<Reply, Failure> {
         let endpoint = self.endpoint();
         if upstream::is_encoded(response.headers()) {
             return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));

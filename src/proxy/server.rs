@@ -143,10 +143,12 @@ async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationTok
     let graceful = GracefulShutdown::new();
     // Where the next timer is far off, the runtime wakes itself, at the cost of a system call, for every timer that
     // is nearer: each request sets some. With one that is always near it never does.
-    tokio::spawn(async {
+    let own = worker.clone();
+    tokio::spawn(async move {
         let mut tick = tokio::time::interval(TICK);
         loop {
             tick.tick().await;
+            own.endpoints.iter().for_each(Endpoint::sweep);
         }
     });
     let client_idle = worker.app.settings.limits.client_idle;

@@ -9,6 +9,7 @@ use http::StatusCode;
 
 use super::{
     body::Outlet,
+    client::Answer,
     exchange::exhausted,
     reader::{Reader, Unread},
     reply::Failure,
@@ -54,7 +55,7 @@ impl From<Failure> for Broken {
 }
 
 /// Serves the stream that `response` begins.
-pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outlet: Outlet) {
+pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) {
     let mut out = BytesMut::new();
     let mut judge = A::Stream::new(run.context.clone(), None);
     let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;
@@ -80,7 +81,7 @@ pub async fn stream<A: Adapter>(mut run: Run, response: reqwest::Response, outle
 
 async fn attempts<A: Adapter>(
     run: &mut Run,
-    first: reqwest::Response,
+    first: Answer,
     judge: &mut A::Stream,
     outlet: &Outlet,
     out: &mut BytesMut,
@@ -158,7 +159,7 @@ fn settle<A: Adapter>(
 /// Reads one attempt's events until the answer is whole.
 async fn read<A: Adapter>(
     run: &mut Run,
-    mut response: reqwest::Response,
+    mut response: Answer,
     judge: &mut A::Stream,
     outlet: &Outlet,
     out: &mut BytesMut,
@@ -176,7 +177,7 @@ async fn read<A: Adapter>(
     while !reader.done() {
         let chunk = tokio::select! {
             biased;
-            chunk = response.chunk() => chunk,
+            chunk = response.body_mut().chunk() => chunk,
             () = &mut timer => {
                 quiet += tick;
                 if quiet > idle_max {
@@ -215,7 +216,7 @@ async fn read<A: Adapter>(
 }
 
 /// The next attempt, while the client is kept from giving up.
-async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<reqwest::Response, Broken> {
+async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answer, Broken> {
     let name = run.endpoint().settings.name.clone();
     loop {
         let reply = {

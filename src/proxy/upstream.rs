@@ -2,13 +2,15 @@
 //!
 //! Every worker has clients of its own, so that no connection is handed between threads.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::Url;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery};
 
-use super::{patience::within, reply::Failure};
+use super::{
+    app::Error,
+    client::{Answer, Client, Outgoing, SendError},
+    patience::within,
+    reply::Failure,
+};
 use crate::{
     exchange::context,
     settings::{CallIds, Credential, Settings, ToolChoice, Upstream},
@@ -18,7 +20,6 @@ use crate::{
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
 /// Paths below a base URL that carry enforced exchanges.
 const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
-const POOL_IDLE: Duration = Duration::from_secs(90);
 
 /// One upstream, as one worker reaches it.
 pub struct Endpoint {
@@ -26,8 +27,10 @@ pub struct Endpoint {
     pub settings: Upstream,
     /// What it demands of chat requests.
     pub chat: context::Upstream,
-    client: reqwest::Client,
-    urls: [Url; 2],
+    client: Client,
+    /// What goes before every path, without a slash at the end.
+    prefix: Box<str>,
+    targets: [PathAndQuery; 2],
     authorization: Option<HeaderValue>,
 }
 
@@ -36,26 +39,17 @@ impl Endpoint {
     ///
     /// # Errors
     /// Where a client can't be made.
-    pub fn all(settings: &Settings) -> Result<Vec<Self>, reqwest::Error> {
-        settings.upstreams.iter().map(Self::new).collect()
+    pub fn all(settings: &Settings) -> Result<Vec<Self>, Error> {
+        let tls = Client::tls(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
+        settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
     }
 
-    fn new(settings: &Upstream) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(settings.timeouts.connect)
-            .tcp_nodelay(true)
-            .pool_idle_timeout(POOL_IDLE)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .retry(reqwest::retry::never())
-            .build()?;
-        // INVARIANT: the settings checked the URL; one without a host reaches nothing and says so.
-        let url = |path: &str| {
-            let url = format!("{}{path}", settings.base_url).parse();
-            url.unwrap_or_else(|_| Url::from_directory_path("/").unwrap_or_else(|()| unreachable_url()))
-        };
-        let urls = ENFORCED_PATHS.map(url);
+    fn new(settings: &Upstream, tls: &rustls::ClientConfig) -> Result<Self, Error> {
+        let base: Uri = settings.base_url.parse().map_err(http::Error::from)?;
+        let client = Client::new(&base, settings.timeouts.connect, tls)?;
+        let prefix = base.path().trim_end_matches('/').into();
+        let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
+        let targets = [target(ENFORCED_PATHS[0]).map_err(http::Error::from)?, target(ENFORCED_PATHS[1]).map_err(http::Error::from)?];
         let mistral = settings.base_url.contains("mistral.ai");
         let chat = context::Upstream {
             short_ids: match settings.call_ids {
@@ -76,7 +70,7 @@ impl Endpoint {
             }),
             Credential::Caller | Credential::None => None,
         };
-        Ok(Self { settings: settings.clone(), chat, client, urls, authorization })
+        Ok(Self { settings: settings.clone(), chat, client, prefix, targets, authorization })
     }
 
     /// toolmark's own key for it, which no answer may quote.
@@ -87,19 +81,23 @@ impl Endpoint {
         }
     }
 
-    /// An enforced path of it: one of `ENFORCED_PATHS`.
-    pub fn enforced_url(&self, path: &str, query: Option<&str>) -> Url {
-        let at = ENFORCED_PATHS.iter().position(|own| *own == path).unwrap_or(0);
-        let mut url = self.urls[at].clone();
-        url.set_query(query);
-        url
+    /// An enforced path of it: one of `ENFORCED_PATHS`. `None` where the query makes no target.
+    pub fn enforced(&self, path: &str, query: Option<&str>) -> Option<PathAndQuery> {
+        match query {
+            None => self.targets.get(ENFORCED_PATHS.iter().position(|own| *own == path)?).cloned(),
+            Some(_) => self.target(path, query),
+        }
     }
 
-    /// Something else below its base URL. `None` where that gives no URL.
-    pub fn url(&self, rest: &str, query: Option<&str>) -> Option<Url> {
-        let mut url: Url = format!("{}{rest}", self.settings.base_url).parse().ok()?;
-        url.set_query(query);
-        Some(url)
+    /// Something below its base URL. `None` where that makes no target.
+    pub fn target(&self, rest: &str, query: Option<&str>) -> Option<PathAndQuery> {
+        let mark = if query.is_some() { "?" } else { "" };
+        format!("{}{rest}{mark}{}", self.prefix, query.unwrap_or_default()).parse().ok()
+    }
+
+    /// Closes connections that were unused for too long.
+    pub fn sweep(&self) {
+        self.client.sweep();
     }
 
     /// The caller's headers as they go upstream. `caller_key`: the caller's `Authorization` is meant for an
@@ -135,22 +133,19 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Failure`]: unreachable, or too slow.
-    pub async fn send(&self, method: Method, url: Url, headers: HeaderMap, body: reqwest::Body) -> Result<reqwest::Response, Failure> {
-        let mut request = reqwest::Request::new(method, url);
-        *request.headers_mut() = headers;
-        *request.body_mut() = Some(body);
+    pub async fn send(&self, method: Method, target: PathAndQuery, headers: HeaderMap, body: Outgoing) -> Result<Answer, Failure> {
         let name = &*self.settings.name;
-        match tokio::time::timeout(self.settings.timeouts.first_byte, self.client.execute(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => {
+        match within(self.settings.timeouts.first_byte, self.client.send(method, target, headers, body)).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
-                Err(match () {
-                    () if error.is_timeout() => Failure::timeout(name, "no connection in time"),
-                    () if error.is_connect() => Failure::unreachable(name),
-                    () => Failure::protocol(name, "it broke off, or is no HTTP"),
+                Err(match error {
+                    SendError::ConnectTimeout => Failure::timeout(name, "no connection in time"),
+                    SendError::Connect(_) => Failure::unreachable(name),
+                    SendError::Broken(_) => Failure::protocol(name, "it broke off, or is no HTTP"),
                 })
             }
-            Err(_) => {
+            None => {
                 tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");
                 Err(Failure::timeout(name, "no answer in time"))
             }
@@ -161,12 +156,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Failure`]: broken off, too slow, or longer than `bytes_max`.
-    pub async fn read(&self, mut response: reqwest::Response, bytes_max: usize) -> Result<Bytes, Failure> {
+    pub async fn read(&self, mut response: Answer, bytes_max: usize) -> Result<Bytes, Failure> {
         let name = &*self.settings.name;
         let mut first: Option<Bytes> = None;
         let mut joined = BytesMut::new();
         loop {
-            let chunk = match within(self.settings.timeouts.idle, response.chunk()).await {
+            let chunk = match within(self.settings.timeouts.idle, response.body_mut().chunk()).await {
                 None => return Err(Failure::timeout(name, "its answer stopped coming")),
                 Some(Err(error)) => {
                     tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");
@@ -187,12 +182,6 @@ impl Endpoint {
         }
         Ok(first.unwrap_or_else(|| joined.freeze()))
     }
-}
-
-fn unreachable_url() -> Url {
-    // INVARIANT: a constant that parses.
-    #[expect(clippy::expect_used, reason = "a constant URL parses")]
-    "http://invalid.invalid/".parse().expect("a constant URL")
 }
 
 /// An error with its causes, in one line.

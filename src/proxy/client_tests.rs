@@ -1,0 +1,166 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::service::service_fn;
+use hyper_util::{rt::TokioIo, server::conn::auto};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+fn client(address: std::net::SocketAddr) -> Client {
+    let base = format!("http://{address}/v1").parse().unwrap();
+    Client::new(&base, Duration::from_secs(5), &Client::tls(false).unwrap()).unwrap()
+}
+
+async fn ask(client: &Client) -> Result<Answer, SendError> {
+    client.send(Method::POST, "/v1/x".parse().unwrap(), HeaderMap::new(), Bytes::from("{}").into()).await
+}
+
+async fn read(mut answer: Answer) -> Vec<u8> {
+    let mut read = Vec::new();
+    while let Some(chunk) = answer.body_mut().chunk().await.unwrap() {
+        read.extend_from_slice(&chunk);
+    }
+    read
+}
+
+/// Reads one request; false where the client closed instead.
+async fn request(stream: &mut TcpStream) -> bool {
+    let mut read = Vec::new();
+    while !read.ends_with(b"{}") {
+        match stream.read_buf(&mut read).await {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            assert!(request(&mut stream).await, "all come on one connection");
+            stream.write_all(ANSWER).await.unwrap();
+        }
+    };
+    let asking = async {
+        for _ in 0..3 {
+            assert_eq!(read(ask(&client).await.unwrap()).await, b"ok");
+        }
+    };
+    tokio::join!(serve, asking);
+}
+
+#[tokio::test]
+async fn one_that_the_upstream_closed_is_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(request(&mut stream).await);
+            // Closed without a word: the client believes that it stays open.
+            stream.write_all(ANSWER).await.unwrap();
+        }
+    };
+    let asking = async {
+        for _ in 0..3 {
+            assert_eq!(read(ask(&client).await.unwrap()).await, b"ok");
+        }
+    };
+    tokio::join!(serve, asking);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_twice() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(request(&mut stream).await);
+        stream.write_all(ANSWER).await.unwrap();
+        // It takes the next request, and breaks off: whether it acted upon it nobody knows.
+        assert!(request(&mut stream).await);
+        drop(stream);
+    };
+    let asking = async {
+        assert_eq!(read(ask(&client).await.unwrap()).await, b"ok");
+        assert!(matches!(ask(&client).await, Err(SendError::Broken(_))));
+    };
+    tokio::join!(serve, asking);
+    // Nobody knocked again.
+    assert!(tokio::time::timeout(Duration::from_millis(1), listener.accept()).await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(request(&mut stream).await);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n").await.unwrap();
+        assert!(!request(&mut stream).await, "the client closes");
+    };
+    let asking = async { assert_eq!(ask(&client).await.unwrap().into_body().chunk().await.unwrap().unwrap(), "ok") };
+    tokio::join!(serve, asking);
+    client.sweep();
+    assert!(client.kept().is_none());
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert!(matches!(ask(&client(address)).await, Err(SendError::Connect(_))));
+}
+
+#[tokio::test]
+async fn http2_is_shared() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let mut server = rustls::ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    server.alpn_protocols = vec![b"h2".to_vec()];
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = tls.with_root_certificates(roots).with_no_client_auth();
+    let client = Client::new(&format!("https://localhost:{port}/v1").parse().unwrap(), Duration::from_secs(5), &tls).unwrap();
+
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let answer = |request: Request<Incoming>| async move {
+                let said = format!("{:?} {}", request.version(), request.uri());
+                Ok::<_, std::convert::Infallible>(Response::new(http_body_util::Full::new(Bytes::from(said))))
+            };
+            tokio::spawn(async move {
+                auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service_fn(answer)).await.unwrap();
+            });
+        }
+    });
+    let expected = format!("HTTP/2.0 https://localhost:{port}/v1/x");
+    assert_eq!(read(ask(&client).await.unwrap()).await, expected.as_bytes());
+    let (one, other) = tokio::join!(ask(&client), ask(&client));
+    assert_eq!((read(one.unwrap()).await, read(other.unwrap()).await), (expected.clone().into_bytes(), expected.into_bytes()));
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
