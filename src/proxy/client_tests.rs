@@ -1,3 +1,5 @@
+//! Connections that close, break, are shared and are used again.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::service::service_fn;
