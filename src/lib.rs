@@ -4,6 +4,7 @@ pub mod chat;
 pub mod cli;
 pub mod exchange;
 pub mod judge;
+pub mod ledger;
 pub mod log;
 mod log_line;
 pub mod policy;

@@ -55,6 +55,13 @@ impl Scope {
         Self(format!("credential:{}", blake3::Hash::from(digest).to_hex()).into())
     }
 
+    /// A keyed digest of it.
+    pub fn digest(&self, key: &[u8; 32]) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&blake3::keyed_hash(key, self.0.as_bytes()).as_bytes()[..8]);
+        u64::from_be_bytes(bytes)
+    }
+
     /// A caller without a name or a credential.
     pub fn anonymous() -> Self {
         Self("anonymous".into())

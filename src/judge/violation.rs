@@ -130,6 +130,13 @@ impl fmt::Display for Code {
     }
 }
 
+impl<'d> serde::Deserialize<'d> for Code {
+    fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = std::borrow::Cow::<'d, str>::deserialize(deserializer)?;
+        Self::parse(&name).ok_or_else(|| serde::de::Error::custom(format_args!("no code is named `{name}`")))
+    }
+}
+
 impl serde::Serialize for Code {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -198,7 +205,8 @@ impl Checks {
 }
 
 /// What became of an exchange. Ordered from best to worst.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing to object to, but perhaps at `info`.
     #[default]

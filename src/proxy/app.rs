@@ -24,6 +24,7 @@ use crate::{
         registry::{SchemaCache, ToolSource},
         text,
     },
+    ledger::recorder::Recorder,
     policy::{Mode, Stateful, load::PolicySource, rules::Rules},
     settings::{self, Settings},
     wire::text::quote,
@@ -135,6 +136,8 @@ pub struct Caller {
     pub scope: Scope,
     /// Which of the policies judges it; 0 is the settings' own.
     policy: usize,
+    /// Which of `[[clients]]` it is.
+    client: Option<usize>,
 }
 
 /// What all workers share.
@@ -147,6 +150,8 @@ pub struct App {
     pub schemas: SchemaCache,
     /// Conversations that upstreams keep.
     pub memory: Memory,
+    /// Where the records of exchanges go.
+    pub recorder: Recorder,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -174,13 +179,16 @@ impl App {
                 }
             });
         }
-        let ring = Arc::new(KeyRing::new(&settings.keys.keys()?));
+        let keys = settings.keys.keys()?;
+        let ring = Arc::new(KeyRing::new(&keys));
+        let recorder = Recorder::new(&keys.first().copied().unwrap_or_default(), Vec::new());
         let counter = Counter::new(u16::from_le_bytes(seed));
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
+            recorder,
             counter,
             policies,
             client_policies,
@@ -203,7 +211,7 @@ impl App {
         let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
             let own = authorization.map_or_else(Scope::anonymous, Scope::credential);
-            return Some(Caller { scope: scope(own), policy: 0 });
+            return Some(Caller { scope: scope(own), policy: 0, client: None });
         }
         let key = authorization.and_then(|value| value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")))?;
         let digest: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
@@ -216,7 +224,13 @@ impl App {
         }
         let at = found?;
         let client = self.settings.clients.get(at)?;
-        Some(Caller { scope: scope(Scope::client(&client.name)), policy: self.client_policies.get(at).copied().unwrap_or(0) })
+        let policy = self.client_policies.get(at).copied().unwrap_or(0);
+        Some(Caller { scope: scope(Scope::client(&client.name)), policy, client: Some(at) })
+    }
+
+    /// The name that `[[clients]]` give this caller.
+    pub fn client_name(&self, caller: &Caller) -> Option<&str> {
+        Some(&*self.settings.clients.get(caller.client?)?.name)
     }
 
     /// The policy that judges this caller.

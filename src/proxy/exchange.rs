@@ -14,7 +14,7 @@ use super::{
     body::{Body, Outlet},
     client::Answer,
     reply::{self, Failure},
-    run::{Reply, Run},
+    run::{Reply, Run, Who},
     server::Worker,
     streaming, upstream,
 };
@@ -66,6 +66,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
+    let client = app.client_name(&caller).map(str::to_owned);
     let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
@@ -75,8 +76,9 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let stream = head.stream;
     let basis = basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools);
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
+    let who = Who::of(client.as_deref(), &headers);
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
-    let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started);
+    let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started, who);
     Ok((run, stream))
 }
 
@@ -218,6 +220,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     };
     let judged = answer.judge(&context);
     run.tally.add(&judged);
+    run.notes.usage(answer.usage());
     let bad = judged.iter().position(|choice| choice.blocks());
     let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.said(at))));
     let budget = run.budget(turn.as_ref(), false);

@@ -4,6 +4,8 @@ pub mod app;
 mod bare;
 pub mod body;
 pub mod client;
+mod collect;
+mod ending;
 pub mod exchange;
 pub mod guard;
 pub mod memory;

@@ -9,7 +9,7 @@ use super::{
     exchange::{Incoming, basis, drive, read},
     memory::Memory,
     reply::Failure,
-    run::Run,
+    run::{Run, Who},
     server::Worker,
 };
 use crate::{
@@ -35,6 +35,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
+    let client = app.client_name(&caller).map(str::to_owned);
     let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
@@ -51,10 +52,11 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;
+    let who = Who::of(client.as_deref(), &headers);
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let context = Arc::new(begun.context);
     let path = Responses::PATH;
-    let mut run = Run::new(worker, path, endpoint, context, begun.violations, model, begun.body, headers, query, stream, started);
+    let mut run = Run::new(worker, path, endpoint, context, begun.violations, model, begun.body, headers, query, stream, started, who);
     if translates {
         run.translate();
     }

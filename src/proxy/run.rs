@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::{
     client::Answer,
+    collect::Notes,
     reply::Failure,
     server::Worker,
     upstream::{self, Endpoint},
@@ -29,6 +30,7 @@ use crate::{
         usage,
     },
     judge::violation::{Code, Violation},
+    ledger::record::{Api, SESSION_CHARS_MAX},
     responses::{
         memo,
         translate::{self, answer::Origin, request::Untranslatable},
@@ -46,6 +48,24 @@ pub enum Reply {
     FailedCall(EchoedTurn),
 }
 
+/// Who asks, as far as the record says it.
+#[derive(Clone, Debug, Default)]
+pub struct Who {
+    /// The name that `[[clients]]` give the caller.
+    pub client: Option<Box<str>>,
+    /// What the caller calls the conversation: the header `toolmark-session`.
+    pub session: Option<Box<str>>,
+}
+
+impl Who {
+    /// Reads it off a request. A session's name that is no text, or empty, is none.
+    pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
+        let session = headers.get("toolmark-session").and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
+        Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
+    }
+}
+
 /// One exchange.
 pub struct Run {
     /// Its worker.
@@ -60,20 +80,26 @@ pub struct Run {
     pub model: String,
     /// The request that goes upstream next.
     pub body: Bytes,
+    /// What is noted for its record.
+    pub notes: Notes,
+    pub(super) who: Who,
+    pub(super) api: Api,
+    /// Unix milliseconds.
+    pub(super) begun_ms: u64,
     path: &'static str,
     /// The upstream gets chat completions, and is read as if it had served the Responses API.
     translates: bool,
     endpoint: usize,
     headers: HeaderMap,
     query: Option<String>,
-    attempts: u32,
+    pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
     /// What is to be remembered if nothing comes after the turn that was rejected last.
-    unanswered: Option<Memo>,
-    started: Instant,
-    upstream_time: Duration,
-    stream: bool,
-    outcome: Option<u16>,
+    pub(super) unanswered: Option<Memo>,
+    pub(super) started: Instant,
+    pub(super) upstream_time: Duration,
+    pub(super) stream: bool,
+    pub(super) outcome: Option<u16>,
 }
 
 impl Run {
@@ -91,7 +117,10 @@ impl Run {
         query: Option<String>,
         stream: bool,
         started: Instant,
+        who: Who,
     ) -> Self {
+        let api = if path == Chat::PATH { Api::Chat } else { Api::Responses };
+        let begun_ms = worker.app.now_ms();
         let tally = Tally { violations, ..Tally::default() };
         Self {
             worker,
@@ -100,6 +129,10 @@ impl Run {
             usage: None,
             model,
             body,
+            notes: Notes::default(),
+            who,
+            api,
+            begun_ms,
             path,
             translates: false,
             endpoint,
@@ -155,6 +188,8 @@ impl Run {
     /// [`Failure`]: nothing came that could be passed on.
     pub async fn attempt(&mut self) -> Result<Reply, Failure> {
         self.attempts += 1;
+        let name = self.endpoint().settings.name.clone();
+        self.notes.attempt(&name, &self.model, self.tally.violations.len());
         let begun = Instant::now();
         let body = self.outgoing()?;
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
@@ -164,11 +199,12 @@ impl Run {
             Ok(response) => self.receive(response).await,
             Err(failure) => Err(failure),
         };
-        self.upstream_time += begun.elapsed();
+        self.waited(begun);
         reply
     }
 
-    async fn receive(&self, response: Answer) -> Result<Reply, Failure> {
+    async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
+        self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
         if upstream::is_encoded(response.headers()) {
             return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
@@ -203,6 +239,11 @@ impl Run {
 
     /// What is left to try with, for a turn like this one.
     pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
+        // Where nothing is changed, valid calls pass and are noted then.
+        let bad = |turn: &&EchoedTurn| !self.context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty());
+        if let Some(turn) = turn.filter(bad) {
+            self.notes.turn(turn);
+        }
         let calls = &self.context.rules.policy.calls;
         let signature = turn.map(signature);
         let repeated = signature.is_some() && signature == self.signature;
@@ -240,18 +281,21 @@ impl Run {
     }
 
     /// How judged choices end downstream, when nothing more is tried.
-    pub fn finals(&self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
-        let end = |choice: JudgedChoice| {
+    pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
+        let (app, notes, id) = (&self.worker.app, &mut self.notes, self.context.id);
+        let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
                 return Final::Say(words(&choice));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
             for call in &calls {
-                tracing::debug!(exchange = %self.context.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
+                tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
-            Final::Accept(calls.into_iter().map(|call| (call, self.worker.app.moment())).collect())
+            let calls: Vec<_> = calls.into_iter().map(|call| (call, app.moment())).collect();
+            calls.iter().for_each(|(call, moment)| notes.call(call, *moment));
+            Final::Accept(calls)
         };
-        judged.into_iter().map(end).collect()
+        judged.into_iter().map(&mut end).collect()
     }
 
     /// Records the calls that pass unjudged, of tools that the upstream runs or defines.
@@ -301,7 +345,9 @@ impl Run {
 
     /// Counts time that was spent waiting for the upstream.
     pub fn waited(&mut self, since: Instant) {
-        self.upstream_time += since.elapsed();
+        let time = since.elapsed();
+        self.upstream_time += time;
+        self.notes.waited(time);
     }
 
     /// Ends it once the response is on its way: nobody waits for its line in the log.
@@ -312,45 +358,5 @@ impl Run {
     /// Notes the status that the caller got; from here on the exchange counts as ended.
     pub fn finish(&mut self, status: StatusCode) {
         self.outcome = Some(status.as_u16());
-    }
-}
-
-impl Drop for Run {
-    /// The exchange's line in the log, however it ended; and what the upstream waits for, where it ended too early.
-    fn drop(&mut self) {
-        if let Some(memo) = self.unanswered.take() {
-            self.worker.app.memory.keep(&self.context.scope, memo);
-        }
-        for execution in &self.context.executions {
-            tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
-        }
-        for violation in &self.tally.violations {
-            let (code, severity) = (violation.code.as_str(), violation.severity);
-            if severity >= crate::judge::violation::Severity::Warn {
-                let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
-                tracing::warn!(exchange = %self.context.id, code, tool, severity = ?severity, "violation {code}");
-            }
-        }
-        let verdict = match self.outcome {
-            None => "abandoned",
-            Some(400..) => "failed",
-            Some(_) => self.tally.verdict().as_str(),
-        };
-        tracing::info!(
-            exchange = %self.context.id,
-            model = &*self.model,
-            upstream = &*self.endpoint().settings.name,
-            stream = self.stream,
-            tools = self.context.tools.registry.tools().len(),
-            tool_choice = self.context.turn.tool_choice.as_str(),
-            status = self.outcome.unwrap_or(499),
-            verdict,
-            attempts = self.attempts,
-            repairs = self.tally.repairs,
-            violations = self.tally.violations.len(),
-            total_ms = self.started.elapsed().as_millis() as u64,
-            upstream_ms = self.upstream_time.as_millis() as u64,
-            "exchange {verdict}"
-        );
     }
 }

@@ -125,6 +125,7 @@ fn settle<A: Adapter>(
     out: &mut BytesMut,
 ) -> Result<Option<EchoedTurn>, Broken> {
     run.tally.add(&judged);
+    run.notes.usage(judge.usage());
     if judge.unjudged() {
         run.not_judged();
     }

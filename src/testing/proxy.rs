@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    ledger::store::Store,
     proxy::{
         app::{App, Error},
         server::Server,
@@ -70,6 +71,11 @@ impl Proxy {
     /// What to set as `OPENAI_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// What it keeps.
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.app.recorder.store()
     }
 
     /// Re-reads the policy, as SIGHUP does.

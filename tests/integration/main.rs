@@ -14,6 +14,7 @@ mod folded;
 mod frame;
 mod frame_log;
 mod harness;
+mod ledger;
 mod marks;
 mod mutants;
 mod process;

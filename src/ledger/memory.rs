@@ -1,0 +1,132 @@
+//! A store that keeps the newest records, for as long as the process lives: `[ledger] url = "memory:"`.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use uuid::Uuid;
+
+use super::{
+    record::{ExchangeRecord, ExecutionRecord},
+    store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, PAGE_MAX, Page, Store, StoreError, ViolationFilter},
+};
+
+/// Records that are kept.
+pub const RECORDS_MAX: usize = 10_000;
+/// Hourly sums that are kept.
+const HOURS_MAX: usize = 10_000;
+
+#[derive(Default)]
+struct Kept {
+    records: VecDeque<Arc<ExchangeRecord>>,
+    hours: VecDeque<HourRow>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct MemoryStore(Mutex<Kept>);
+
+impl MemoryStore {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Cuts a page out of rows that come the newest first. `place`: a row's time, and what tells it from others of that time.
+fn page<T>(rows: impl Iterator<Item = T>, page: &Page, place: impl Fn(&T) -> (u64, String)) -> Result<Found<T>, StoreError> {
+    let after = match page.after.as_deref() {
+        None => None,
+        Some(cursor) => {
+            let (time, rest) = cursor.split_once('-').ok_or(StoreError::Cursor)?;
+            Some((time.parse::<u64>().map_err(|_| StoreError::Cursor)?, rest.to_owned()))
+        }
+    };
+    let mut rows: Vec<(u64, String, T)> = rows
+        .map(|row| (place(&row), row))
+        .map(|((time, rest), row)| (time, rest, row))
+        .filter(|(time, ..)| page.since_ms.is_none_or(|since| *time >= since) && page.until_ms.is_none_or(|until| *time < until))
+        .filter(|(time, rest, _)| after.as_ref().is_none_or(|after| (*time, rest) < (after.0, &after.1)))
+        .collect();
+    rows.sort_by(|a, b| (b.0, &b.1).cmp(&(a.0, &a.1)));
+    let limit = page.limit.clamp(1, PAGE_MAX);
+    let next = (rows.len() > limit).then(|| rows.get(limit - 1).map(|(time, rest, _)| format!("{time}-{rest}"))).flatten();
+    rows.truncate(limit);
+    Ok(Found { rows: rows.into_iter().map(|(.., row)| row).collect(), next })
+}
+
+fn found(record: &ExchangeRecord, execution: &ExecutionRecord) -> FoundExecution {
+    FoundExecution { exchange: record.id, session: record.session.clone(), client: record.client.clone(), execution: execution.clone() }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, records: &[Arc<ExchangeRecord>], hours: Vec<HourRow>) -> Result<(), StoreError> {
+        let mut kept = self.kept();
+        kept.records.extend(records.iter().cloned());
+        let over = kept.records.len().saturating_sub(RECORDS_MAX);
+        kept.records.drain(..over);
+        for row in hours {
+            let same = |own: &&mut HourRow| (own.writer, own.hour) == (row.writer, row.hour) && own.name == row.name;
+            match kept.hours.iter_mut().rev().find(same) {
+                Some(own) => *own = row,
+                None => kept.hours.push_back(row),
+            }
+        }
+        let over = kept.hours.len().saturating_sub(HOURS_MAX);
+        kept.hours.drain(..over);
+        Ok(())
+    }
+
+    fn exchange(&self, id: Uuid) -> Result<Option<Arc<ExchangeRecord>>, StoreError> {
+        Ok(self.kept().records.iter().rev().find(|record| record.id == id).cloned())
+    }
+
+    fn execution(&self, id: &str) -> Result<Option<FoundExecution>, StoreError> {
+        let kept = self.kept();
+        let mut all = kept.records.iter().flat_map(|record| record.executions.iter().map(move |execution| (record, execution)));
+        Ok(all.find(|(_, execution)| &*execution.id == id).map(|(record, execution)| found(record, execution)))
+    }
+
+    fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {
+        let kept = self.kept();
+        let of_session = |record: &&Arc<ExchangeRecord>| filter.session.is_none() || record.session.as_deref() == filter.session.as_deref();
+        let of_tool = |row: &FoundExecution| filter.tool.as_deref().is_none_or(|tool| *row.execution.tool == *tool);
+        let rows = kept
+            .records
+            .iter()
+            .rev()
+            .filter(of_session)
+            .flat_map(|record| record.executions.iter().map(move |execution| found(record, execution)));
+        page(rows.filter(of_tool), &filter.page, |row| (row.execution.started_ms, row.execution.id.to_string()))
+    }
+
+    fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError> {
+        let kept = self.kept();
+        let of_model = |record: &&Arc<ExchangeRecord>| filter.model.as_deref().is_none_or(|model| *record.model == *model);
+        let rows = kept.records.iter().rev().filter(of_model).flat_map(|record| {
+            record.violations.iter().enumerate().map(move |(number, violation)| {
+                let row = FoundViolation {
+                    exchange: record.id,
+                    at_ms: record.ended_ms(),
+                    model: record.model.clone(),
+                    violation: violation.clone(),
+                };
+                (number, row)
+            })
+        });
+        let rows = rows.filter(|(_, row)| {
+            let of_code = filter.code.as_deref().is_none_or(|code| row.violation.code.as_str() == code);
+            of_code && (filter.tool.is_none() || row.violation.tool.as_deref() == filter.tool.as_deref())
+        });
+        let found = page(rows, &filter.page, |(number, row)| (row.at_ms, format!("{}-{number:06}", row.exchange.simple())))?;
+        Ok(Found { rows: found.rows.into_iter().map(|(_, row)| row).collect(), next: found.next })
+    }
+
+    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
+        Ok(self.kept().hours.iter().filter(|row| (since..until).contains(&row.hour)).cloned().collect())
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

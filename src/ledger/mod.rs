@@ -1,0 +1,9 @@
+//! The ledger: what happened is kept, can be looked up, and can't be quietly changed.
+//!
+//! One [`record::ExchangeRecord`] is made at the end of an exchange and handed to the [`recorder::Recorder`],
+//! which shows it to whoever observes and gives it to the [`store::Store`].
+
+pub mod memory;
+pub mod record;
+pub mod recorder;
+pub mod store;

@@ -1,0 +1,164 @@
+//! What one exchange leaves for its record, noted as it goes, and put together when it has ended.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    exchange::{context::Context, decide::Tally, turn::EchoedTurn},
+    judge::{
+        call::ValidCall,
+        marks::Moment,
+        violation::{Place, Violation},
+    },
+    ledger::record::{Attempt, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness},
+    wire::{
+        canonical::canonical,
+        json::{Document, Value},
+    },
+};
+
+/// Calls of one exchange that are recorded.
+const CALLS_MAX: usize = 1024;
+
+/// What was noted so far.
+#[derive(Debug, Default)]
+pub struct Notes {
+    attempts: Vec<Attempt>,
+    calls: Vec<CallRecord>,
+    /// Violations that were known when the attempt of that place began.
+    known: Vec<usize>,
+}
+
+impl Notes {
+    /// An attempt begins. `violations`: how many are known.
+    pub fn attempt(&mut self, upstream: &str, model: &str, violations: usize) {
+        self.attempts.push(Attempt { upstream: upstream.into(), model: model.into(), ..Attempt::default() });
+        self.known.push(violations);
+    }
+
+    /// Its status has come.
+    pub fn status(&mut self, status: u16) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.status = Some(status);
+        }
+    }
+
+    /// It was waited for.
+    pub fn waited(&mut self, time: Duration) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.duration_us = attempt.duration_us.saturating_add(micros(time));
+        }
+    }
+
+    /// Its answer said what it cost: `usage`, JSON.
+    pub fn usage(&mut self, usage: Option<&str>) {
+        if let (Some(attempt), Some(usage)) = (self.attempts.last_mut(), usage) {
+            attempt.tokens = tokens(usage);
+        }
+    }
+
+    /// A turn came that isn't passed on.
+    pub fn turn(&mut self, turn: &EchoedTurn) {
+        let attempt = self.attempts.len() as u32;
+        let room = CALLS_MAX.saturating_sub(self.calls.len());
+        self.calls.extend(turn.calls.iter().take(room).map(|call| CallRecord {
+            attempt,
+            tool: shortened(&call.name),
+            outcome: if call.violations.is_empty() { CallOutcome::Withheld } else { CallOutcome::Rejected },
+            mark: None,
+            arguments: of_arguments(&call.arguments),
+            arguments_body: None,
+            corrected: false,
+            violations: call.violations.iter().map(|violation| violation.code).collect(),
+        }));
+    }
+
+    /// A call is passed on.
+    pub fn call(&mut self, call: &ValidCall, _moment: Moment) {
+        if self.calls.len() >= CALLS_MAX {
+            return;
+        }
+        self.calls.push(CallRecord {
+            attempt: self.attempts.len() as u32,
+            tool: shortened(call.name()),
+            outcome: CallOutcome::Accepted,
+            mark: None,
+            arguments: of_arguments(call.arguments()),
+            arguments_body: None,
+            corrected: call.corrected(),
+            violations: Vec::new(),
+        });
+    }
+
+    /// The attempts and calls; nothing is left.
+    pub fn take(&mut self) -> (Vec<Attempt>, Vec<CallRecord>) {
+        (std::mem::take(&mut self.attempts), std::mem::take(&mut self.calls))
+    }
+
+    /// Everything that was wrong.
+    pub fn violations(&self, tally: &Tally) -> Vec<ViolationRecord> {
+        let record = |(at, violation): (usize, &Violation)| ViolationRecord {
+            code: violation.code,
+            severity: violation.severity,
+            attempt: self.known.iter().take_while(|known| **known <= at).count() as u32,
+            tool: violation.tool.as_deref().map(shortened),
+            message: None,
+        };
+        tally.violations.iter().enumerate().map(record).collect()
+    }
+}
+
+/// What the answer claimed: what it cites, and what is wrong with its text.
+pub fn claims(tally: &Tally) -> Vec<Claim> {
+    let cited = tally.citations.iter().map(|id| Claim { execution: Some(id.as_str().into()), code: None });
+    let wrong = tally.violations.iter().filter(|violation| violation.code.place() == Place::Text);
+    cited.chain(wrong.map(|violation| Claim { execution: None, code: Some(violation.code) })).collect()
+}
+
+/// The executions that this exchange shows. `now_ms`: when their results arrived.
+pub fn executions(context: &Context, now_ms: u64) -> Vec<ExecutionRecord> {
+    let recent = context.executions.iter().filter(|execution| execution.recent);
+    let record = |execution: &crate::judge::history::Execution| ExecutionRecord {
+        id: execution.id.as_str().into(),
+        tool: shortened(&execution.tool),
+        mark: Box::default(),
+        arguments: None,
+        result: Digest::of(b""),
+        arguments_body: None,
+        result_body: None,
+        witness: Witness::App,
+        started_ms: execution.moment.time_ms,
+        seen_ms: now_ms,
+        failed: execution.failed,
+    };
+    recent.map(record).collect()
+}
+
+/// A time in whole microseconds.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds since then.
+pub fn since(begun: Instant) -> u64 {
+    micros(begun.elapsed())
+}
+
+fn shortened(name: &str) -> Box<str> {
+    name.chars().take(TOOL_CHARS_MAX).collect()
+}
+
+fn of_arguments(arguments: &str) -> Digest {
+    match canonical(if arguments.trim().is_empty() { "{}" } else { arguments }) {
+        Some(json) => Digest::of(json.as_bytes()),
+        None => Digest::of(arguments.as_bytes()),
+    }
+}
+
+/// Reads `usage` of either API.
+fn tokens(usage: &str) -> Option<Tokens> {
+    let document = Document::parse_noting(bytes::Bytes::copy_from_slice(usage.as_bytes()), 1, &[]).ok()?;
+    let root = document.root();
+    let count = |names: [&str; 2]| names.iter().find_map(|name| root.get(name).and_then(Value::integer));
+    let (input, output) = (count(["prompt_tokens", "input_tokens"]), count(["completion_tokens", "output_tokens"]));
+    (input.is_some() || output.is_some()).then(|| Tokens { input: input.unwrap_or(0), output: output.unwrap_or(0) })
+}

@@ -1,0 +1,91 @@
+//! How an exchange ends, however it ended: its line in the log, its record, and what the upstream waits for.
+
+use std::sync::Arc;
+
+use super::{collect, run::Run};
+use crate::{
+    judge::violation::{Severity, Verdict},
+    ledger::record::ExchangeRecord,
+};
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(memo) = self.unanswered.take() {
+            self.worker.app.memory.keep(&self.context.scope, memo);
+        }
+        self.log();
+        let record = Arc::new(self.record());
+        self.worker.app.recorder.take(record);
+    }
+}
+
+impl Run {
+    fn log(&self) {
+        for execution in &self.context.executions {
+            tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
+        }
+        for violation in &self.tally.violations {
+            let (code, severity) = (violation.code.as_str(), violation.severity);
+            if severity >= Severity::Warn {
+                let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
+                tracing::warn!(exchange = %self.context.id, code, tool, severity = ?severity, "violation {code}");
+            }
+        }
+        let verdict = match self.outcome {
+            None => "abandoned",
+            Some(400..) => "failed",
+            Some(_) => self.tally.verdict().as_str(),
+        };
+        tracing::info!(
+            exchange = %self.context.id,
+            model = &*self.model,
+            upstream = &*self.endpoint().settings.name,
+            stream = self.stream,
+            tools = self.context.tools.registry.tools().len(),
+            tool_choice = self.context.turn.tool_choice.as_str(),
+            status = self.outcome.unwrap_or(499),
+            verdict,
+            attempts = self.attempts,
+            repairs = self.tally.repairs,
+            violations = self.tally.violations.len(),
+            total_ms = self.started.elapsed().as_millis() as u64,
+            upstream_ms = self.upstream_time.as_millis() as u64,
+            "exchange {verdict}"
+        );
+    }
+
+    /// The exchange as it is kept.
+    fn record(&mut self) -> ExchangeRecord {
+        let app = &self.worker.app;
+        let rules = &self.context.rules;
+        let verdict = match self.outcome {
+            // What nobody waited for was not judged to its end: it never counts as passed.
+            None => self.tally.verdict().max(Verdict::Warn),
+            Some(_) => self.tally.verdict(),
+        };
+        let violations = self.notes.violations(&self.tally);
+        let (attempts, calls) = self.notes.take();
+        ExchangeRecord {
+            id: self.context.id,
+            at_ms: self.begun_ms,
+            api: self.api,
+            stream: self.stream,
+            observed: self.context.observes(),
+            scope: app.recorder.scope(&self.context.scope),
+            client: self.who.client.take(),
+            session: self.who.session.take(),
+            policy: rules.digest.get(..16).unwrap_or(&rules.digest).into(),
+            model: std::mem::take(&mut self.model).into(),
+            status: self.outcome,
+            verdict,
+            repairs: self.tally.repairs,
+            total_us: collect::since(self.started),
+            upstream_us: collect::micros(self.upstream_time),
+            attempts,
+            calls,
+            executions: collect::executions(&self.context, self.begun_ms),
+            claims: collect::claims(&self.tally),
+            violations,
+        }
+    }
+}
