@@ -48,6 +48,7 @@ pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item
                     name: message.get("name").and_then(Value::text),
                     nature: stamp::nature(&text, &rules.error_patterns),
                     bytes: text.len(),
+                    raw: content.map_or("", Value::raw_str),
                 })
             }
             "user" => Item::User,

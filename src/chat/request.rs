@@ -167,6 +167,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
             adjacency: Adjacency::Required,
             remembered: &[],
             unseen: false,
+            trail: &[],
+            told_apart: rules.policy.loops.forbids_repeating(),
         },
     );
     let mut edits = Edits::default();
@@ -187,7 +189,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
             forged.extend(forged_stamp(rules, own, at));
         }
     }
-    let History { executions, succeeded, mut violations } = past;
+    let History { executions, succeeded, trail, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
@@ -204,6 +206,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         }),
         executions,
         succeeded,
+        trail,
         violations,
         json_only: head.json_only,
         choices: head.choices,

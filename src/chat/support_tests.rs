@@ -78,6 +78,7 @@ impl Bench {
             upstream: Upstream::default(),
             protocol: "\"Use tools honestly.\"",
             held_bytes_max: 1 << 20,
+            beyond: Default::default(),
         };
         request::begin(&document, &head, basis)
     }

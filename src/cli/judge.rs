@@ -25,6 +25,7 @@ use crate::{
     },
     judge::{
         call::{Arguments, Outcome},
+        loops::Beyond,
         marks::{KeyRing, Scope},
         registry::SchemaCache,
         violation::Violation,
@@ -106,6 +107,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         upstream: Upstream::default(),
         protocol: &standard.protocol,
         held_bytes_max: HELD_BYTES_MAX,
+        beyond: Beyond::default(),
     };
     let begun = if of_responses { begin_responses(&document, &standard, basis) } else { begin_chat(&document, &standard, basis) };
     let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));

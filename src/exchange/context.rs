@@ -8,14 +8,20 @@ use bytes::Bytes;
 
 use uuid::Uuid;
 
-use super::{thread::Hidden, tools::ToolSet};
+use super::{
+    looping::{Loops, Stopped},
+    thread::Hidden,
+    tools::ToolSet,
+};
 use crate::{
     judge::{
         call::{Call, CallRules},
         call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         history::Execution,
+        loops::Beyond,
         marks::{KeyRing, Moment, Scope},
         text::{Known, Progress, TextGate},
+        trail::Trail,
         violation::{Code, Severity, Violation},
     },
     policy::{Mode, rules::Rules},
@@ -53,6 +59,8 @@ pub struct Context {
     pub held_bytes_max: usize,
     /// The part of the conversation that isn't in the request.
     pub hidden: Hidden,
+    /// What its calls are watched by.
+    pub loops: Loops,
     request: Document,
     data_of: DataOf,
     /// The conversation's own data, decoded when first asked for.
@@ -84,6 +92,8 @@ pub struct Prepared {
     pub executions: Vec<Execution>,
     /// Tools with a successful result in the history.
     pub succeeded: Vec<String>,
+    /// What was called since the user spoke last.
+    pub trail: Trail,
     /// What is wrong with the request, registry and history.
     pub violations: Vec<Violation>,
     /// `response_format` asks for JSON.
@@ -121,6 +131,8 @@ pub struct Basis<'b> {
     pub protocol: &'b str,
     /// Bytes held of one call.
     pub held_bytes_max: usize,
+    /// What loop control counts besides the conversation.
+    pub beyond: Beyond,
 }
 
 /// A request that was read, verified and prepared.
@@ -137,7 +149,8 @@ pub struct Begun {
 impl Begun {
     /// Begins the exchange of a prepared request. `document`: the request as it came.
     pub fn new(document: &Document, prepared: Prepared, basis: Basis<'_>) -> Self {
-        let Prepared { body, tool_choice, parallel, executions, succeeded, mut violations, json_only, choices, hidden, data_of } = prepared;
+        let Prepared { body, tool_choice, parallel, executions, succeeded, trail, mut violations, json_only, choices, hidden, data_of } =
+            prepared;
         let mut text = basis.text.clone();
         text.json_only = json_only;
         text.has_tools = basis.tools.any || !executions.is_empty();
@@ -156,6 +169,7 @@ impl Begun {
             choices,
             held_bytes_max: basis.held_bytes_max,
             hidden,
+            loops: Loops::new(trail, basis.beyond, basis.now_ms),
             request: document.clone(),
             data_of,
             data: OnceLock::new(),
@@ -227,7 +241,8 @@ impl Context {
         let ids = |text: &str| self.id_in_arguments(text);
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
-        let turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
+        let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
+        let stops = self.watch(&mut turn);
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut citations: Vec<String> = Vec::new();
         for id in gates.iter().flat_map(|gate| gate.citations()) {
@@ -238,7 +253,7 @@ impl Context {
         of_text.extend(self.missing_citation(calls, &citations, answer));
         of_text.extend(self.empty_answer(calls, answer));
         self.excuse_marks(&mut of_text);
-        JudgedChoice { turn, of_text, citations }
+        JudgedChoice { turn, of_text, citations, stops }
     }
 
     /// Where nothing is changed nothing is stamped, so what lacks a mark can't be told from what would have one:
@@ -318,6 +333,8 @@ pub struct JudgedChoice {
     pub of_text: Vec<Violation>,
     /// Verified execution IDs that it cites.
     pub citations: Vec<String>,
+    /// Calls that loop control objects to.
+    pub stops: Vec<Stopped>,
 }
 
 impl JudgedChoice {

@@ -74,7 +74,12 @@ pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted
 /// The words that stand instead of a bad choice.
 pub fn words(choice: &JudgedChoice) -> String {
     let blocking = choice.blocking();
-    if choice.blocks_text() { reply::safe(&blocking) } else { reply::exhausted(&blocking) }
+    let looping = blocking.iter().any(|violation| violation.code == Code::LoopDetected);
+    match (choice.blocks_text(), looping) {
+        (true, _) => reply::safe(&blocking),
+        (false, true) => reply::ended(&blocking),
+        (false, false) => reply::exhausted(&blocking),
+    }
 }
 
 /// The turn as it is echoed to the model.

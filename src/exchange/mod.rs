@@ -10,6 +10,7 @@ pub mod decide;
 pub mod error;
 pub mod evidence;
 pub mod fault;
+pub mod looping;
 pub mod refusal;
 pub mod texts;
 pub mod thread;

@@ -5,7 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::judge::{history::Execution, marks::Moment};
+use crate::judge::{
+    history::Execution,
+    marks::Moment,
+    trail::{STEPS_MAX, Step, Trail},
+};
 
 /// Executions of one conversation that are remembered, the latest.
 const EXECUTIONS_MAX: usize = 512;
@@ -13,6 +17,8 @@ const EXECUTIONS_MAX: usize = 512;
 const DATA_BYTES_MAX: usize = 256 << 10;
 /// Bytes of one conversation's tools that came in through items.
 const TOOLS_BYTES_MAX: usize = 1 << 20;
+/// Calls of one conversation's trail that are remembered, the latest.
+const TRAIL_USES_MAX: usize = 1024;
 /// Calls that the upstream waits for outputs of.
 const OWED_MAX: usize = 128;
 
@@ -23,6 +29,8 @@ pub struct Thread {
     pub executions: Vec<Execution>,
     /// Tools with a result that is no failure.
     pub succeeded: Vec<String>,
+    /// What was called since the user spoke last.
+    pub trail: Trail,
     /// Arrays of tools that came in through items: JSON.
     pub tools: Vec<Arc<str>>,
     /// What users, tools and instructions said.
@@ -55,6 +63,8 @@ pub struct KnownCall {
     pub tool: Arc<str>,
     /// Its mark's moment.
     pub moment: Moment,
+    /// [`crate::judge::trail::call_digest`] of it.
+    pub digest: u64,
 }
 
 /// What became of an output item that the upstream keeps, where the application saw another.
@@ -139,6 +149,18 @@ impl Thread {
         self
     }
 
+    /// Goes on with what was called since the user spoke last: `trail` has all of it.
+    pub fn follow(&mut self, trail: &[Step]) {
+        let mut uses = 0;
+        let fits = |step: &&Step| {
+            uses += step.uses.len();
+            uses <= TRAIL_USES_MAX
+        };
+        let mut kept: Trail = trail.iter().rev().take(STEPS_MAX).take_while(fits).cloned().collect();
+        kept.reverse();
+        self.trail = kept;
+    }
+
     /// Takes up what is owed.
     pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
         self.owed.extend(owed);
@@ -153,6 +175,8 @@ impl Thread {
         let executions: usize = self.executions.iter().map(|execution| execution.id.len() + execution.tool.len() + 96).sum();
         let succeeded: usize = self.succeeded.iter().map(|tool| tool.len() + 24).sum();
         let tools: usize = self.tools.iter().map(|tools| tools.len() + 16).sum();
-        (512 + data + owed + executions + succeeded + tools) as u64
+        let of_step = |step: &Step| step.uses.iter().map(|own| own.tool.len() + 64).sum::<usize>() + 48;
+        let trail: usize = self.trail.iter().map(of_step).sum();
+        (512 + data + owed + executions + succeeded + tools + trail) as u64
     }
 }

@@ -13,6 +13,7 @@ use std::{
 use super::{
     marks::{CallMark, KeyRing, Moment, Scope},
     stamp::Nature,
+    trail::{Spot, Step, Tracer, Trail},
     violation::{Checks, Code, Violation},
 };
 
@@ -38,6 +39,8 @@ pub struct PastResult<'h> {
     pub nature: Nature,
     /// Length of its content.
     pub bytes: usize,
+    /// Its content as it lies in the request: JSON.
+    pub raw: &'h str,
 }
 
 /// One step of the conversation, in its order.
@@ -90,6 +93,8 @@ pub struct Remembered {
     pub tool: String,
     /// Its mark's moment.
     pub moment: Moment,
+    /// [`super::trail::call_digest`] of it.
+    pub digest: u64,
 }
 
 /// What the history proves.
@@ -99,6 +104,8 @@ pub struct History {
     pub executions: Vec<Execution>,
     /// Tools with a result that is no failure, stamped or not.
     pub succeeded: Vec<String>,
+    /// What was called since the user spoke last.
+    pub trail: Trail,
     /// What is wrong with it.
     pub violations: Vec<Violation>,
 }
@@ -124,10 +131,14 @@ pub struct Rules<'r> {
     pub remembered: &'r [Remembered],
     /// There is such a part: what isn't known may stand there.
     pub unseen: bool,
+    /// Its trail.
+    pub trail: &'r [Step],
+    /// Is what tells calls apart wanted of every step of the trail, even where no two look alike?
+    pub told_apart: bool,
 }
 
 /// Verifies a history.
-pub fn verify(items: &[Item<'_>], rules: &Rules<'_>) -> History {
+pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
     let last_user = items.iter().rposition(|item| matches!(item, Item::User));
     let mut walk = Walk {
         rules,
@@ -138,22 +149,25 @@ pub fn verify(items: &[Item<'_>], rules: &Rules<'_>) -> History {
         earlier: HashSet::new(),
         before: None,
         last_user,
+        tracer: Tracer::default(),
     };
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
     }
     walk.close_turn();
-    walk.history
+    let trail = walk.tracer.finish(rules.trail, rules.told_apart);
+    History { trail, ..walk.history }
 }
 
 struct Open<'h> {
     call: &'h PastCall<'h>,
     moment: Option<Moment>,
+    spot: Spot,
     answered: bool,
 }
 
 struct Walk<'h, 'r> {
-    rules: &'r Rules<'r>,
+    rules: &'h Rules<'r>,
     history: History,
     /// Calls that results may answer now.
     open: Vec<Open<'h>>,
@@ -166,6 +180,7 @@ struct Walk<'h, 'r> {
     before: Option<&'h Item<'h>>,
     /// Without one, all of it comes after what the user said in the part that isn't here.
     last_user: Option<usize>,
+    tracer: Tracer<'h>,
 }
 
 impl<'h> Walk<'h, '_> {
@@ -186,10 +201,12 @@ impl<'h> Walk<'h, '_> {
                 if strict {
                     self.close_turn();
                 }
+                self.tracer.model(strict);
                 for call in calls {
                     let moment = self.verify_call(call);
+                    let spot = self.tracer.call(call, moment);
                     self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
-                    self.open.push(Open { call, moment, answered: false });
+                    self.open.push(Open { call, moment, spot, answered: false });
                 }
             }
             Item::Result(result) => self.result(at, result),
@@ -199,6 +216,7 @@ impl<'h> Walk<'h, '_> {
                     self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
                 }
                 self.close_turn_if_adjacent();
+                self.tracer.user();
             }
             Item::Other => self.close_turn_if_adjacent(),
         }
@@ -262,12 +280,15 @@ impl<'h> Walk<'h, '_> {
         });
         if let Some(index) = free {
             self.open[index].answered = true;
+            self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
             return Some((self.open[index].call.name.to_string(), self.open[index].moment));
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
         if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
             self.answered.insert(id);
+            let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
+            self.tracer.result(spot, result);
             return Some((call.tool.clone(), Some(call.moment)));
         }
         self.unpaired(result, self.answered.contains(&id));

@@ -17,16 +17,18 @@ fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
 }
 
 fn result(id: &str) -> Item<'static> {
-    Item::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: Nature::default(), bytes: 1 })
+    Item::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: Nature::default(), bytes: 1, raw: "\"\"" })
 }
 
 fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
     let (checks, ring, scope) = (Checks::default(), ring(), Scope::shared());
     let window = Some(Duration::from_secs(60));
-    let known = [Remembered { id: "kept".into(), tool: "t".into(), moment: Moment { time_ms: NOW, counter: 9 } }];
+    let known = [Remembered { id: "kept".into(), tool: "t".into(), moment: Moment { time_ms: NOW, counter: 9 }, digest: 0 }];
     let (remembered, unseen) = if adjacency == Adjacency::Free { (&known[..], true) } else { (&[][..], false) };
     let (now_ms, large) = (NOW + 1, 1 << 20);
-    let rules = Rules { checks: &checks, ring: &ring, scope: &scope, window, now_ms, large, adjacency, remembered, unseen };
+    let (trail, told_apart) = (&[][..], false);
+    let rules =
+        Rules { checks: &checks, ring: &ring, scope: &scope, window, now_ms, large, adjacency, remembered, unseen, trail, told_apart };
     let history = verify(items, &rules);
     (history.violations.iter().map(|violation| violation.code.as_str()).collect(), history.executions.len())
 }

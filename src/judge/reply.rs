@@ -24,7 +24,12 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> St
         text.push_str(cut(raw, QUOTED_BYTES_MAX));
         text.push('\n');
     }
-    text.push_str("Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do.");
+    let looping = violations.iter().any(|violation| violation.code == Code::LoopDetected);
+    text.push_str(if looping {
+        "Nothing was run. Do something else, or answer without the tool and say what you could not do."
+    } else {
+        "Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do."
+    });
     text
 }
 
@@ -58,6 +63,16 @@ pub fn safe(violations: &[&Violation]) -> String {
         text.push_str(&blame(violation));
     }
     text.push_str("Please treat that part of my answer as not checked, and ask again if you need it.");
+    text
+}
+
+/// What the application gets when a run that goes in circles is ended.
+pub fn ended(violations: &[&Violation]) -> String {
+    let mut text = String::from("I stopped here, because I was going in circles. My last call was not run.\n");
+    for violation in violations {
+        text.push_str(&blame(violation));
+    }
+    text.push_str("Tell me how to go on, or ask in other words.");
     text
 }
 
@@ -95,6 +110,8 @@ pub fn without_quotation(violation: &Violation) -> Option<String> {
         Code::WrongType | Code::SchemaViolation | Code::NullOptional | Code::UnknownParameter => {
             format!("the arguments for {tool} didn't fit its schema")
         }
+        // The advice is the model's.
+        Code::LoopDetected => violation.message.clone(),
         Code::PlaceholderValue | Code::SuspiciousLength => format!("the arguments for {tool} weren't real values"),
         _ => return None,
     })

@@ -3,6 +3,7 @@
 //! Values only; reading files and explaining their faults is [`load`]'s.
 
 pub mod load;
+mod loops;
 mod responses;
 pub mod rules;
 mod tools;
@@ -12,7 +13,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
-pub use self::responses::{Responses, Stateful};
+pub use self::{
+    loops::{Loops, OnLimit, Rate, ToolLimits, ToolLoops},
+    responses::{Responses, Stateful},
+};
 use crate::judge::violation::Severity;
 
 /// `mode`: is anything changed at all?
@@ -99,17 +103,6 @@ pub enum Hold {
     Claims,
     /// The whole answer is held until it is judged.
     All,
-}
-
-/// `[loops] on_limit`.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum OnLimit {
-    /// A synthetic error first, then the end.
-    #[default]
-    Error,
-    /// The end at once.
-    End,
 }
 
 /// A whole policy, defaults filled in.
@@ -256,49 +249,6 @@ pub struct Citations {
     pub require: bool,
     /// Further regular expressions with a group `id`.
     pub extra_patterns: Vec<String>,
-}
-
-/// A number of calls in a window; 0 calls switches the check off.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    /// Calls.
-    pub calls: u32,
-    /// In how long.
-    #[serde(with = "duration")]
-    pub window: Duration,
-}
-
-/// `[loops]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Loops {
-    /// Failures of one tool in a row within one user turn.
-    pub consecutive_failures: u32,
-    /// Calls of one tool.
-    pub same_tool: Rate,
-    /// Calls of all tools.
-    pub all_tools: Rate,
-    /// The same call with the same result in a row.
-    pub identical_calls: u32,
-    /// How long a tool stays stopped.
-    #[serde(with = "duration")]
-    pub cooldown: Duration,
-    /// What happens at a limit.
-    pub on_limit: OnLimit,
-}
-
-impl Default for Loops {
-    fn default() -> Self {
-        Self {
-            consecutive_failures: 8,
-            same_tool: Rate { calls: 20, window: Duration::from_secs(10) },
-            all_tools: Rate { calls: 60, window: Duration::from_secs(5) },
-            identical_calls: 5,
-            cooldown: Duration::from_secs(60),
-            on_limit: OnLimit::Error,
-        }
-    }
 }
 
 /// `[[claims]]`: what may be said only if one of some tools succeeded in the conversation.

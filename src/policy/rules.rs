@@ -7,7 +7,7 @@ use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Durati
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
-use super::{Correction, Hold, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
+use super::{Correction, Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
 use crate::{
     judge::violation::{Checks, Code, Severity},
     settings::{
@@ -110,37 +110,59 @@ enum Case {
 }
 
 fn ranges(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
-    let (calls, loops) = (&policy.calls, &policy.loops);
+    let calls = &policy.calls;
     for (key, value, range) in [
         ("calls.max_repairs", u64::from(calls.max_repairs), 0..=10),
         ("calls.max_attempts", u64::from(calls.max_attempts), 1..=50),
         ("calls.max_per_turn", u64::from(calls.max_per_turn), 1..=10_000),
         ("calls.long_argument", u64::from(calls.long_argument), 1..=u64::from(u32::MAX)),
         ("results.large", policy.results.large, 1..=(1 << 40)),
-        ("loops.consecutive_failures", u64::from(loops.consecutive_failures), COUNT),
-        ("loops.identical_calls", u64::from(loops.identical_calls), COUNT),
-        ("loops.same_tool.calls", u64::from(loops.same_tool.calls), COUNT),
-        ("loops.all_tools.calls", u64::from(loops.all_tools.calls), COUNT),
     ] {
-        if !range.contains(&value) {
-            return Err(layers.fault(key, format!("{value} is out of range: {} to {}", range.start(), range.end())));
-        }
+        count(layers, key, value, range)?;
     }
-    let rate = |rate: &Rate| if rate.calls == 0 { Duration::from_secs(1) } else { rate.window };
     for (key, value, most) in [
         ("calls.repair_deadline", calls.repair_deadline, HOUR),
         ("results.window", policy.results.window.unwrap_or(HOUR), 100 * 365 * 24 * HOUR),
-        ("loops.same_tool.window", rate(&loops.same_tool), HOUR),
-        ("loops.all_tools.window", rate(&loops.all_tools), HOUR),
-        ("loops.cooldown", loops.cooldown, 24 * HOUR),
     ] {
-        if value.is_zero() || value > most {
-            let message =
-                format!("{} is out of range: more than 0, at most {}", humantime::format_duration(value), humantime::format_duration(most));
-            return Err(layers.fault(key, message));
-        }
+        span(layers, key, value, most)?;
+    }
+    loops(layers, &policy.loops)
+}
+
+fn loops(layers: &Layers, loops: &Loops) -> Result<(), Fault> {
+    let rate = |key: &str, rate: &Rate| {
+        count(layers, &format!("{key}.calls"), u64::from(rate.calls), COUNT)?;
+        let window = if rate.calls == 0 { Duration::from_secs(1) } else { rate.window };
+        span(layers, &format!("{key}.window"), window, HOUR)
+    };
+    count(layers, "loops.consecutive_failures", u64::from(loops.consecutive_failures), COUNT)?;
+    count(layers, "loops.identical_calls", u64::from(loops.identical_calls), COUNT)?;
+    rate("loops.same_tool", &loops.same_tool)?;
+    rate("loops.all_tools", &loops.all_tools)?;
+    span(layers, "loops.cooldown", loops.cooldown, 24 * HOUR)?;
+    for (name, own) in &loops.tools {
+        let key = |member: &str| format!("loops.tools.{name}.{member}");
+        count(layers, &key("consecutive_failures"), own.consecutive_failures.map_or(0, u64::from), COUNT)?;
+        count(layers, &key("identical_calls"), own.identical_calls.map_or(0, u64::from), COUNT)?;
+        rate(&key("same_tool"), &own.same_tool.unwrap_or(loops.same_tool))?;
+        span(layers, &key("cooldown"), own.cooldown.unwrap_or(loops.cooldown), 24 * HOUR)?;
     }
     Ok(())
+}
+
+fn count(layers: &Layers, key: &str, value: u64, range: RangeInclusive<u64>) -> Result<(), Fault> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(layers.fault(key, format!("{value} is out of range: {} to {}", range.start(), range.end())))
+}
+
+fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(), Fault> {
+    if !value.is_zero() && value <= most {
+        return Ok(());
+    }
+    let (value, most) = (humantime::format_duration(value), humantime::format_duration(most));
+    Err(layers.fault(key, format!("{value} is out of range: more than 0, at most {most}")))
 }
 
 fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {

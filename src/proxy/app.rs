@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::memory::Memory;
+use super::{loops::LoopControl, memory::Memory};
 use crate::{
     exchange::tools::ToolSets,
     judge::{
@@ -152,6 +152,8 @@ pub struct App {
     pub memory: Memory,
     /// Where the records of exchanges go.
     pub recorder: Recorder,
+    /// What loop control stopped, and what was reset.
+    pub loops: LoopControl,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -189,6 +191,7 @@ impl App {
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             recorder,
+            loops: LoopControl::default(),
             counter,
             policies,
             client_policies,
@@ -201,9 +204,14 @@ impl App {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
 
-    /// The moment of the next mark.
-    pub fn moment(&self) -> Moment {
-        self.counter.next(self.now_ms())
+    /// The moment of the next mark, at this time in Unix milliseconds.
+    pub fn moment(&self, now_ms: u64) -> Moment {
+        self.counter.next(now_ms)
+    }
+
+    /// Loop control counts anew from here on: for this tool, or all; in this session, or all.
+    pub fn reset_loops(&self, tool: Option<&str>, session: Option<&str>) {
+        self.loops.reset(tool, session, self.now_ms());
     }
 
     /// Who this is; `None` where `[[clients]]` are named and it is none of them.

@@ -33,7 +33,7 @@ use crate::{
         tools::ToolSet,
         turn::EchoedTurn,
     },
-    judge::{marks::Scope, violation::Verdict},
+    judge::{loops::Beyond, marks::Scope, violation::Verdict},
     policy::Mode,
     responses::translate,
     wire::json::Document,
@@ -74,9 +74,12 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let basis = basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools);
-    let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
     let who = Who::of(client.as_deref(), &headers);
+    let basis = Basis {
+        beyond: app.loops.beyond(who.session.as_deref()),
+        ..basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools)
+    };
+    let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started, who);
     Ok((run, stream))
@@ -104,6 +107,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         upstream,
         protocol: &standard.protocol,
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
+        beyond: Beyond::default(),
     }
 }
 
@@ -218,8 +222,9 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
             return Err(Failure::protocol(&name, fault));
         }
     };
+    run.judging();
     let judged = answer.judge(&context);
-    run.tally.add(&judged);
+    run.found(&judged);
     run.notes.usage(answer.usage());
     let bad = judged.iter().position(|choice| choice.blocks());
     let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.said(at))));

@@ -148,7 +148,12 @@ mod tests {
         let succeeded = [format!("tool_{number}")];
         let mut thread = thread.with(&[execution(number)], &succeeded, &tools, &data);
         thread.owe([crate::exchange::thread::Owed { call_id: format!("call_{number}"), custom: false, output: "x".repeat(1 << 10) }]);
-        let call = KnownCall { upstream_id: format!("call_{number}").into(), tool: "get_weather".into(), moment: execution(number).moment };
+        let call = KnownCall {
+            upstream_id: format!("call_{number}").into(),
+            tool: "get_weather".into(),
+            moment: execution(number).moment,
+            digest: 0,
+        };
         Memo {
             responses: vec![format!("resp_{number}")],
             conversation: Some(conversation.to_owned()),

@@ -8,6 +8,7 @@ mod collect;
 mod ending;
 pub mod exchange;
 pub mod guard;
+pub mod loops;
 pub mod memory;
 pub mod pass;
 mod patience;

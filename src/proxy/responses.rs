@@ -13,7 +13,7 @@ use super::{
     server::Worker,
 };
 use crate::{
-    exchange::adapter::Adapter as _,
+    exchange::{adapter::Adapter as _, context::Basis},
     judge::marks::Scope,
     responses::{
         adapter::Responses,
@@ -48,11 +48,14 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let basis = basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools);
+    let who = Who::of(client.as_deref(), &headers);
+    let basis = Basis {
+        beyond: app.loops.beyond(who.session.as_deref()),
+        ..basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools)
+    };
     let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;
-    let who = Who::of(client.as_deref(), &headers);
     let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let context = Arc::new(begun.context);
     let path = Responses::PATH;

@@ -25,6 +25,7 @@ use crate::{
         context::{Context, JudgedChoice},
         decide::{Budget, Final, Tally, signature, words},
         error::{Reported, masked},
+        looping::Looping,
         thread::Memo,
         turn::{EchoedTurn, Said},
         usage,
@@ -94,6 +95,7 @@ pub struct Run {
     query: Option<String>,
     pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
+    looping: Looping,
     /// What is to be remembered if nothing comes after the turn that was rejected last.
     pub(super) unanswered: Option<Memo>,
     pub(super) started: Instant,
@@ -140,6 +142,7 @@ impl Run {
             query,
             attempts: 0,
             signature: None,
+            looping: Looping::default(),
             unanswered: None,
             started,
             upstream_time: Duration::ZERO,
@@ -190,6 +193,7 @@ impl Run {
         self.attempts += 1;
         let name = self.endpoint().settings.name.clone();
         self.notes.attempt(&name, &self.model, self.tally.violations.len());
+        self.looping.attempt();
         let begun = Instant::now();
         let body = self.outgoing()?;
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
@@ -237,6 +241,19 @@ impl Run {
         violation.blocks().then(|| EchoedTurn { text: generation, violations: vec![violation], ..EchoedTurn::default() })
     }
 
+    /// An answer is judged now.
+    pub fn judging(&self) {
+        self.context.loops.judging(self.worker.app.now_ms(), &self.looping);
+    }
+
+    /// Takes up what was found in an answer.
+    pub fn found(&mut self, judged: &[JudgedChoice]) {
+        self.tally.add(judged);
+        self.looping.note(judged, self.context.rules.policy.loops.on_limit);
+        let app = &self.worker.app;
+        app.loops.note(judged, &self.looping, self.who.session.as_deref(), app.now_ms());
+    }
+
     /// What is left to try with, for a turn like this one.
     pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
         // Where nothing is changed, valid calls pass and are noted then.
@@ -246,10 +263,12 @@ impl Run {
         }
         let calls = &self.context.rules.policy.calls;
         let signature = turn.map(signature);
-        let repeated = signature.is_some() && signature == self.signature;
+        // Who goes in circles is told so twice.
+        let repeated = signature.is_some() && signature == self.signature && !self.looping.stopped();
+        let repairs_max = if self.looping.ends() { 0 } else { calls.max_repairs };
         self.signature = signature.or(self.signature);
         Budget {
-            repairs_left: calls.max_repairs.saturating_sub(self.tally.repairs),
+            repairs_left: repairs_max.saturating_sub(self.tally.repairs),
             attempts_left: calls.max_attempts.saturating_sub(self.attempts),
             in_time: self.started.elapsed() < calls.repair_deadline,
             text_released,
@@ -282,6 +301,8 @@ impl Run {
 
     /// How judged choices end downstream, when nothing more is tried.
     pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
+        // The calls of one turn have one time, by which they are known for one turn's later.
+        let now_ms = self.worker.app.now_ms();
         let (app, notes, id) = (&self.worker.app, &mut self.notes, self.context.id);
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
@@ -291,7 +312,7 @@ impl Run {
             for call in &calls {
                 tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
-            let calls: Vec<_> = calls.into_iter().map(|call| (call, app.moment())).collect();
+            let calls: Vec<_> = calls.into_iter().map(|call| (call, app.moment(now_ms))).collect();
             calls.iter().for_each(|(call, moment)| notes.call(call, *moment));
             Final::Accept(calls)
         };

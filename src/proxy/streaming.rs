@@ -89,7 +89,9 @@ async fn attempts<A: Adapter>(
     let mut response = first;
     let mut released = false;
     loop {
-        let turn = match read::<A>(run, response, judge, outlet, out).await.and_then(|()| Ok(judge.conclude()?)) {
+        let ended = read::<A>(run, response, judge, outlet, out).await;
+        run.judging();
+        let turn = match ended.and_then(|()| Ok(judge.conclude()?)) {
             Ok(judged) => match settle::<A>(run, judge, judged, released, out)? {
                 None => return Ok(()),
                 Some(turn) => turn,
@@ -124,7 +126,7 @@ fn settle<A: Adapter>(
     released: bool,
     out: &mut BytesMut,
 ) -> Result<Option<EchoedTurn>, Broken> {
-    run.tally.add(&judged);
+    run.found(&judged);
     run.notes.usage(judge.usage());
     if judge.unjudged() {
         run.not_judged();

@@ -161,7 +161,8 @@ pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, 
         Kind::Output(_) => {
             let text = item.output().and_then(text_of).unwrap_or_default();
             let nature = stamp::nature(&text, &rules.error_patterns);
-            Item::Result(PastResult { id: item.call_id(), name: None, nature, bytes: text.len() })
+            let raw = item.output().map_or("", Value::raw_str);
+            Item::Result(PastResult { id: item.call_id(), name: None, nature, bytes: text.len(), raw })
         }
         Kind::User => Item::User,
         Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,

@@ -15,6 +15,7 @@ use crate::{
     judge::{
         call::{Call, CallKind, ValidCall},
         marks::Moment,
+        trail::call_digest,
     },
     wire::text::quote,
 };
@@ -38,7 +39,8 @@ pub fn remember(
     let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, Moment)| {
         // Without an id of its own the call has its mark upstream too.
         let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
-        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment })
+        let digest = call_digest(call.name(), call.arguments());
+        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment, digest })
     };
     let calls = calls.iter().map(known).collect();
     let text = |id: &str| Some(id.to_owned()).filter(|id| !id.is_empty());
@@ -51,6 +53,7 @@ pub fn remember(
     let mut thread = Thread { owed: Vec::new(), upstream_id: None, ..earlier };
     thread.incomplete |= hidden.unseen;
     let mut thread = thread.with(&context.executions, &context.succeeded, &hidden.tools, context.data());
+    thread.follow(&context.loops.trail);
     thread.owe(owed);
     let responses = response_id.filter(|_| hidden.store).and_then(text).into_iter().collect();
     Memo { responses, conversation, thread, calls, items }

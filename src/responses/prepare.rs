@@ -74,7 +74,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         edit_input(&mut edits, root, head, &fates, &front, &ids);
     }
     let forged = forged_stamps(rules, &past, &steps, head);
-    let History { mut executions, mut succeeded, mut violations } = past;
+    let History { mut executions, mut succeeded, trail, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     if let Some(thread) = &recalled.thread {
@@ -90,6 +90,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         }),
         executions,
         succeeded,
+        trail,
         violations,
         json_only: head.json_only,
         choices: 1,
@@ -136,7 +137,10 @@ fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
 }
 
 fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> History {
-    let remember = |(id, call): &(String, KnownCall)| Remembered { id: id.clone(), tool: call.tool.to_string(), moment: call.moment };
+    let remember = |(id, call): &(String, KnownCall)| {
+        let KnownCall { tool, moment, digest, .. } = call;
+        Remembered { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest }
+    };
     let remembered: Vec<Remembered> = recalled.calls.iter().map(remember).collect();
     let rules = history::Rules {
         checks: &basis.rules.checks,
@@ -148,6 +152,9 @@ fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'
         adjacency: Adjacency::Free,
         remembered: &remembered,
         unseen,
+        trail: recalled.thread.as_ref().map_or(&[], |thread| &thread.trail),
+        // Of what comes now, steps that come later may be repetitions.
+        told_apart: unseen || basis.rules.policy.loops.forbids_repeating(),
     };
     history::verify(steps, &rules)
 }

@@ -85,6 +85,7 @@ impl Bench {
             upstream: self.upstream,
             protocol: PROTOCOL,
             held_bytes_max: 1 << 20,
+            beyond: Default::default(),
         };
         request::begin(&document, &head, recalled, further, basis)
     }
@@ -118,7 +119,7 @@ pub(super) fn none() -> Recalled {
 
 /// [`TOOL`]'s call, remembered.
 pub(super) fn known(mark: &str, upstream_id: &str) -> (String, KnownCall) {
-    (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT })
+    (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT, digest: 0 })
 }
 
 pub(super) fn call(id: &str) -> Value {

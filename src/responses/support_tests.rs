@@ -74,6 +74,7 @@ impl Bench {
             parallel: None,
             executions: vec![ran],
             succeeded: vec![TOOL.to_owned()],
+            trail: Vec::new(),
             violations: Vec::new(),
             json_only: false,
             choices: 1,
@@ -93,6 +94,7 @@ impl Bench {
             upstream: Upstream::default(),
             protocol: "\"Use tools honestly.\"",
             held_bytes_max: 1 << 20,
+            beyond: Default::default(),
         };
         Arc::new(Begun::new(&document, prepared, basis).context)
     }

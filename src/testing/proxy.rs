@@ -78,6 +78,11 @@ impl Proxy {
         self.app.recorder.store()
     }
 
+    /// What its workers share.
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
     /// Re-reads the policy, as SIGHUP does.
     pub fn reload(&self) {
         self.app.reload();

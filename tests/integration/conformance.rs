@@ -12,6 +12,7 @@ mod exchange;
 mod form;
 mod honest;
 mod legal;
+mod loops;
 mod random;
 mod requests;
 mod responses;
@@ -41,7 +42,7 @@ const UNPAIRED: [Code; 4] = [Code::UnansweredCall, Code::OrphanResult, Code::Dup
 const TOKENS: u64 = 12;
 
 fn table() -> Vec<Case> {
-    [calls::cases(), requests::cases(), texts::cases(), honest::cases()].concat()
+    [calls::cases(), loops::cases(), requests::cases(), texts::cases(), honest::cases()].concat()
 }
 
 /// Plays the table in these forms; what is wrong.

@@ -15,6 +15,7 @@ mod frame;
 mod frame_log;
 mod harness;
 mod ledger;
+mod loops;
 mod marks;
 mod mutants;
 mod process;

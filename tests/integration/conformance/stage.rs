@@ -50,7 +50,9 @@ pub fn execution(tool: &str, number: u16) -> String {
 
 impl World {
     fn moment(&self, number: u16) -> Moment {
-        Moment { time_ms: if number >= 900 { self.now_ms - HOURS_MS } else { self.now_ms }, counter: number }
+        // A little apart each, as turns are.
+        let ago_ms = if number >= 900 { HOURS_MS } else { 900 - u64::from(number) };
+        Moment { time_ms: self.now_ms - ago_ms, counter: number }
     }
 
     /// Is it the mark of this call?

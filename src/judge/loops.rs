@@ -1,0 +1,284 @@
+//! Loop control: when is a call one too many?
+//!
+//! Works on the [`Trail`] that the conversation itself is: calls carry their times in their marks, so nothing needs to
+//! be remembered, and replicas agree. What lies beyond the conversation ([`Beyond`]: a session's other conversations,
+//! resets) comes in as a value. Pure.
+//!
+//! What is counted: failures of one tool in a row, since the user spoke last; calls of one tool, and of all, in a
+//! window; the same call with the same result, turn after turn. All calls of one turn are one step. A success ends a
+//! row of failures, anything else a row of identical calls, and what the user says ends everything.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    call_advice::quote,
+    call_arguments::brief,
+    marks::Moment,
+    trail::{Step, Trail, Use, call_digest},
+};
+use crate::policy::Loops;
+
+/// Calls of a session's other conversations that are looked at, the latest.
+pub const SESSION_CALLS_MAX: usize = 1024;
+
+/// Characters of a tool's name in a message.
+const TOOL_CHARS_MAX: usize = 128;
+
+/// What stops a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stop {
+    /// Which limit.
+    pub limit: Limit,
+    /// How often it happened.
+    pub times: u32,
+    /// Until when the tool stays stopped, in Unix milliseconds; `None` until a success or the user's next word.
+    pub until_ms: Option<u64>,
+}
+
+impl Stop {
+    /// What is wrong, in one line. `tool`: the one that was called, where one is stopped.
+    pub fn message(&self, tool: Option<&str>) -> String {
+        let (tool, times) = (tool.map_or_else(|| "a tool".to_owned(), |tool| quote(&brief(tool, TOOL_CHARS_MAX))), self.times);
+        match self.limit {
+            Limit::ConsecutiveFailures => format!("{tool} has failed {times} times in a row"),
+            Limit::SameTool => format!("{tool} was called {times} times within a short time"),
+            Limit::AllTools => format!("tools were called {times} times within a short time"),
+            Limit::IdenticalCalls => format!("this very call of {tool} has returned the same result {times} times in a row"),
+            Limit::InventedTools => format!("tools that don't exist were called {times} times in a row"),
+        }
+    }
+
+    /// What to do instead, in one line.
+    pub fn advice(&self, now_ms: u64) -> String {
+        let seconds = self.until_ms.map(|until_ms| until_ms.saturating_sub(now_ms).div_ceil(1000));
+        let pause = seconds.map_or_else(String::new, |seconds| format!(" for the next {seconds} s"));
+        match self.limit {
+            Limit::ConsecutiveFailures => {
+                format!("don't call it again{pause}: use another tool, or tell the user what went wrong and what you need")
+            }
+            Limit::SameTool => {
+                format!("don't call it again{pause}: work with the results you have, or tell the user how far you came")
+            }
+            Limit::AllTools => {
+                format!("call nothing{pause}: work with the results you have, or tell the user how far you came")
+            }
+            Limit::IdenticalCalls => {
+                format!("calling it again{pause} won't change that: use this result, call it with other arguments, or tell the user")
+            }
+            Limit::InventedTools => "answer without a tool, and say what you could not do".to_owned(),
+        }
+    }
+}
+
+/// The limits.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Limit {
+    /// `consecutive_failures`
+    ConsecutiveFailures,
+    /// `same_tool`
+    SameTool,
+    /// `all_tools`
+    AllTools,
+    /// `identical_calls`
+    IdenticalCalls,
+    /// `consecutive_failures`, of tools that don't exist, whatever they are called.
+    InventedTools,
+}
+
+impl Limit {
+    /// Every limit.
+    pub const ALL: [Self; 5] = [Self::ConsecutiveFailures, Self::SameTool, Self::AllTools, Self::IdenticalCalls, Self::InventedTools];
+
+    /// Its name in statistics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConsecutiveFailures => "consecutive_failures",
+            Self::SameTool => "same_tool",
+            Self::AllTools => "all_tools",
+            Self::IdenticalCalls => "identical_calls",
+            Self::InventedTools => "invented_tools",
+        }
+    }
+}
+
+/// A call of another conversation of the same session, as the ledger knows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SessionCall {
+    /// The tool.
+    pub tool: Box<str>,
+    /// When it was let through.
+    pub moment: Moment,
+    /// `None` while there is no result.
+    pub failed: Option<bool>,
+}
+
+/// When counting began anew, by order of an administrator; Unix milliseconds.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Resets {
+    /// For every tool.
+    pub all_ms: u64,
+    /// For single tools.
+    pub tools: HashMap<Box<str>, u64>,
+}
+
+impl Resets {
+    fn of(&self, tool: &str) -> u64 {
+        self.tools.get(tool).copied().unwrap_or_default().max(self.all_ms)
+    }
+}
+
+/// What counts besides the conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Beyond {
+    /// Calls of the session's other conversations, oldest first.
+    pub session: Vec<SessionCall>,
+    /// Resets that concern this session.
+    pub resets: Resets,
+}
+
+/// What calls are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch<'w> {
+    /// The policy's limits.
+    pub limits: &'w Loops,
+    /// The conversation since the user spoke last.
+    pub trail: &'w Trail,
+    /// What else counts.
+    pub beyond: &'w Beyond,
+    /// The time of judging, in Unix milliseconds.
+    pub now_ms: u64,
+}
+
+impl Watch<'_> {
+    /// What stops a turn in which any tool is called.
+    pub fn turn(&self) -> Option<Stop> {
+        let rate = self.limits.all_tools;
+        let since_ms = self.beyond.resets.all_ms;
+        let own = self.trail.iter().filter_map(|step| step.moment);
+        let times = own.chain(self.beyond.session.iter().map(|call| call.moment)).map(|moment| moment.time_ms);
+        self.full(times.filter(|time_ms| *time_ms > since_ms), rate.calls, rate.window, Limit::AllTools)
+    }
+
+    /// What stops a call of this tool.
+    pub fn call(&self, tool: &str, arguments: &str) -> Option<Stop> {
+        let limits = self.limits.of_tool(tool);
+        let cooldown_ms = millis(limits.cooldown);
+        let stopped = |limit: Limit, (times, last): (u32, Last), most: u32| {
+            let until_ms = last.ms.map(|ms| ms.saturating_add(cooldown_ms));
+            let stands = most > 0 && times >= most && until_ms.is_none_or(|until_ms| self.now_ms < until_ms);
+            stands.then_some(Stop { limit, times, until_ms })
+        };
+        let identical = || stopped(Limit::IdenticalCalls, self.identical(tool, arguments), limits.identical_calls);
+        let rate = || {
+            let calls = self.calls_of(|own| own == tool, self.beyond.resets.of(tool));
+            let times = calls.into_iter().filter_map(|called| called.moment).map(|moment| moment.time_ms);
+            self.full(times, limits.same_tool.calls, limits.same_tool.window, Limit::SameTool)
+        };
+        stopped(Limit::ConsecutiveFailures, self.failures(|own| own == tool, tool), limits.consecutive_failures)
+            .or_else(identical)
+            .or_else(rate)
+    }
+
+    /// What stops one more call of a tool that doesn't exist. `attempts`: turns of this exchange with such calls, in a
+    /// row, this one included. `exists`: is there such a tool?
+    pub fn invented(&self, attempts: u32, exists: impl Fn(&str) -> bool) -> Option<Stop> {
+        let (before, _) = self.failures(|own| !exists(own), "");
+        let (times, most) = (before.saturating_add(attempts), self.limits.consecutive_failures);
+        (most > 0 && attempts > 0 && times >= most).then_some(Stop { limit: Limit::InventedTools, times, until_ms: None })
+    }
+
+    /// `calls` within `window` before now?
+    fn full(&self, times: impl Iterator<Item = u64>, calls: u32, window: Duration, limit: Limit) -> Option<Stop> {
+        if calls == 0 {
+            return None;
+        }
+        let window_ms = millis(window);
+        let mut recent: Vec<u64> = times.filter(|time_ms| time_ms.saturating_add(window_ms) > self.now_ms).collect();
+        recent.sort_unstable();
+        recent.dedup();
+        let first = *recent.get(recent.len().checked_sub(calls as usize)?)?;
+        let times = u32::try_from(recent.len()).unwrap_or(u32::MAX);
+        Some(Stop { limit, times, until_ms: Some(first.saturating_add(window_ms)) })
+    }
+
+    /// What was called of some tools, oldest first: one entry for each step, and for each call of the session.
+    fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<Called> {
+        let counts = |moment: Option<Moment>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
+        let session = self.beyond.session.iter().filter(|call| counts(Some(call.moment)) && wanted(&call.tool));
+        let session = session.map(|call| Called { moment: Some(call.moment), failed: call.failed, next_ms: None });
+        let next = self.trail.iter().skip(1).map(|step| step.moment.map(|moment| moment.time_ms)).chain([None]);
+        let own = self.trail.iter().zip(next).filter(|(step, _)| counts(step.moment)).filter_map(|(step, next_ms)| {
+            let uses: Vec<&Use> = step.uses.iter().filter(|own| wanted(&own.tool)).collect();
+            (!uses.is_empty()).then(|| Called { moment: step.moment, failed: failed(&uses), next_ms })
+        });
+        let mut calls: Vec<Called> = session.chain(own).collect();
+        if !self.beyond.session.is_empty() {
+            calls.sort_by_key(|call| call.moment);
+        }
+        calls
+    }
+
+    /// How often in a row it has failed, and when that was seen last.
+    fn failures(&self, wanted: impl Fn(&str) -> bool, tool: &str) -> (u32, Last) {
+        let (mut times, mut last, mut gap_ms) = (0, Last::default(), None);
+        let calls = self.calls_of(wanted, self.beyond.resets.of(tool));
+        for call in calls.iter().rev().filter(|call| call.failed.is_some()).take_while(|call| call.failed == Some(true)) {
+            times += 1;
+            let own_ms = call.moment.map(|moment| moment.time_ms);
+            last.ms = last.ms.max(own_ms);
+            let own_gap = call.next_ms.zip(own_ms).map(|(next, own)| next.saturating_sub(own));
+            gap_ms = [gap_ms, own_gap].into_iter().flatten().min();
+        }
+        // A mark says when a call began. How long this tool takes to fail, its earlier failures tell.
+        last.ms = last.ms.map(|ms| ms.saturating_add(gap_ms.unwrap_or(0)));
+        (times, last)
+    }
+
+    /// How often in a row this very call had the same result, and when it was made last.
+    fn identical(&self, tool: &str, arguments: &str) -> (u32, Last) {
+        let (mut times, mut last, mut result) = (0, Last::default(), None);
+        let ours = |step: &Step| step.uses.iter().any(|own| *own.tool == *tool && own.same.is_some());
+        if !self.trail.last().is_some_and(ours) {
+            return (times, last);
+        }
+        let (call, since_ms) = (call_digest(tool, arguments), self.beyond.resets.of(tool));
+        for step in self.trail.iter().rev() {
+            let same = step.uses.iter().filter_map(|own| own.same).find(|same| same.call == call);
+            let Some(same) = same.filter(|same| result.is_none_or(|result| result == same.result)) else { break };
+            if step.moment.map_or(since_ms > 0, |moment| moment.time_ms <= since_ms) {
+                break;
+            }
+            (times, result) = (times + 1, Some(same.result));
+            last.ms = last.ms.max(step.moment.map(|moment| moment.time_ms));
+        }
+        (times, last)
+    }
+}
+
+/// When something happened last, where that is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    ms: Option<u64>,
+}
+
+struct Called {
+    moment: Option<Moment>,
+    failed: Option<bool>,
+    /// When the model called something next.
+    next_ms: Option<u64>,
+}
+
+/// Calls of one turn: one success is a success.
+fn failed(uses: &[&Use]) -> Option<bool> {
+    let mut known = uses.iter().filter_map(|own| own.failed).peekable();
+    known.peek()?;
+    Some(known.all(|failed| failed))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "loops_tests.rs"]
+mod tests;

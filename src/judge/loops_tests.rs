@@ -1,0 +1,191 @@
+//! Loop control: what is one call too many, and what isn't.
+
+use super::*;
+use crate::{
+    judge::trail::Same,
+    policy::{Rate, ToolLoops},
+};
+
+const NOW: u64 = 1_763_800_000_000;
+
+fn strict() -> Loops {
+    Loops {
+        consecutive_failures: 3,
+        same_tool: Rate { calls: 5, window: Duration::from_secs(10) },
+        all_tools: Rate { calls: 10, window: Duration::from_secs(5) },
+        ..Loops::default()
+    }
+}
+
+fn moment(ago_ms: u64) -> Moment {
+    Moment { time_ms: NOW - ago_ms, counter: 0 }
+}
+
+/// A turn of these calls, so long ago: the tool, its arguments, its result; `!` in front of what is a failure.
+fn step(ago_ms: u64, calls: &[(&str, &str, &str)]) -> Step {
+    let called = |(tool, arguments, result): &(&str, &str, &str)| Use {
+        tool: (*tool).into(),
+        failed: Some(result.starts_with('!')),
+        same: Some(Same { call: call_digest(tool, arguments), result: call_digest(result, "") }),
+    };
+    Step { moment: Some(moment(ago_ms)), uses: calls.iter().map(called).collect() }
+}
+
+/// One call of `tool` in each turn, always with other arguments; the results from the oldest on, `every_ms` apart, the
+/// last one as long ago.
+fn turns(tool: &str, results: &[&str], every_ms: u64) -> Trail {
+    let count = results.len() as u64;
+    let turn = |(at, result): (u64, &&str)| step((count - at) * every_ms, &[(tool, &format!("{{\"at\":{at}}}"), result)]);
+    (0..).zip(results).map(turn).collect()
+}
+
+fn stop(limits: &Loops, trail: &Trail, tool: &str, arguments: &str) -> Option<Limit> {
+    let watch = Watch { limits, trail, beyond: &Beyond::default(), now_ms: NOW };
+    watch.turn().or_else(|| watch.call(tool, arguments)).map(|stop| stop.limit)
+}
+
+#[test]
+fn failures_in_a_row() {
+    use Limit::ConsecutiveFailures;
+    for (results, expected) in [
+        (&["!", "!", "!"][..], Some(ConsecutiveFailures)),
+        (&["!", "!"], None),
+        (&["!", "!", "ok", "!"], None),
+        (&["!", "!", "!", "ok"], None),
+        (&["ok", "!", "!", "!", "!"], Some(ConsecutiveFailures)),
+    ] {
+        assert_eq!(stop(&strict(), &turns("a", results, 4000), "a", "{}"), expected, "{results:?}");
+        assert_eq!(stop(&strict(), &turns("a", results, 4000), "b", "{}"), None, "of another tool: {results:?}");
+    }
+    let eight = turns("a", &["!"; 8], 2000);
+    assert_eq!(stop(&Loops::default(), &eight, "a", "{}"), Some(ConsecutiveFailures));
+    assert_eq!(stop(&Loops::default(), &eight[1..].to_vec(), "a", "{}"), None);
+    let off = Loops { consecutive_failures: 0, ..strict() };
+    assert_eq!(stop(&off, &turns("a", &["!"; 20], 20_000), "a", "{}"), None);
+    // Calls of others between them don't matter, nor a call without a result.
+    let mut between = turns("a", &["!", "!", "!"], 9000);
+    between.insert(1, step(20_000, &[("b", "{}", "ok")]));
+    between.push(Step { moment: Some(moment(1)), uses: vec![Use { tool: "a".into(), failed: None, same: None }] });
+    assert_eq!(stop(&strict(), &between, "a", "{}"), Some(ConsecutiveFailures));
+}
+
+#[test]
+fn a_turn_is_one_step() {
+    let fan: Vec<(String, &str)> = (0..20).map(|at| (format!("{{\"at\":{at}}}"), "!")).collect();
+    let failing: Vec<(&str, &str, &str)> = fan.iter().map(|(arguments, result)| ("a", arguments.as_str(), *result)).collect();
+    assert_eq!(stop(&strict(), &vec![step(1000, &failing)], "a", "{}"), None, "twenty at once failed once");
+    let mut one_fine = failing.clone();
+    one_fine[7].2 = "ok";
+    let three = |calls: &[(&str, &str, &str)]| vec![step(3000, calls), step(2000, calls), step(1000, calls)];
+    assert_eq!(stop(&strict(), &three(&failing), "a", "{}"), Some(Limit::ConsecutiveFailures));
+    assert_eq!(stop(&strict(), &three(&one_fine), "a", "{}"), None, "one success is a success");
+    assert_eq!(stop(&strict(), &vec![step(1000, &[("a", "{}", "x"); 9])], "a", "{}"), None, "the same at once is no row");
+}
+
+#[test]
+fn stopped_tools_cool_down() {
+    let failed =
+        |ago_ms| vec![step(ago_ms + 2000, &[("a", "{}", "!")]), step(ago_ms + 1000, &[("a", "1", "!")]), step(ago_ms, &[("a", "2", "!")])];
+    assert_eq!(stop(&strict(), &failed(59_000), "a", "{}"), Some(Limit::ConsecutiveFailures));
+    assert_eq!(stop(&strict(), &failed(62_000), "a", "{}"), None);
+    // It takes a minute and more to fail: the pause begins when it has.
+    let slow: Trail = (0..4).map(|at| step(70_000 * (4 - at), &[("a", &at.to_string(), "!")])).collect();
+    assert_eq!(stop(&strict(), &slow, "a", "{}"), Some(Limit::ConsecutiveFailures));
+    // Whose times aren't known can't cool down.
+    let unmarked: Trail = failed(62_000).into_iter().map(|step| Step { moment: None, ..step }).collect();
+    assert_eq!(stop(&strict(), &unmarked, "a", "{}"), Some(Limit::ConsecutiveFailures));
+}
+
+#[test]
+fn calls_in_a_window() {
+    let calls = |count: usize, every_ms: u64| turns("a", &vec!["ok"; count], every_ms);
+    for (trail, tool, expected) in [
+        (calls(5, 1900), "a", Some(Limit::SameTool)),
+        (calls(4, 1900), "a", None),
+        (calls(5, 2100), "a", None),
+        (calls(50, 2100), "a", None),
+        (calls(5, 1900), "b", None),
+        (calls(10, 490), "b", Some(Limit::AllTools)),
+        (calls(9, 490), "b", None),
+        (calls(10, 600), "b", None),
+    ] {
+        assert_eq!(stop(&strict(), &trail, tool, "{}"), expected, "{tool} after {} calls", trail.len());
+    }
+    let off = Rate { calls: 0, window: Duration::from_secs(10) };
+    let off = Loops { same_tool: off, all_tools: off, ..strict() };
+    assert_eq!(stop(&off, &calls(500, 1), "a", "{}"), None);
+    let watch = Watch { limits: &strict(), trail: &calls(5, 1900), beyond: &Beyond::default(), now_ms: NOW };
+    let stop = watch.call("a", "{}").unwrap();
+    assert_eq!((stop.times, stop.until_ms), (5, Some(NOW + 500)), "until the first of them is long enough ago");
+}
+
+#[test]
+fn identical_calls() {
+    let row = |count: u64, every_ms: u64| -> Trail {
+        (0..count).map(|at| step((count - at) * every_ms, &[("a", "{\"x\":1}", "same")])).collect()
+    };
+    let check = |trail: &Trail, arguments: &str| stop(&Loops::default(), trail, "a", arguments);
+    assert_eq!(check(&row(5, 3000), "{ \"x\": 1.0 }"), Some(Limit::IdenticalCalls), "however they are written");
+    assert_eq!(check(&row(4, 3000), "{\"x\":1}"), None);
+    assert_eq!(check(&row(5, 3000), "{\"x\":2}"), None, "other arguments");
+    assert_eq!(check(&row(50, 61_000), "{\"x\":1}"), None, "a patient poll");
+    let mut changed = row(5, 3000);
+    changed[4] = step(3000, &[("a", "{\"x\":1}", "other")]);
+    assert_eq!(check(&changed, "{\"x\":1}"), None, "the result changes");
+    let mut between = row(9, 3000);
+    between.insert(8, step(4000, &[("sleep", "{}", "slept")]));
+    assert_eq!(check(&between, "{\"x\":1}"), None, "something else between");
+    let pages: Trail = (0..40).map(|page| step((40 - page) * 2000, &[("a", &format!("{{\"page\":{page}}}"), "[]")])).collect();
+    assert_eq!(check(&pages, "{\"page\":40}"), None, "page by page");
+}
+
+#[test]
+fn tools_have_limits_of_their_own() {
+    let own = ToolLoops { identical_calls: Some(0), cooldown: Some(Duration::from_secs(5)), ..ToolLoops::default() };
+    let limits = Loops { tools: [("a".to_owned(), own)].into(), ..strict() };
+    let same: Trail = (0..9).map(|at| step((9 - at) * 3000, &[("a", "{}", "same"), ("b", "{}", "same")])).collect();
+    assert_eq!((stop(&limits, &same, "a", "{}"), stop(&limits, &same, "b", "{}")), (None, Some(Limit::IdenticalCalls)));
+    let failed = |tool: &str| -> Trail { (0..3).map(|at| step(30_000 - at * 3000, &[(tool, &at.to_string(), "!")])).collect() };
+    let stopped = |tool: &str| stop(&limits, &failed(tool), tool, "x");
+    assert_eq!((stopped("a"), stopped("b")), (None, Some(Limit::ConsecutiveFailures)), "more than five seconds have passed");
+}
+
+#[test]
+fn resets_begin_anew() {
+    let trail = turns("a", &["!"; 3], 4000);
+    let reset = |all_ms: u64, tool_ms: u64| {
+        let resets = Resets { all_ms, tools: [("a".into(), tool_ms)].into() };
+        let beyond = Beyond { resets, ..Beyond::default() };
+        Watch { limits: &strict(), trail: &trail, beyond: &beyond, now_ms: NOW }.call("a", "{}").is_some()
+    };
+    assert_eq!((reset(0, 0), reset(NOW - 1, 0), reset(0, NOW - 1), reset(NOW - 12_001, 0)), (true, false, false, true));
+}
+
+#[test]
+fn a_session_s_other_conversations_count() {
+    let call = |ago_ms, failed| SessionCall { tool: "a".into(), moment: moment(ago_ms), failed: Some(failed) };
+    let stopped = |session: Vec<SessionCall>, trail: &Trail| {
+        let beyond = Beyond { session, ..Beyond::default() };
+        Watch { limits: &strict(), trail, beyond: &beyond, now_ms: NOW }.call("a", "{}").map(|stop| stop.limit)
+    };
+    let one = turns("a", &["!"], 1500);
+    assert_eq!(stopped(vec![call(9000, true), call(5000, true)], &one), Some(Limit::ConsecutiveFailures));
+    assert_eq!(stopped(vec![call(9000, true), call(5000, true), call(1000, false)], &one), None, "a success elsewhere");
+    let fine = turns("a", &["ok"], 1500);
+    assert_eq!(stopped((1..5).map(|at| call(at * 2000, false)).collect(), &fine), Some(Limit::SameTool));
+    assert_eq!(stopped((2..6).map(|at| call(at * 2500, false)).collect(), &fine), None);
+}
+
+#[test]
+fn invented_tools_are_counted_together() {
+    let invented = |trail: &Trail, attempts| {
+        let watch = Watch { limits: &strict(), trail, beyond: &Beyond::default(), now_ms: NOW };
+        watch.invented(attempts, |tool| tool == "real").map(|stop| stop.times)
+    };
+    let none = Vec::new();
+    assert_eq!((invented(&none, 2), invented(&none, 3)), (None, Some(3)));
+    // A history that went another way may hold them.
+    let names: Trail = ["made_up", "made_up_2"].iter().map(|tool| step(5000, &[(tool, "{}", "!")])).collect();
+    assert_eq!((invented(&names, 1), invented(&names, 0)), (Some(3), None));
+    assert_eq!(invented(&turns("real", &["!"; 9], 1000), 1), None);
+}

@@ -1,0 +1,199 @@
+//! The trail of a run: which tools were called since the user spoke last, turn by turn, and what came of it.
+//!
+//! Read off the conversation by [`super::history`], looked at by [`super::loops`]. Calls of one turn are one step,
+//! however many they are. Pure.
+
+use super::{
+    history::{PastCall, PastResult},
+    marks::Moment,
+};
+use crate::wire::canonical::canonical;
+
+/// Steps that are kept, the latest. Limits beyond it never apply to one user turn.
+pub const STEPS_MAX: usize = 1024;
+/// Calls of one step that are compared with those of another.
+const COMPARED_MAX: usize = 32;
+
+/// The steps since the user spoke last, in their order.
+pub type Trail = Vec<Step>;
+
+/// What the model called in one turn.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Step {
+    /// When it was let through; `None` where none of its calls is verified.
+    pub moment: Option<Moment>,
+    /// Its calls.
+    pub uses: Vec<Use>,
+}
+
+/// A call, and what came of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Use {
+    /// The tool.
+    pub tool: Box<str>,
+    /// `None` while there is no result.
+    pub failed: Option<bool>,
+    /// What tells it from others, where that was looked at.
+    pub same: Option<Same>,
+}
+
+/// What tells a call and its result from others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Same {
+    /// Of the tool and its canonical arguments.
+    pub call: u64,
+    /// Of the result, as it lies in the request.
+    pub result: u64,
+}
+
+/// A digest of a tool and its arguments, however these are written.
+pub fn call_digest(tool: &str, arguments: &str) -> u64 {
+    let canonical = canonical(if arguments.trim().is_empty() { "{}" } else { arguments });
+    digest(&[tool.as_bytes(), canonical.as_deref().unwrap_or(arguments).as_bytes()])
+}
+
+/// A digest that is good for telling values apart, not for proving anything.
+fn digest(parts: &[&[u8]]) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    let mut bytes = [0; 8];
+    hasher.finalize_xof().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// Where a call stands in a [`Tracer`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// Which of the user's turns it belongs to.
+    turn: u32,
+    step: usize,
+    at: usize,
+}
+
+/// Reads the trail off a conversation.
+#[derive(Debug, Default)]
+pub(super) struct Tracer<'h> {
+    steps: Vec<Draft<'h>>,
+    /// Counts what the user said.
+    turn: u32,
+    /// A result came since the last call: the next call begins a step.
+    answered: bool,
+}
+
+#[derive(Debug, Default)]
+struct Draft<'h> {
+    moment: Option<Moment>,
+    uses: Vec<DraftUse<'h>>,
+}
+
+#[derive(Debug)]
+struct DraftUse<'h> {
+    tool: &'h str,
+    call: Called<'h>,
+    result: Option<&'h PastResult<'h>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Called<'h> {
+    With(&'h str),
+    /// The call isn't in the request.
+    Digest(u64),
+}
+
+impl<'h> Tracer<'h> {
+    /// The user spoke: what went before is another run.
+    pub(super) fn user(&mut self) {
+        self.steps.clear();
+        (self.turn, self.answered) = (self.turn + 1, false);
+    }
+
+    /// The model said something; `apart`: whatever it calls now is a turn of its own.
+    pub(super) fn model(&mut self, apart: bool) {
+        self.answered |= apart;
+    }
+
+    /// It called this.
+    pub(super) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<Moment>) -> Spot {
+        self.add(&call.name, Called::With(&call.arguments), moment)
+    }
+
+    /// The call of a result that isn't in the request.
+    pub(super) fn remembered(&mut self, tool: &'h str, digest: u64, moment: Moment) -> Spot {
+        self.add(tool, Called::Digest(digest), Some(moment))
+    }
+
+    fn add(&mut self, tool: &'h str, call: Called<'h>, moment: Option<Moment>) -> Spot {
+        // The calls of one turn get their marks at one time, wherever a client puts them then.
+        let time = moment.map(|moment| moment.time_ms);
+        let same_time = |step: &Draft<'_>| time.is_some() && step.moment.map(|own| own.time_ms) == time;
+        let goes_on = self.steps.last().is_some_and(|step| !self.answered || same_time(step));
+        if !goes_on {
+            self.steps.push(Draft::default());
+        }
+        self.answered = false;
+        let step = self.steps.len() - 1;
+        let mut at = 0;
+        if let Some(draft) = self.steps.last_mut() {
+            at = draft.uses.len();
+            draft.moment = draft.moment.max(moment);
+            draft.uses.push(DraftUse { tool, call, result: None });
+        }
+        Spot { turn: self.turn, step, at }
+    }
+
+    /// What came of it.
+    pub(super) fn result(&mut self, spot: Spot, result: &'h PastResult<'h>) {
+        self.answered = true;
+        let own = self.steps.get_mut(spot.step).filter(|_| spot.turn == self.turn);
+        if let Some(own) = own.and_then(|step| step.uses.get_mut(spot.at)) {
+            own.result = Some(result);
+        }
+    }
+
+    /// The trail. `earlier`: the steps of the part of the conversation that isn't in the request. `eager`: what tells
+    /// calls apart is wanted of every step, not only where steps look alike.
+    pub(super) fn finish(self, earlier: &[Step], eager: bool) -> Trail {
+        let earlier = if self.turn == 0 { earlier } else { &[] };
+        let alike = |at: usize| matches!((at.checked_sub(1).and_then(|at| self.steps.get(at)), self.steps.get(at)), (Some(a), Some(b)) if look_alike(a, b));
+        // From here on each step looks like the one before it.
+        let mut from = self.steps.len();
+        while from > 0 && (eager || alike(from - 1) || from < self.steps.len() && alike(from)) {
+            from -= 1;
+        }
+        let surplus = (earlier.len() + self.steps.len()).saturating_sub(STEPS_MAX);
+        let own = self.steps.iter().enumerate().map(|(at, step)| step.step(at >= from));
+        earlier.iter().cloned().chain(own).skip(surplus).collect()
+    }
+}
+
+impl Draft<'_> {
+    fn step(&self, told_apart: bool) -> Step {
+        let uses = self.uses.iter().enumerate().map(|(at, own)| Use {
+            tool: own.tool.into(),
+            failed: own.result.map(|result| result.nature.failed),
+            same: own.result.filter(|_| told_apart && at < COMPARED_MAX).map(|result| own.same(result)),
+        });
+        Step { moment: self.moment, uses: uses.collect() }
+    }
+}
+
+impl DraftUse<'_> {
+    fn same(&self, result: &PastResult<'_>) -> Same {
+        let call = match self.call {
+            Called::With(arguments) => call_digest(self.tool, arguments),
+            Called::Digest(digest) => digest,
+        };
+        Same { call, result: digest(&[result.raw.as_bytes()]) }
+    }
+}
+
+/// May one call of each be the same with the same result?
+fn look_alike(a: &Draft<'_>, b: &Draft<'_>) -> bool {
+    let alike = |a: &DraftUse<'_>, b: &DraftUse<'_>| {
+        let length = |own: &DraftUse<'_>| own.result.map(|result| result.raw.len());
+        a.tool == b.tool && length(a).is_some() && length(a) == length(b)
+    };
+    a.uses.iter().take(COMPARED_MAX).any(|a| b.uses.iter().take(COMPARED_MAX).any(|b| alike(a, b)))
+}
