@@ -68,6 +68,7 @@ impl Bench {
             upstream: Upstream::default(),
             protocol: &self.standard.protocol,
             held_bytes_max: 1 << 20,
+            beyond: Default::default(),
         };
         request::begin(&document, &head, basis).expect("a request")
     }
