@@ -47,6 +47,19 @@ pub enum SendError {
     Broken(#[from] hyper::Error),
 }
 
+impl SendError {
+    fn connect(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
+        while let Some(one) = cause {
+            if one.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
+                return Self::ConnectTimeout;
+            }
+            cause = one.source();
+        }
+        Self::Connect(error)
+    }
+}
+
 /// A request's body.
 pub enum Outgoing {
     /// Known as a whole.
@@ -156,6 +169,8 @@ impl Client {
                     }
                 }
             };
+            // What turned a request away takes no other.
+            self.open().shared = None;
             request = unsent(failed, fresh)?;
         }
     }
@@ -183,7 +198,7 @@ impl Client {
 
     async fn connect(&self) -> Result<Connection, SendError> {
         let connecting = async {
-            let stream = self.connector.clone().call(self.origin.clone()).await.map_err(SendError::Connect)?;
+            let stream = self.connector.clone().call(self.origin.clone()).await.map_err(SendError::connect)?;
             if stream.connected().is_negotiated_h2() {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
                 builder.timer(TokioTimer::new()).keep_alive_interval(PING).max_header_list_size(HEADER_BUFFER_MAX as u32);

@@ -124,6 +124,17 @@ async fn nobody_there() {
     assert!(matches!(ask(&client(address)).await, Err(SendError::Connect(_))));
 }
 
+#[test]
+fn a_connection_that_takes_too_long_is_told_apart() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("tcp connect error")]
+    struct Wrapped(#[source] std::io::Error);
+    let wrapped = |kind: std::io::ErrorKind| SendError::connect(Box::new(Wrapped(kind.into())));
+    assert!(matches!(wrapped(std::io::ErrorKind::TimedOut), SendError::ConnectTimeout));
+    assert!(matches!(wrapped(std::io::ErrorKind::ConnectionRefused), SendError::Connect(_)));
+    assert!(matches!(SendError::connect("refused".into()), SendError::Connect(_)));
+}
+
 #[tokio::test]
 async fn http2_is_shared() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
