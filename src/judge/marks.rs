@@ -240,6 +240,11 @@ impl<'i> ExecutionId<'i> {
     pub fn moment(&self) -> Moment {
         self.moment
     }
+
+    /// Its last 16 hex digits: counter and MAC.
+    pub fn tail(&self) -> u64 {
+        (u64::from(self.moment.counter) << MAC_BITS_EXECUTION) | self.mac
+    }
 }
 
 /// A tool's name as execution IDs spell it: other characters become `_`, 128 at most.

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::record::{ExchangeRecord, ExecutionRecord, ViolationRecord};
+use super::{
+    chain::{Anchor, ChainKeys, Mac},
+    record::{Digest, ExchangeRecord, ExecutionRecord, ViolationRecord},
+    rows::{ExecutionKey, Rows},
+};
 
 /// Rows that one page may have.
 pub const PAGE_MAX: usize = 1000;
@@ -33,8 +37,8 @@ pub struct Position {
     pub writer: u32,
     /// Which of its records, counting from 1.
     pub sequence: u64,
-    /// That record's MAC.
-    pub mac: [u8; 32],
+    /// That record's MAC; of a chain without any, what its first is made with.
+    pub mac: Mac,
 }
 
 /// A record as it is stored.
@@ -44,6 +48,54 @@ pub struct StoredRecord {
     pub position: Position,
     /// The bytes that the MAC is over: JSON of [`ExchangeRecord`].
     pub body: Vec<u8>,
+    /// The exchange, as it stands beside the record.
+    pub exchange: Uuid,
+    /// When it ended, likewise.
+    pub ended_ms: u64,
+}
+
+/// A record on its way into the store.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// What is recorded.
+    pub record: Arc<ExchangeRecord>,
+    /// Where it goes.
+    pub position: Position,
+    /// The bytes that the MAC is over.
+    pub body: Vec<u8>,
+}
+
+/// What is kept in one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Records of one writer, in order.
+    pub records: Vec<Sealed>,
+    /// The hourly sums that they change.
+    pub hours: Vec<HourRow>,
+}
+
+/// A writer's chain as it is stored.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Whose.
+    pub writer: u32,
+    /// What was removed for its age.
+    pub anchor: Option<Anchor>,
+    /// The newest record's place and MAC; `None` where there is none.
+    pub tip: Option<Position>,
+}
+
+/// A result that was first seen for a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct First {
+    /// The execution.
+    pub key: ExecutionKey,
+    /// Its result's digest.
+    pub result: Digest,
+    /// Its session.
+    pub session: Option<Box<str>>,
+    /// It is in a record, or soon will be.
+    pub recorded: bool,
 }
 
 /// What is asked for of a list; the newest come first.
@@ -145,12 +197,6 @@ pub trait Hourly: Send {
 
 /// A store of records.
 pub trait Store: Send + Sync {
-    /// Keeps records, with the hourly sums that they change: all of it, or nothing. Called by the writer alone.
-    ///
-    /// # Errors
-    /// [`StoreError`]: nothing was kept.
-    fn append(&self, records: &[Arc<ExchangeRecord>], hours: Vec<HourRow>) -> Result<(), StoreError>;
-
     /// The record of an exchange.
     ///
     /// # Errors
@@ -186,4 +232,61 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`], where it can't.
     fn ready(&self) -> Result<(), StoreError>;
+}
+
+/// What the ledger itself needs of a store besides: to write chains, to check them, and to know who came first.
+pub trait ChainStore: Store {
+    /// Takes up a chain to write: the end of it, to go on from, and its hourly sums from `hour` on. Called by the
+    /// writer alone, at first and after every failure; where the chain before can't be had back, it is another one.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError>;
+
+    /// Keeps a batch: all of it, or nothing. Called by the writer alone.
+    ///
+    /// # Errors
+    /// [`StoreError`]: nothing was kept, or, where the database broke off, perhaps all of it: [`Self::begin`] tells.
+    fn append(&self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Removes the oldest records that ended before `before_ms`, at most `records_max` of one chain, and leaves a sealed
+    /// anchor in their place; with the hourly sums of before. How many it were.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn prune(&self, before_ms: u64, now_ms: u64, records_max: usize, keys: &ChainKeys) -> Result<usize, StoreError>;
+
+    /// The chains, in the order of their writers.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn chains(&self) -> Result<Vec<Chain>, StoreError>;
+
+    /// Records of a chain behind `after`, in order, `limit` at most.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn records(&self, writer: u32, after: u64, limit: usize) -> Result<Vec<StoredRecord>, StoreError>;
+
+    /// What really stands beside a record: of the executions those with the keys of `expected`, wherever they point.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError>;
+
+    /// How many executions and violations are written beside all records.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn row_counts(&self) -> Result<(u64, u64), StoreError>;
+
+    /// What is known of these executions' results, in any order; what isn't known is left out. Where several
+    /// processes share the store, a result that isn't known becomes the first one.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn firsts(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError>;
+
+    /// Is it written by several processes at a time?
+    fn is_shared(&self) -> bool;
 }
