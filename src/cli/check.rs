@@ -14,7 +14,7 @@ use crate::{
         Mode,
         rules::{Rules, is_internal},
     },
-    settings::{Credential, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Upstream},
+    settings::{Credential, Durability, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
 };
 
 /// Runs it.
@@ -97,9 +97,14 @@ fn surroundings(out: &mut String, settings: &Settings) {
     let ledger = match &settings.ledger.url {
         LedgerUrl::Sqlite(path) => format!("sqlite, {}", path.display()),
         LedgerUrl::Postgres(_) => "postgres".into(),
-        LedgerUrl::Memory => "none is kept".into(),
+        LedgerUrl::Memory => "in memory, for this run only".into(),
     };
-    line(out, "ledger", &format!("{ledger} (not built yet)"));
+    let kept = match settings.ledger.store {
+        Store::Digests => "digests of arguments and results",
+        Store::Bodies => "arguments and results",
+    };
+    let durability = if settings.ledger.durability == Durability::Commit { "; answers wait for their records" } else { "" };
+    line(out, "ledger", &format!("{ledger}; {kept}, for {}{durability}", humantime::format_duration(settings.ledger.keep)));
     let limits = &settings.limits;
     let size = |bytes| bytesize::ByteSize(bytes);
     let text = format!(

@@ -23,9 +23,10 @@ pub fn run(flags: Flags) -> Result<ExitCode, Error> {
     let server = bind(settings)?;
     let (app, address) = (server.app(), server.address());
     announce(&app, address);
-    let control = Control::start(app, server.stop()).map_err(failed)?;
+    let control = Control::start(app.clone(), server.stop()).map_err(failed)?;
     let served = server.run();
     drop(control);
+    app.recorder.close();
     tracing::info!("stopped");
     guard.flush();
     served.map_err(failed)?;

@@ -79,7 +79,7 @@ fn check_explains_without_secrets() {
         "enforce",
         "block       unknown_tool, ",
         "off         missing_citation",
-        "[ledger] is read but not built yet",
+        "sqlite, ",
     ] {
         assert!(text.contains(words), "{words:?} isn't in:\n{text}");
     }

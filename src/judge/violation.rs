@@ -92,6 +92,8 @@ codes! {
     AlteredCall "altered_call" Request Warn Block;
     RewrittenResult "rewritten_result" Request Warn Block;
     ForgedStamp "forged_stamp" Request Warn Block;
+    /// The ledger didn't answer in time: what only it knows was not judged, or a record isn't on disk yet.
+    LedgerUnavailable "ledger_unavailable" Request Warn Block;
     InvalidToolSchema "invalid_tool_schema" Request Warn Block;
     SchemaDrift "schema_drift" Request Warn Block;
     MissingTool "missing_tool" Request Block Block;

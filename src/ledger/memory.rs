@@ -1,15 +1,20 @@
 //! A store that keeps the newest records, for as long as the process lives: `[ledger] url = "memory:"`.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use uuid::Uuid;
 
 use super::{
+    chain::ChainKeys,
     record::{ExchangeRecord, ExecutionRecord},
-    store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, PAGE_MAX, Page, Store, StoreError, ViolationFilter},
+    rows::{ExecutionKey, Rows},
+    store::{
+        Batch, Chain, ChainStore, ExecutionFilter, First, Found, FoundExecution, FoundViolation, HourRow, PAGE_MAX, Page, Position, Store,
+        StoreError, StoredRecord, ViolationFilter,
+    },
 };
 
 /// Records that are kept.
@@ -20,6 +25,8 @@ const HOURS_MAX: usize = 10_000;
 #[derive(Default)]
 struct Kept {
     records: VecDeque<Arc<ExchangeRecord>>,
+    /// Which record shows an execution first.
+    executions: HashMap<ExecutionKey, Arc<ExchangeRecord>>,
     hours: VecDeque<HourRow>,
 }
 
@@ -28,6 +35,36 @@ struct Kept {
 pub struct MemoryStore(Mutex<Kept>);
 
 impl MemoryStore {
+    /// Keeps records, and hourly sums.
+    pub fn keep(&self, records: impl IntoIterator<Item = Arc<ExchangeRecord>>, hours: &[HourRow]) {
+        let mut kept = self.kept();
+        for record in records {
+            for execution in &record.executions {
+                if let Some(key) = ExecutionKey::of(&execution.id) {
+                    kept.executions.entry(key).or_insert_with(|| record.clone());
+                }
+            }
+            kept.records.push_back(record);
+        }
+        while kept.records.len() > RECORDS_MAX {
+            let gone = kept.records.pop_front();
+            for execution in gone.iter().flat_map(|record| &record.executions) {
+                if let Some(key) = ExecutionKey::of(&execution.id) {
+                    kept.executions.remove(&key);
+                }
+            }
+        }
+        for row in hours {
+            let same = |own: &&mut HourRow| (own.writer, own.hour) == (row.writer, row.hour) && own.name == row.name;
+            match kept.hours.iter_mut().rev().find(same) {
+                Some(own) => *own = row.clone(),
+                None => kept.hours.push_back(row.clone()),
+            }
+        }
+        let over = kept.hours.len().saturating_sub(HOURS_MAX);
+        kept.hours.drain(..over);
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,31 +97,15 @@ fn found(record: &ExchangeRecord, execution: &ExecutionRecord) -> FoundExecution
 }
 
 impl Store for MemoryStore {
-    fn append(&self, records: &[Arc<ExchangeRecord>], hours: Vec<HourRow>) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        kept.records.extend(records.iter().cloned());
-        let over = kept.records.len().saturating_sub(RECORDS_MAX);
-        kept.records.drain(..over);
-        for row in hours {
-            let same = |own: &&mut HourRow| (own.writer, own.hour) == (row.writer, row.hour) && own.name == row.name;
-            match kept.hours.iter_mut().rev().find(same) {
-                Some(own) => *own = row,
-                None => kept.hours.push_back(row),
-            }
-        }
-        let over = kept.hours.len().saturating_sub(HOURS_MAX);
-        kept.hours.drain(..over);
-        Ok(())
-    }
-
     fn exchange(&self, id: Uuid) -> Result<Option<Arc<ExchangeRecord>>, StoreError> {
         Ok(self.kept().records.iter().rev().find(|record| record.id == id).cloned())
     }
 
     fn execution(&self, id: &str) -> Result<Option<FoundExecution>, StoreError> {
+        let Some(key) = ExecutionKey::of(id) else { return Ok(None) };
         let kept = self.kept();
-        let mut all = kept.records.iter().flat_map(|record| record.executions.iter().map(move |execution| (record, execution)));
-        Ok(all.find(|(_, execution)| &*execution.id == id).map(|(record, execution)| found(record, execution)))
+        let record = kept.executions.get(&key);
+        Ok(record.and_then(|record| Some(found(record, record.executions.iter().find(|execution| *execution.id == *id)?))))
     }
 
     fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {
@@ -128,5 +149,54 @@ impl Store for MemoryStore {
 
     fn ready(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+}
+
+impl ChainStore for MemoryStore {
+    fn begin(&self, _hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+        Ok((Position { writer: 1, sequence: 0, mac: ChainKeys::genesis(1) }, Vec::new()))
+    }
+
+    fn append(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.keep(batch.records.iter().map(|sealed| sealed.record.clone()), &batch.hours);
+        Ok(())
+    }
+
+    fn prune(&self, _before_ms: u64, _now_ms: u64, _records_max: usize, _keys: &ChainKeys) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
+    fn chains(&self) -> Result<Vec<Chain>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn records(&self, _writer: u32, _after: u64, _limit: usize) -> Result<Vec<StoredRecord>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn rows(&self, _position: &Position, expected: &Rows) -> Result<Rows, StoreError> {
+        Ok(expected.clone())
+    }
+
+    fn row_counts(&self) -> Result<(u64, u64), StoreError> {
+        Ok((0, 0))
+    }
+
+    fn firsts(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
+        let kept = self.kept();
+        let first = |claim: &First| {
+            let record = kept.executions.get(&claim.key)?;
+            let execution = record.executions.iter().find(|execution| ExecutionKey::of(&execution.id) == Some(claim.key))?;
+            Some(First { key: claim.key, result: execution.result, session: record.session.clone(), recorded: true })
+        };
+        Ok(claims.iter().filter_map(first).collect())
+    }
+
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 }

@@ -3,7 +3,14 @@
 //! One [`record::ExchangeRecord`] is made at the end of an exchange and handed to the [`recorder::Recorder`],
 //! which shows it to whoever observes and gives it to the [`store::Store`].
 
+pub mod chain;
 pub mod memory;
+pub mod page;
+pub mod queue;
 pub mod record;
 pub mod recorder;
+pub mod rows;
+pub mod sample;
+pub mod sqlite;
 pub mod store;
+pub mod writer;

@@ -150,6 +150,17 @@ impl ExchangeRecord {
         self.total_us.saturating_sub(self.upstream_us)
     }
 
+    /// Bytes that it takes in memory, by estimate.
+    pub fn weight(&self) -> usize {
+        let body = |body: &Option<Body>| body.as_ref().map_or(0, |body| body.text.len());
+        let calls: usize = self.calls.iter().map(|call| 200 + call.tool.len() + body(&call.arguments_body)).sum();
+        let one = |execution: &ExecutionRecord| 400 + body(&execution.arguments_body) + body(&execution.result_body);
+        let executions: usize = self.executions.iter().map(one).sum();
+        let violation = |violation: &ViolationRecord| 100 + violation.message.as_ref().map_or(0, |message| message.len());
+        let violations: usize = self.violations.iter().map(violation).sum();
+        400 + self.model.len() + self.attempts.len() * 150 + calls + executions + violations + self.claims.len() * 100
+    }
+
     /// When it ended, in Unix milliseconds.
     pub fn ended_ms(&self) -> u64 {
         self.at_ms.saturating_add(self.total_us / 1000)

@@ -1,13 +1,26 @@
-//! Where every exchange's record goes once it has ended: to whoever observes, and to the store.
+//! Where every exchange's record goes once it has ended: to whoever observes, and into the queue to the store.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
 
 use super::{
+    chain::ChainKeys,
     memory::MemoryStore,
+    queue::Queue,
     record::{ExchangeRecord, ScopeDigest},
-    store::Store,
+    sqlite::SqliteStore,
+    store::{ChainStore, Hourly, Store, StoreError},
+    writer::Writer,
 };
-use crate::judge::marks::Scope;
+use crate::{
+    judge::marks::Scope,
+    settings::{self, Durability, LedgerUrl},
+};
 
 /// Sees every record as its exchange ends, on that exchange's worker: it must neither wait nor take long.
 pub trait Observer: Send + Sync {
@@ -17,16 +30,59 @@ pub trait Observer: Send + Sync {
 
 /// See the module.
 pub struct Recorder {
-    store: Arc<dyn Store>,
+    store: Arc<dyn ChainStore>,
     observers: Vec<Arc<dyn Observer>>,
     scope_key: [u8; 32],
+    queue: Queue,
+    commit: bool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Sums nothing up.
+pub struct NoSums;
+
+impl Hourly for NoSums {
+    fn restore(&mut self, _rows: &[super::store::HourRow]) {}
+
+    fn add(&mut self, _record: &ExchangeRecord) {}
+
+    fn changed(&mut self, _writer: u32) -> Vec<super::store::HourRow> {
+        Vec::new()
+    }
+}
+
+/// Opens the store that the settings name, to write it.
+///
+/// # Errors
+/// [`StoreError`], with what to do about it.
+pub fn open(url: &LedgerUrl) -> Result<Arc<dyn ChainStore>, StoreError> {
+    match url {
+        LedgerUrl::Memory => Ok(Arc::new(MemoryStore::default())),
+        LedgerUrl::Sqlite(path) => Ok(Arc::new(SqliteStore::open(path)?)),
+        LedgerUrl::Postgres(_) => Err(StoreError::Unavailable("postgres:// is not built yet".into())),
+    }
 }
 
 impl Recorder {
-    /// A recorder that keeps the newest records in memory. `key`: the key of the marks, of which its own are derived.
-    pub fn new(key: &[u8; 32], observers: Vec<Arc<dyn Observer>>) -> Self {
-        let scope_key = blake3::derive_key("toolmark 2026-11-22 ledger scope v1", key);
-        Self { store: Arc::new(MemoryStore::default()), observers, scope_key }
+    /// Opens the ledger and starts its writer. `keys`: those of the marks, of which its own are derived.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it can't be opened.
+    pub fn start(
+        settings: &settings::Ledger,
+        keys: &[[u8; 32]],
+        hourly: Box<dyn Hourly>,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Result<Self, StoreError> {
+        let store = open(&settings.url)?;
+        let (queue, inlet) = Queue::new();
+        let commit = settings.durability == Durability::Commit;
+        let mut writer = Writer { store: store.clone(), keys: ChainKeys::new(keys), keep: settings.keep, hourly, inlet, commit };
+        let tip = writer.begin()?;
+        let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
+        let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+        let scope_key = blake3::derive_key("toolmark 2026-11-22 ledger scope v1", &keys.first().copied().unwrap_or_default());
+        Ok(Self { store, observers, scope_key, queue, commit, writer: Mutex::new(Some(thread)) })
     }
 
     /// Where records are looked up. It blocks: see [`Store`].
@@ -39,13 +95,42 @@ impl Recorder {
         ScopeDigest(scope.digest(&self.scope_key))
     }
 
-    /// Takes the record of an exchange that has ended.
-    pub fn take(&self, record: Arc<ExchangeRecord>) {
+    /// Records that wait to be written.
+    pub fn depth(&self) -> usize {
+        self.queue.depth()
+    }
+
+    /// Does an answer wait for its record?
+    pub fn commits(&self) -> bool {
+        self.commit
+    }
+
+    /// Waits where too many records wait to be written; false where that takes too long.
+    pub async fn room(&self, patience: Duration) -> bool {
+        self.queue.room(patience).await
+    }
+
+    /// Takes the record of an exchange that has ended. `wait`: returns what is told once it is on disk.
+    pub fn take(&self, record: Arc<ExchangeRecord>, wait: bool) -> Option<oneshot::Receiver<()>> {
         for observer in &self.observers {
             observer.observe(&record);
         }
-        if let Err(error) = self.store.append(&[record], Vec::new()) {
-            tracing::error!(%error, "a record can't be kept");
+        self.queue.put(record, wait)
+    }
+
+    /// Writes what waits, and ends. What comes later is lost.
+    pub fn close(&self) {
+        self.queue.close();
+        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
         }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.close();
     }
 }

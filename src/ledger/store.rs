@@ -20,7 +20,7 @@ pub const PAGE_MAX: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database isn't there, is full, or said no: it may come right by itself.
-    #[error("the ledger's database doesn't answer: {0}")]
+    #[error("the ledger's database: {0}")]
     Unavailable(String),
     /// What is stored can't be understood: somebody else wrote it, or changed it.
     #[error("the ledger holds something that toolmark didn't write: {0}")]
@@ -286,6 +286,9 @@ pub trait ChainStore: Store {
     /// # Errors
     /// [`StoreError`]
     fn firsts(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError>;
+
+    /// Is anything left of it when the process has ended?
+    fn is_lasting(&self) -> bool;
 
     /// Is it written by several processes at a time?
     fn is_shared(&self) -> bool;

@@ -24,7 +24,7 @@ use crate::{
         registry::{SchemaCache, ToolSource},
         text,
     },
-    ledger::recorder::Recorder,
+    ledger::recorder::{NoSums, Recorder},
     policy::{Mode, Stateful, load::PolicySource, rules::Rules},
     settings::{self, Settings},
     wire::text::quote,
@@ -52,6 +52,9 @@ pub enum Error {
     /// The keys.
     #[error(transparent)]
     Keys(#[from] settings::KeyError),
+    /// The ledger.
+    #[error("[ledger] {0}")]
+    Ledger(#[from] crate::ledger::store::StoreError),
     /// No randomness.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -183,7 +186,7 @@ impl App {
         }
         let keys = settings.keys.keys()?;
         let ring = Arc::new(KeyRing::new(&keys));
-        let recorder = Recorder::new(&keys.first().copied().unwrap_or_default(), Vec::new());
+        let recorder = Recorder::start(&settings.ledger, &keys, Box::new(NoSums), Vec::new())?;
         let counter = Counter::new(u16::from_le_bytes(seed));
         Ok(Self {
             settings,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{collect, run::Run};
+use http::{Response, StatusCode};
+
+use super::{body::Body, collect, reply::Failure, run::Run};
 use crate::{
-    judge::violation::{Severity, Verdict},
+    judge::violation::{Code, Severity, Verdict, Violation},
     ledger::record::ExchangeRecord,
 };
 
@@ -14,8 +16,56 @@ impl Drop for Run {
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
         self.log();
-        let record = Arc::new(self.record());
-        self.worker.app.recorder.take(record);
+        if !self.recorded {
+            let record = Arc::new(self.record());
+            self.worker.app.recorder.take(record, false);
+        }
+    }
+}
+
+impl Run {
+    /// Where the settings ask for it, waits until the exchange is on disk, before the end of its answer leaves.
+    ///
+    /// # Errors
+    /// 503 where that takes too long and the policy blocks on it; otherwise it is a violation like any other.
+    pub async fn commit(&mut self) -> Result<(), Failure> {
+        let app = self.worker.app.clone();
+        if !app.recorder.commits() {
+            return Ok(());
+        }
+        self.recorded = true;
+        let told = app.recorder.take(Arc::new(self.record()), true);
+        let stored = async {
+            match told {
+                Some(told) => told.await.is_ok(),
+                None => false,
+            }
+        };
+        if tokio::time::timeout(app.settings.ledger.wait, stored).await == Ok(true) {
+            return Ok(());
+        }
+        let message = "the ledger can't be written: the record of this exchange isn't on disk yet";
+        let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+        let blocks = violation.as_ref().is_some_and(Violation::blocks) && !self.context.observes();
+        self.tally.violations.extend(violation);
+        if !blocks {
+            return Ok(());
+        }
+        self.tally.blocked = true;
+        self.finish(StatusCode::SERVICE_UNAVAILABLE);
+        Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message))
+    }
+
+    /// The same for a response that is whole.
+    pub async fn committed(&mut self, mut response: Response<Body>) -> Response<Body> {
+        let known = self.tally.violations.len();
+        if let Err(failure) = self.commit().await {
+            response = failure.response();
+        }
+        if self.tally.violations.len() > known {
+            self.mark_headers(response.headers_mut(), true);
+        }
+        response
     }
 }
 
@@ -72,10 +122,10 @@ impl Run {
             stream: self.stream,
             observed: self.context.observes(),
             scope: app.recorder.scope(&self.context.scope),
-            client: self.who.client.take(),
-            session: self.who.session.take(),
+            client: self.who.client.clone(),
+            session: self.who.session.clone(),
             policy: rules.digest.get(..16).unwrap_or(&rules.digest).into(),
-            model: std::mem::take(&mut self.model).into(),
+            model: self.model.as_str().into(),
             status: self.outcome,
             verdict,
             repairs: self.tally.repairs,

@@ -123,6 +123,7 @@ enum Served {
 pub(super) async fn drive<A: Adapter>(mut run: Run, stream: bool) -> Response<Body> {
     match serve::<A>(&mut run, stream).await {
         Served::Whole(response) => {
+            let response = run.committed(response).await;
             run.end_behind();
             response
         }

@@ -85,6 +85,8 @@ pub struct Run {
     pub notes: Notes,
     pub(super) who: Who,
     pub(super) api: Api,
+    /// Its record was made.
+    pub(super) recorded: bool,
     /// Unix milliseconds.
     pub(super) begun_ms: u64,
     path: &'static str,
@@ -134,6 +136,7 @@ impl Run {
             notes: Notes::default(),
             who,
             api,
+            recorded: false,
             begun_ms,
             path,
             translates: false,

@@ -238,6 +238,10 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
         let rest = rest.clone();
         return Ok(pass::pass(worker, rest, request).await);
     }
+    if !worker.app.recorder.room(settings.ledger.wait).await {
+        let message = "the ledger can't be written, and too many records wait for it: try again in a moment";
+        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message));
+    }
     let query = request.uri().query().map(str::to_owned);
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);

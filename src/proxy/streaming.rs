@@ -75,6 +75,10 @@ pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) 
         }
         judge.fail(&failure, &mut out);
     }
+    if let Err(failure) = run.commit().await {
+        out.clear();
+        judge.fail(&failure.json(), &mut out);
+    }
     outlet.write(&mut out);
     run.end_behind();
 }

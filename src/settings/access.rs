@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Admin, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Secret, Upstream, keys,
+    Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Secret, Upstream, keys,
     raw::{Raw, RawLedger, RawLimits},
 };
 use crate::policy::load::PolicySource;
@@ -107,7 +107,38 @@ impl Checker<'_> {
         if raw.keep < Duration::from_secs(60) {
             return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
         }
-        Ok(Ledger { url, keep: raw.keep, store: raw.store, durability: raw.durability })
+        for (key, value) in [("wait", raw.wait), ("lookup", raw.lookup)] {
+            if !LEDGER_WAIT.contains(&value) {
+                return Err(self.layers.fault(&format!("ledger.{key}"), "expected 10ms to 10m, e.g. \"5s\""));
+            }
+        }
+        if !BODY_KEPT_BYTES.contains(&raw.body_bytes) {
+            let (least, most) = (bytesize::ByteSize(*BODY_KEPT_BYTES.start()), bytesize::ByteSize(*BODY_KEPT_BYTES.end()));
+            return Err(self.layers.fault("ledger.body_bytes", format!("{} bytes is out of range: {least} to {most}", raw.body_bytes)));
+        }
+        let only = raw.only_tools.as_ref().map(|tools| self.tools("ledger.only_tools", tools)).transpose()?;
+        let body_tools = BodyTools { only, except: self.tools("ledger.except_tools", &raw.except_tools)? };
+        Ok(Ledger {
+            url,
+            keep: raw.keep,
+            store: raw.store,
+            body_bytes: usize::try_from(raw.body_bytes).unwrap_or(usize::MAX),
+            body_tools,
+            durability: raw.durability,
+            wait: raw.wait,
+            lookup: raw.lookup,
+        })
+    }
+
+    /// Globs of tools' names.
+    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, Fault> {
+        let mut set = globset::GlobSetBuilder::new();
+        for (index, pattern) in patterns.iter().enumerate() {
+            let wrong =
+                |error: globset::Error| self.layers.fault(&format!("{key}.{index}"), format!("no pattern of tools' names: {error}"));
+            set.add(globset::Glob::new(pattern).map_err(wrong)?);
+        }
+        set.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
     pub(super) fn limits(&self, raw: &RawLimits) -> Result<Limits, Fault> {
@@ -155,12 +186,7 @@ fn ledger_url(text: &str, directory: &Path) -> Result<LedgerUrl, String> {
 }
 
 /// What the user should know at start.
-pub(super) fn notices(out: &mut Vec<String>, ledger: &Ledger, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
-    let kept = match ledger.url {
-        LedgerUrl::Memory => "",
-        LedgerUrl::Sqlite(_) | LedgerUrl::Postgres(_) => ", so nothing is recorded; marks and stamps verify without it",
-    };
-    out.push(format!("[ledger] is read but not built yet{kept}"));
+pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
     out.push("[admin] is read but not built yet: no admin listener, metrics or dashboard".into());
     if *keys == KeySource::Ephemeral {
         out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
@@ -179,4 +205,6 @@ const ENFORCED: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
 const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
 const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const LEDGER_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
+const BODY_KEPT_BYTES: RangeInclusive<u64> = 16..=(1 << 20);
 const CONNECTIONS_MAX: u32 = 1_000_000;

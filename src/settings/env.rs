@@ -127,7 +127,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 21] = [
+const KNOWN_NAMES: [&str; 26] = [
     "listen",
     "policy",
     "passthrough",
@@ -138,7 +138,12 @@ const KNOWN_NAMES: [&str; 21] = [
     "ledger.url",
     "ledger.keep",
     "ledger.store",
+    "ledger.body_bytes",
+    "ledger.only_tools",
+    "ledger.except_tools",
     "ledger.durability",
+    "ledger.wait",
+    "ledger.lookup",
     "marks.key_env",
     "marks.scope",
     "admin.listen",

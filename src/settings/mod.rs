@@ -23,7 +23,7 @@ pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
 pub use raw::{Durability, Store};
 pub use secret::Secret;
-pub use types::{Admin, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Scope, ToolChoice};
+pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Scope, ToolChoice};
 pub use upstream::{Credential, Responses, Timeouts, Upstream};
 
 use crate::policy::load::PolicySource;
@@ -154,7 +154,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let listen = checker.listen("listen", &raw.listen)?;
     let admin = checker.admin(&raw, listen)?;
     checker.open_relay(&raw, listen, &upstreams)?;
-    access::notices(&mut notices, &ledger, &keys, &upstreams, &clients);
+    access::notices(&mut notices, &keys, &upstreams, &clients);
     Ok(Settings {
         listen,
         policy: PolicySource::choose(raw.policy.as_deref(), directory),

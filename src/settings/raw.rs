@@ -101,13 +101,30 @@ pub(super) struct RawLedger {
     #[serde(with = "duration")]
     pub keep: Duration,
     pub store: Store,
+    #[serde(with = "bytes")]
+    pub body_bytes: u64,
+    pub only_tools: Option<Vec<String>>,
+    pub except_tools: Vec<String>,
     pub durability: Durability,
+    #[serde(with = "duration")]
+    pub wait: Duration,
+    #[serde(with = "duration")]
+    pub lookup: Duration,
 }
 
 impl Default for RawLedger {
     fn default() -> Self {
-        let keep = Duration::from_secs(30 * 24 * 3600);
-        Self { url: "sqlite:toolmark.db".into(), keep, store: Store::default(), durability: Durability::default() }
+        Self {
+            url: "sqlite:toolmark.db".into(),
+            keep: Duration::from_secs(30 * 24 * 3600),
+            store: Store::default(),
+            body_bytes: 16 << 10,
+            only_tools: None,
+            except_tools: Vec::new(),
+            durability: Durability::default(),
+            wait: Duration::from_secs(5),
+            lookup: Duration::from_secs(1),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn nothing_but_an_upstream() {
         assert_eq!(settings.policy, PolicySource::Default);
         assert!(matches!(&settings.keys, KeySource::File(path) if path.ends_with("toolmark.key")));
         assert_eq!((settings.limits.request_bytes, settings.limits.connections), (32 << 20, 10_000));
-        assert!(settings.notices.iter().any(|notice| notice.contains("[ledger]")), "{:?}", settings.notices);
+        assert!(settings.notices.iter().any(|notice| notice.contains("[admin]")), "{:?}", settings.notices);
     }
     let error = read("", &[], &Flags::default()).unwrap_err();
     assert!(error.contains("toolmark serve --upstream https://") && error.contains("[[upstreams]]"), "{error}");
@@ -85,7 +85,12 @@ policy = "strict"
 url = "sqlite:data/toolmark.db"
 keep = "30d"
 store = "bodies"
+body_bytes = "4KiB"
+only_tools = ["get_*"]
+except_tools = ["get_secret"]
 durability = "commit"
+wait = "2s"
+lookup = "100ms"
 [marks]
 key_env = "TOOLMARK_KEY"
 scope = "shared"
@@ -113,6 +118,8 @@ level = "debug"
     assert_eq!((settings.limits.request_bytes, settings.limits.response_bytes), (1 << 20, 1 << 20));
     assert_eq!((settings.log.format, settings.log.level, settings.scope), (LogFormat::Json, LogLevel::Debug, Scope::Shared));
     assert_eq!((settings.ledger.store, settings.ledger.durability), (Store::Bodies, Durability::Commit));
+    let covered = ["get_weather", "get_secret", "send"].map(|tool| settings.ledger.body_tools.covers(tool));
+    assert_eq!((settings.ledger.body_bytes, covered), (4096, [true, false, false]));
     let shown = format!("{settings:?}");
     assert!(!shown.contains("csk-1") && shown.contains("[…]"), "{shown}");
 }

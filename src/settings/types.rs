@@ -29,8 +29,30 @@ pub struct Ledger {
     pub keep: Duration,
     /// What of arguments and results is kept.
     pub store: Store,
+    /// Bytes that are kept of each, where they are.
+    pub body_bytes: usize,
+    /// Whose are kept.
+    pub body_tools: BodyTools,
     /// Does the answer wait for its records?
     pub durability: Durability,
+    /// How long an exchange waits, where the ledger can't take its record, or hasn't got it on disk.
+    pub wait: Duration,
+    /// How long an exchange waits for what is looked up.
+    pub lookup: Duration,
+}
+
+/// `[ledger] only_tools`, `except_tools`
+#[derive(Clone, Debug, Default)]
+pub struct BodyTools {
+    pub(super) only: Option<globset::GlobSet>,
+    pub(super) except: globset::GlobSet,
+}
+
+impl BodyTools {
+    /// Are the arguments and results of this tool kept, where any are?
+    pub fn covers(&self, tool: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.except.is_match(tool)
+    }
 }
 
 /// `[ledger] url`

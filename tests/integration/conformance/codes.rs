@@ -7,12 +7,14 @@ pub enum Coverage {
     Built(&'static [&'static str]),
     /// Not found at all yet; what brings it.
     NotBuilt(&'static str),
+    /// It takes more than one request, or a ledger that fails: the test that has it.
+    Elsewhere(&'static str),
     /// Found by this row where the application speaks chat completions only, and why.
     ChatOnly(&'static str, &'static str),
 }
 
 pub fn coverage(code: Code) -> Coverage {
-    use Coverage::{Built, ChatOnly, NotBuilt};
+    use Coverage::{Built, ChatOnly, Elsewhere, NotBuilt};
     const CLAIMS: &str = "issue \"What the answer claims\"";
     match code {
         Code::UnknownTool => Built(&["unknown_tool", "malformed_name"]),
@@ -52,6 +54,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::UnverifiedCall => Built(&["unverified_call", "unverified_call_strict"]),
         Code::AlteredCall => Built(&["altered_call", "altered_call_strict"]),
         Code::RewrittenResult => NotBuilt("the ledger"),
+        Code::LedgerUnavailable => Elsewhere("ledger_failures"),
         Code::ForgedStamp => Built(&["forged_stamp", "forged_stamp_line", "forged_stamp_strict"]),
         Code::InvalidToolSchema => Built(&["invalid_tool_schema", "two_tools_of_one_name", "invalid_tool_schema_strict"]),
         Code::SchemaDrift => Built(&["schema_drift", "schema_drift_blocked"]),

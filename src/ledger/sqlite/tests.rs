@@ -1,0 +1,122 @@
+//! The embedded store by itself: what goes in comes out, pages, prunes and goes on after a restart.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::ledger::{
+    chain::ChainKeys,
+    sample::{Sample, seal},
+    store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Store as _, ViolationFilter},
+};
+
+fn keys() -> ChainKeys {
+    ChainKeys::new(&[[7; 32]])
+}
+
+/// A store with so many sample records, one per second from 1970 on.
+fn filled(directory: &Path, count: u64) -> SqliteStore {
+    let store = SqliteStore::open(&directory.join("toolmark.db")).unwrap();
+    let (tip, _) = store.begin(0).unwrap();
+    let records = (0..count).map(|number| Arc::new(Sample::record(number))).collect::<Vec<_>>();
+    let hours = vec![HourRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
+    store.append(&Batch { records: seal(&keys(), &tip, &records), hours }).unwrap();
+    store
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 20);
+    let record = Sample::record(3);
+    assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
+    let execution = record.executions.first().unwrap();
+    let found = store.execution(&execution.id).unwrap().unwrap();
+    assert_eq!((found.exchange, &found.execution, &found.session), (record.id, execution, &record.session));
+    assert!(store.execution("get_weather_1763760000123_abc0000000000001").unwrap().is_none() && store.execution("x").unwrap().is_none());
+    assert_eq!(store.hours(0, 1).unwrap().len(), 1);
+    assert!(store.hours(1, 9).unwrap().is_empty());
+    store.ready().unwrap();
+}
+
+#[test]
+fn lists_come_in_pages_without_gap_or_repetition() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 20);
+    let mut ids = Vec::new();
+    let mut after = None;
+    loop {
+        let page = Page { limit: 3, after, ..Page::default() };
+        let found = store.executions(&ExecutionFilter { page, ..ExecutionFilter::default() }).unwrap();
+        ids.extend(found.rows.into_iter().map(|row| row.execution.id));
+        after = found.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..20).rev().flat_map(|number| Sample::record(number).executions).map(|execution| execution.id).collect();
+    assert_eq!(ids, all);
+    let page = Page { limit: 100, since_ms: Some(Sample::time_ms(5)), until_ms: Some(Sample::time_ms(8)), after: None };
+    let filter = ExecutionFilter { page: page.clone(), ..ExecutionFilter::default() };
+    assert_eq!(store.executions(&filter).unwrap().rows.len(), 3);
+    let filter = ExecutionFilter { session: Some("session-1".into()), page: Page { limit: 100, ..Page::default() }, ..filter };
+    assert!(store.executions(&filter).unwrap().rows.iter().all(|row| row.session.as_deref() == Some("session-1")));
+    let filter =
+        ViolationFilter { code: Some("unknown_tool".into()), page: Page { limit: 2, ..Page::default() }, ..ViolationFilter::default() };
+    let first = store.violations(&filter).unwrap();
+    assert!(first.rows.len() == 2 && first.rows.iter().all(|row| row.violation.code.as_str() == "unknown_tool"));
+    let second = ViolationFilter { page: Page { after: first.next, ..filter.page.clone() }, ..filter };
+    assert!(store.violations(&second).unwrap().rows.iter().all(|row| !first.rows.contains(row)));
+    let bad = Page { after: Some("x".into()), ..page };
+    assert!(matches!(store.executions(&ExecutionFilter { page: bad, ..ExecutionFilter::default() }), Err(StoreError::Cursor)));
+}
+
+#[test]
+fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path(), 10));
+    let store = SqliteStore::open(&directory.path().join("toolmark.db")).unwrap();
+    let (tip, hours) = store.begin(0).unwrap();
+    assert_eq!((tip.sequence, hours.len()), (10, 1));
+    let removed = store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap();
+    assert_eq!(removed, 3);
+    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 1);
+    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 0);
+    let chain = store.chains().unwrap().pop().unwrap();
+    assert!(chain.anchor.is_some_and(|anchor| anchor.sequence == 4 && keys().is_anchor(&anchor)));
+    assert_eq!(store.records(WRITER, 0, 100).unwrap().len(), 6);
+    assert_eq!(store.row_counts().unwrap(), (6, (4..10).map(|number| Sample::record(number).violations.len() as u64).sum()));
+    assert_eq!(store.prune(u64::MAX, 99, 100, &keys()).unwrap(), 6);
+    assert_eq!(store.begin(0).unwrap().0.sequence, 10);
+}
+
+#[test]
+fn one_process_writes_and_others_may_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("no file"));
+    let _store = filled(directory.path(), 3);
+    assert!(SqliteStore::open(&path).err().unwrap().to_string().contains("another process writes"));
+    let reader = SqliteStore::open_to_read(&path).unwrap();
+    assert_eq!(reader.records(WRITER, 0, 100).unwrap().len(), 3);
+    assert!(reader.append(&Batch::default()).is_ok(), "an empty batch changes nothing");
+    let foreign = directory.path().join("other.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(SqliteStore::open(&foreign).err().unwrap().to_string().contains("no ledger of toolmark's"));
+    std::fs::write(directory.path().join("junk.db"), "not a database at all, but long enough to look like one".repeat(20)).unwrap();
+    assert!(SqliteStore::open(&directory.path().join("junk.db")).is_err());
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_and_comes_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let (tip, _) = store.begin(0).unwrap();
+    let records: Vec<_> = (3..400).map(|number| Arc::new(Sample::record(number))).collect();
+    let batch = Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() };
+    store.writing(|connection| connection.pragma_update(None, "max_page_count", 20).map_err(unavailable)).unwrap();
+    let error = store.append(&batch).unwrap_err();
+    assert!(error.to_string().contains("make room"), "{error}");
+    assert_eq!(store.begin(0).unwrap().0, tip);
+    store.append(&batch).unwrap();
+    assert_eq!(store.records(WRITER, 0, 1000).unwrap().len(), 400);
+}

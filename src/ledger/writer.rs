@@ -1,0 +1,210 @@
+//! The writer: one thread that takes records off the queue, seals them into the chain and has them stored, many at a time.
+//!
+//! Where the database says no, what was taken is kept and tried again until it is stored; meanwhile the queue fills,
+//! and exchanges wait at its door.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    chain::ChainKeys,
+    queue::{Inlet, Queued},
+    store::{Batch, ChainStore, Hourly, Position, Sealed, StoreError},
+};
+
+/// So often records reach the disk, where nobody waits for them.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Records of one transaction.
+const BATCH_MAX: usize = 4_000;
+/// Pauses after a failure: from the first to the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Records that are removed at a time.
+const PRUNE_MAX: usize = 250;
+/// So often it is looked for records that are too old, once none were left.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(20);
+/// So long the last records are tried to be written when toolmark stops.
+const LAST_TRIES: Duration = Duration::from_secs(10);
+
+/// What the writer works with.
+pub struct Writer {
+    /// Where records go.
+    pub store: Arc<dyn ChainStore>,
+    /// What seals them.
+    pub keys: ChainKeys,
+    /// How long they are kept.
+    pub keep: Duration,
+    /// What sums them up.
+    pub hourly: Box<dyn Hourly>,
+    /// Where they come from.
+    pub inlet: Inlet,
+    /// Somebody waits for each record.
+    pub commit: bool,
+}
+
+/// Where the chain stands.
+struct State {
+    tip: Position,
+    next_prune: Instant,
+    /// When the queue was closed.
+    closed: Option<Instant>,
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Writer {
+    /// Takes up the chain, so that what is wrong is known before anything is served.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn begin(&mut self) -> Result<Position, StoreError> {
+        let (tip, hours) = self.store.begin(u32::try_from(now_ms() / 3_600_000).unwrap_or(u32::MAX))?;
+        self.hourly.restore(&hours);
+        Ok(tip)
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub fn run(mut self, tip: Position) {
+        self.inlet.attach();
+        let mut state = State { tip, next_prune: Instant::now(), closed: None };
+        let mut idle = 0_u32;
+        loop {
+            let begun = Instant::now();
+            let drained = self.inlet.drain(BATCH_MAX);
+            if drained.closed {
+                state.closed.get_or_insert(begun);
+            }
+            let (count, full) = (drained.records.len(), drained.records.len() == BATCH_MAX);
+            if count > 0 && !self.store_all(&mut state, drained.records) {
+                return;
+            }
+            if drained.closed && count == 0 {
+                return;
+            }
+            self.prune(&mut state, count);
+            if full || state.closed.is_some() {
+                continue;
+            }
+            idle = if count == 0 { idle.saturating_add(1) } else { 0 };
+            // With work at hand it looks again at its time; after a while without, it sleeps until it is called.
+            if idle >= 4 || (self.commit && count == 0) {
+                self.inlet.sleep(state.next_prune.saturating_duration_since(Instant::now()).max(INTERVAL));
+            } else if !self.commit {
+                self.inlet.rest(INTERVAL.saturating_sub(begun.elapsed()));
+            }
+        }
+    }
+
+    /// Stores these, however long it takes; false where toolmark stops and it can't be done.
+    fn store_all(&mut self, state: &mut State, records: Vec<Queued>) -> bool {
+        for queued in &records {
+            self.hourly.add(&queued.record);
+        }
+        let mut batch = self.seal(&state.tip, &records);
+        let mut pause = PAUSES.0;
+        let mut failing: Option<Instant> = None;
+        loop {
+            match self.store.append(&batch) {
+                Ok(()) => break,
+                Err(error) => {
+                    let since = *failing.get_or_insert_with(|| {
+                        tracing::error!(%error, waiting = records.len(), "the ledger can't be written: its records wait");
+                        Instant::now()
+                    });
+                    if self.inlet.is_closed() {
+                        state.closed.get_or_insert_with(Instant::now);
+                    }
+                    if state.closed.is_some_and(|closed| closed.elapsed() > LAST_TRIES) {
+                        tracing::error!(
+                            lost = records.len(),
+                            down_s = since.elapsed().as_secs(),
+                            "stopping: records could not be written and are lost"
+                        );
+                        return false;
+                    }
+                    self.inlet.rest(pause);
+                    pause = (pause * 2).min(PAUSES.1);
+                    if self.resume(state, &mut batch, &records) {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(since) = failing {
+            tracing::info!(down_s = since.elapsed().as_secs(), "the ledger can be written again");
+        }
+        if let Some(last) = batch.records.last() {
+            state.tip = last.position.clone();
+        }
+        self.inlet.written(records);
+        true
+    }
+
+    /// After a failure: where does the chain stand? True where the batch got there all the same.
+    fn resume(&mut self, state: &mut State, batch: &mut Batch, records: &[Queued]) -> bool {
+        let Ok((tip, _)) = self.store.begin(u32::MAX) else { return false };
+        let last = batch.records.last().map(|sealed| &sealed.position);
+        if last == Some(&tip) || last.is_some_and(|last| self.is_stored(last)) {
+            state.tip = tip;
+            return true;
+        }
+        if tip != state.tip {
+            state.tip = tip;
+            let hours = std::mem::take(&mut batch.hours);
+            *batch = self.seal(&state.tip, records);
+            let writer = state.tip.writer;
+            batch.hours = hours.into_iter().map(|row| super::store::HourRow { writer, ..row }).collect();
+        }
+        false
+    }
+
+    fn is_stored(&self, position: &Position) -> bool {
+        let found = self.store.records(position.writer, position.sequence.saturating_sub(1), 1);
+        found.is_ok_and(|found| found.first().is_some_and(|record| record.position == *position))
+    }
+
+    /// Puts records behind the chain's end.
+    fn seal(&mut self, tip: &Position, records: &[Queued]) -> Batch {
+        let hours = self.hourly.changed(tip.writer);
+        if !self.store.is_lasting() {
+            let sealed = |queued: &Queued| Sealed { record: queued.record.clone(), position: tip.clone(), body: Vec::new() };
+            return Batch { records: records.iter().map(sealed).collect(), hours };
+        }
+        let mut before = tip.clone();
+        let seal = |queued: &Queued| {
+            let body = serde_json::to_vec(&*queued.record).unwrap_or_else(|error| {
+                // INVARIANT: a record is strings and numbers, which are always JSON.
+                tracing::error!(%error, exchange = %queued.record.id, "a record can't be written as JSON");
+                b"{}".to_vec()
+            });
+            let sequence = before.sequence + 1;
+            let mac = self.keys.record(before.writer, sequence, &before.mac, &body);
+            before = Position { writer: before.writer, sequence, mac };
+            Sealed { record: queued.record.clone(), position: before.clone(), body }
+        };
+        Batch { records: records.iter().map(seal).collect(), hours }
+    }
+
+    /// Removes some of what is too old: as much as keeps up with what comes, and never so much that writing waits long.
+    fn prune(&self, state: &mut State, written: usize) {
+        if Instant::now() < state.next_prune || state.closed.is_some() {
+            return;
+        }
+        let now = now_ms();
+        let before = now.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let records_max = PRUNE_MAX.max(written.saturating_mul(2).min(BATCH_MAX));
+        let more = match self.store.prune(before, now, records_max, &self.keys) {
+            Ok(removed) => removed == records_max,
+            Err(error) => {
+                tracing::error!(%error, "old records can't be removed from the ledger");
+                false
+            }
+        };
+        if !more {
+            state.next_prune = Instant::now() + PRUNE_INTERVAL;
+        }
+    }
+}
