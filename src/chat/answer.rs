@@ -235,6 +235,9 @@ fn accept(
 }
 
 fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidCall) {
+    if call.renamed() {
+        edits.set_member(body, "name", &quote(call.name()));
+    }
     let unchanged = body.get(name).and_then(Value::text).is_some_and(|text| text == call.arguments());
     if !unchanged {
         edits.set_member(body, name, &quote(call.arguments()));

@@ -1,8 +1,8 @@
 //! Judges one tool call: its name, its arguments as JSON, its arguments against the tool's schema, its values.
 //!
 //! Comes after a call was assembled and before anything of it is passed on. All issues are reported at once.
-//! Pure. It changes no arguments, but for `null`s that the policy lets it leave out, and arguments that
-//! aren't there at all, which become `{}` where the tool needs none.
+//! Pure. It changes no call, but by the corrections that the policy lists, and arguments that aren't there at
+//! all, which become `{}` where the tool needs none.
 
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
@@ -10,17 +10,15 @@ use serde_json::Value;
 use super::{
     call_advice::{Complaints, quote},
     call_arguments::{ParseFault, Parsed, brief, parse_unique},
-    correct,
+    correct::{self, Allowed, ISSUES_MAX, Notes, names},
     registry::{Registry, Tool, ToolKind},
-    schema::{IssueKind, Schema, SchemaIssue},
+    schema::Schema,
     violation::{Checks, Code, Severity, Violation},
 };
-use crate::policy::{Calls, Correction};
+use crate::policy::Calls;
 
 /// Parameters of one call that are reported as unknown.
 const UNKNOWN_MAX: usize = 20;
-/// Issues with one call's schema that are looked at; fewer are reported.
-const ISSUES_MAX: usize = 256;
 /// Issues with one call's values that are reported.
 const VALUE_ISSUES_MAX: usize = 20;
 /// Bytes of the compiled placeholder patterns.
@@ -72,6 +70,7 @@ pub struct ValidCall {
     name: String,
     arguments: String,
     corrected: bool,
+    renamed: bool,
 }
 
 impl ValidCall {
@@ -85,9 +84,14 @@ impl ValidCall {
         &self.arguments
     }
 
-    /// True where they aren't, byte for byte, the text that the upstream sent as a string.
+    /// True where it isn't, byte for byte, the name and the text that the upstream sent.
     pub fn corrected(&self) -> bool {
         self.corrected
+    }
+
+    /// True where the tool isn't called by the name that the upstream sent.
+    pub fn renamed(&self) -> bool {
+        self.renamed
     }
 }
 
@@ -130,7 +134,7 @@ pub struct CallRules {
     pub(crate) calls_max: usize,
     placeholders: RegexSet,
     argument_chars_max: usize,
-    null_optional: bool,
+    corrections: Allowed,
 }
 
 impl CallRules {
@@ -145,71 +149,157 @@ impl CallRules {
             calls_max: calls.max_per_turn as usize,
             placeholders,
             argument_chars_max: calls.long_argument as usize,
-            null_optional: calls.corrections.contains(&Correction::NullOptional),
+            corrections: Allowed::of(&calls.corrections),
         })
     }
 }
 
 /// Judges one call.
 pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &IdCheck<'_>) -> Judged {
+    let judging = Judging { call, registry, rules, cut, ids };
+    if let Some(tool) = registry.tool(&call.name) {
+        return judging.as_call_of(tool, Notes::new());
+    }
+    let guesses = rules.corrections.name && cut == Cut::Whole;
+    if let Some(tool) = guesses.then(|| names::tool(&call.name, call.kind, registry)).flatten() {
+        let judged = judging.as_call_of(tool, correct::renamed(&call.name, &tool.name));
+        if matches!(judged.outcome, Outcome::Accept(_)) {
+            return judged;
+        }
+    }
     let mut complaints = Complaints::new(&rules.checks, &call.name);
-    let tool = match registry.tool(&call.name) {
-        Some(tool) => tool,
-        None => {
-            complaints.unknown_tool(registry);
-            return finish(call, complaints, None);
-        }
-    };
-    if !tool.declared {
-        complaints.undeclared(registry);
-    }
-    match (tool.kind, call.kind) {
-        (ToolKind::Function, CallKind::Function | CallKind::Legacy) => {}
-        (ToolKind::Custom, CallKind::Custom) => {
-            custom(call, cut, ids, &mut complaints);
-            return finish(call, complaints, None);
-        }
-        (ToolKind::Function, CallKind::Custom) | (ToolKind::Custom, CallKind::Function | CallKind::Legacy) => {
-            complaints.other_kind(tool.kind);
-            return finish(call, complaints, None);
-        }
-    }
-    let text = match &call.arguments {
-        Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text.trim_matches([' ', '\n', '\r', '\t']),
-        Arguments::Absent | Arguments::Null => "",
-    };
-    // What isn't there is an empty list of arguments, unless it may yet have come.
-    let nothing = (text.is_empty() || text == "null") && cut != Cut::Here && tool.schema.is_ok();
-    let parsed = match parse_unique(if nothing { "{}" } else { text }) {
-        Ok(parsed) if parsed.value.is_object() => parsed,
-        Ok(parsed) if cut == Cut::Here => {
-            complaints.truncated(&parsed.value.to_string());
-            return finish(call, complaints, None);
-        }
-        Ok(parsed) => {
-            complaints.no_object(&parsed.value);
-            return finish(call, complaints, None);
-        }
-        Err(fault) => {
-            malformed(text, &fault, cut, &mut complaints);
-            return finish(call, complaints, None);
-        }
-    };
-    let corrected = fit(tool, text, parsed, rules, ids, &mut complaints).or_else(|| nothing.then(|| "{}".to_owned()));
-    finish(call, complaints, corrected)
+    complaints.unknown_tool(registry);
+    reject(complaints)
 }
 
-fn finish(call: &Call, complaints: Complaints<'_>, corrected: Option<String>) -> Judged {
-    let violations = complaints.into_violations();
-    if violations.iter().any(Violation::blocks) {
-        return Judged { violations, outcome: Outcome::Reject };
+/// One call, and what it is judged by.
+#[derive(Clone, Copy)]
+struct Judging<'j> {
+    call: &'j Call,
+    registry: &'j Registry,
+    rules: &'j CallRules,
+    cut: Cut,
+    ids: &'j IdCheck<'j>,
+}
+
+impl Judging<'_> {
+    /// Judges it as a call of this tool. `notes`: what was corrected to come to that.
+    fn as_call_of(self, tool: &Tool, notes: Notes) -> Judged {
+        let Self { call, cut, .. } = self;
+        let mut complaints = self.complaints(&notes);
+        if !tool.declared {
+            complaints.undeclared(self.registry);
+        }
+        match (tool.kind, call.kind) {
+            (ToolKind::Function, CallKind::Function | CallKind::Legacy) => {}
+            (ToolKind::Custom, CallKind::Custom) => {
+                custom(call, cut, self.ids, &mut complaints);
+                return self.finish(tool, complaints, None);
+            }
+            (ToolKind::Function, CallKind::Custom) | (ToolKind::Custom, CallKind::Function | CallKind::Legacy) => {
+                complaints.other_kind(tool.kind);
+                return reject(complaints);
+            }
+        }
+        let text = match &call.arguments {
+            Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text.trim_matches([' ', '\n', '\r', '\t']),
+            Arguments::Absent | Arguments::Null => "",
+        };
+        // What isn't there is an empty list of arguments, unless it may yet have come.
+        let nothing = (text.is_empty() || text == "null") && cut != Cut::Here && tool.schema.is_ok();
+        let parsed = match parse_unique(if nothing { "{}" } else { text }) {
+            Ok(parsed) if parsed.value.is_object() => parsed,
+            Ok(parsed) if cut == Cut::Here => {
+                complaints.truncated(&parsed.value.to_string());
+                return reject(complaints);
+            }
+            Ok(parsed) => {
+                complaints.no_object(&parsed.value);
+                return reject(complaints);
+            }
+            Err(fault) => {
+                if let Some(judged) = self.mended(tool, text, &fault, notes) {
+                    return judged;
+                }
+                malformed(text, &fault, cut, &mut complaints);
+                return reject(complaints);
+            }
+        };
+        let corrected = self.fit(tool, text, parsed, !notes.is_empty(), &mut complaints).or_else(|| nothing.then(|| "{}".to_owned()));
+        self.finish(tool, complaints, corrected)
     }
-    let as_came = matches!(call.arguments, Arguments::Text(_)) && corrected.is_none();
-    let arguments = corrected.unwrap_or_else(|| match &call.arguments {
-        Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text.clone(),
-        Arguments::Absent | Arguments::Null => String::new(),
-    });
-    Judged { violations, outcome: Outcome::Accept(ValidCall { name: call.name.clone(), arguments, corrected: !as_came }) }
+
+    /// The same with arguments that were no JSON and are now, where they then pass.
+    fn mended(self, tool: &Tool, text: &str, fault: &ParseFault, mut notes: Notes) -> Option<Judged> {
+        let broken = matches!(fault, ParseFault::Syntax(_) | ParseFault::Trailing(_));
+        if !(self.rules.corrections.syntax && self.cut == Cut::Whole && broken) {
+            return None;
+        }
+        let mended = correct::mend(text)?;
+        let parsed = parse_unique(&mended).ok().filter(|parsed| parsed.value.is_object())?;
+        notes.push((Code::CorrectedSyntax, "the arguments were nearly JSON and were written as JSON".to_owned()));
+        let mut complaints = self.complaints(&notes);
+        let corrected = self.fit(tool, &mended, parsed, true, &mut complaints).unwrap_or(mended);
+        let judged = self.finish(tool, complaints, Some(corrected));
+        matches!(judged.outcome, Outcome::Accept(_)).then_some(judged)
+    }
+
+    fn complaints(&self, notes: &Notes) -> Complaints<'_> {
+        let mut complaints = Complaints::new(&self.rules.checks, &self.call.name);
+        complaints.notes(notes);
+        complaints
+    }
+
+    /// Checks arguments that are one object. Returns their text where it was corrected. `guessed`: something else of the
+    /// call was corrected already, so that nothing may be left that isn't understood.
+    fn fit(self, tool: &Tool, text: &str, parsed: Parsed, guessed: bool, complaints: &mut Complaints<'_>) -> Option<String> {
+        let (rules, mut corrected, mut parsed) = (self.rules, None, parsed);
+        match tool.schema.as_ref() {
+            Err(fault) => complaints.unchecked(fault),
+            Ok(schema) => {
+                if !schema.fits(&parsed) {
+                    match correct::arguments(schema, text, &parsed, rules.corrections) {
+                        Some(own) => {
+                            complaints.notes(&own.notes);
+                            (corrected, parsed) = (Some(own.text), own.parsed);
+                        }
+                        None => misfit(schema, &parsed, complaints),
+                    }
+                }
+                let unknown = if guessed { Code::SchemaViolation } else { Code::UnknownParameter };
+                if rules.checks.severity(unknown) != Severity::Off {
+                    let names = parsed.value.as_object().into_iter().flat_map(|map| map.keys());
+                    for name in names.filter(|name| schema.is_unknown(name)).take(UNKNOWN_MAX) {
+                        complaints.unknown_parameter(schema, name, unknown);
+                    }
+                }
+            }
+        }
+        values("", &parsed.value, rules, self.ids, complaints);
+        corrected
+    }
+
+    fn finish(self, tool: &Tool, complaints: Complaints<'_>, corrected: Option<String>) -> Judged {
+        let violations = complaints.into_violations();
+        if violations.iter().any(Violation::blocks) {
+            return Judged { violations, outcome: Outcome::Reject };
+        }
+        let arguments = &self.call.arguments;
+        let as_came = matches!(arguments, Arguments::Text(_)) && corrected.is_none();
+        let arguments = corrected.unwrap_or_else(|| match arguments {
+            Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text.clone(),
+            Arguments::Absent | Arguments::Null => String::new(),
+        });
+        let renamed = *tool.name != *self.call.name;
+        Judged {
+            violations,
+            outcome: Outcome::Accept(ValidCall { name: tool.name.to_string(), arguments, corrected: renamed || !as_came, renamed }),
+        }
+    }
+}
+
+fn reject(complaints: Complaints<'_>) -> Judged {
+    Judged { violations: complaints.into_violations(), outcome: Outcome::Reject }
 }
 
 fn custom(call: &Call, cut: Cut, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) {
@@ -234,78 +324,15 @@ fn malformed(text: &str, fault: &ParseFault, cut: Cut, complaints: &mut Complain
     }
 }
 
-/// Checks arguments that are one object. Returns their text where it was corrected.
-fn fit(tool: &Tool, text: &str, parsed: Parsed, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) -> Option<String> {
-    let mut corrected = None;
-    match tool.schema.as_ref() {
-        Err(fault) => complaints.unchecked(fault),
-        Ok(schema) => {
-            if !schema.fits(&parsed) {
-                corrected = misfit(schema, text, &parsed, rules, complaints);
-            }
-            if rules.checks.severity(Code::UnknownParameter) != Severity::Off {
-                let names = parsed.value.as_object().into_iter().flat_map(|map| map.keys());
-                for name in names.filter(|name| schema.is_unknown(name)).take(UNKNOWN_MAX) {
-                    complaints.unknown_parameter(schema, name, Code::UnknownParameter);
-                }
-            }
-        }
-    }
-    values("", &parsed.value, rules, ids, complaints);
-    corrected
-}
-
-/// Arguments that don't fit: `null`s are left out where that is all that is wrong, the rest is reported.
-fn misfit(schema: &Schema, text: &str, parsed: &Parsed, rules: &CallRules, complaints: &mut Complaints<'_>) -> Option<String> {
+/// Reports arguments that don't fit: `null`s that needn't be there as that, the rest by its finest code.
+fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut Complaints<'_>) {
     let mut issues = schema.issues_of(parsed, ISSUES_MAX);
-    let nulls = needless_nulls(schema, parsed, &issues);
+    let nulls = correct::needless_nulls(schema, parsed, &issues);
     if !nulls.is_empty() {
-        let pointers: Vec<&str> = nulls.iter().map(String::as_str).collect();
-        if rules.null_optional
-            && let Some(shorter) = correct::without(text, &pointers)
-            && parse_unique(&shorter).is_ok_and(|parsed| schema.fits(&parsed))
-        {
-            complaints.nulls(&nulls, Code::CorrectedNullOptional);
-            return Some(shorter);
-        }
-        complaints.nulls(&nulls, Code::NullOptional);
+        complaints.nulls(&nulls);
         issues.retain(|issue| !nulls.contains(&issue.pointer));
     }
     complaints.schema(schema, &parsed.value, &issues);
-    None
-}
-
-/// The members that are `null`, mustn't be, and needn't be there, by JSON pointer.
-fn needless_nulls(schema: &Schema, parsed: &Parsed, issues: &[SchemaIssue]) -> Vec<String> {
-    let mut nulls: Vec<String> = Vec::new();
-    for issue in issues.iter().filter(|issue| issue.null) {
-        let (parent, _) = issue.pointer.rsplit_once('/').unwrap_or_default();
-        let member = !issue.pointer.is_empty() && parsed.value.pointer(parent).is_some_and(Value::is_object);
-        if member && !nulls.contains(&issue.pointer) {
-            nulls.push(issue.pointer.clone());
-        }
-    }
-    if nulls.is_empty() {
-        return nulls;
-    }
-    // Left out by way of trial: what is then missed was required.
-    let mut trial = parsed.value.clone();
-    for pointer in &nulls {
-        let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
-        if let Some(Value::Object(map)) = trial.pointer_mut(parent) {
-            map.shift_remove(&name.replace("~1", "/").replace("~0", "~"));
-        }
-    }
-    let missed: Vec<String> = schema
-        .violations(&trial, ISSUES_MAX)
-        .into_iter()
-        .filter_map(|issue| match issue.kind {
-            IssueKind::Missing(name) => Some(format!("{}/{}", issue.pointer, name.replace('~', "~0").replace('/', "~1"))),
-            IssueKind::Unexpected(_) | IssueKind::Type | IssueKind::Other => None,
-        })
-        .collect();
-    nulls.retain(|pointer| !missed.contains(pointer));
-    nulls
 }
 
 /// Looks at every text inside.

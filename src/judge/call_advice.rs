@@ -133,16 +133,17 @@ impl<'c> Complaints<'c> {
         self.violations.extend(violation.map(|violation| Violation { code: Code::UnknownParameter, ..violation }));
     }
 
-    /// `null`s that needn't be there: left out, or to be left out.
-    pub(crate) fn nulls(&mut self, pointers: &[String], code: Code) {
+    /// `null`s that needn't be there.
+    pub(crate) fn nulls(&mut self, pointers: &[String]) {
         for pointer in pointers.iter().take(ISSUES_MAX) {
-            let (message, advice) = if code == Code::CorrectedNullOptional {
-                (format!("{} was null and was left out", place(pointer)), "")
-            } else {
-                (format!("{} must not be null", place(pointer)), "leave an optional parameter out instead of sending null")
-            };
-            self.say(code, message, advice);
+            let message = format!("{} must not be null", place(pointer));
+            self.say(Code::NullOptional, message, "leave an optional parameter out instead of sending null");
         }
+    }
+
+    /// What was corrected.
+    pub(crate) fn notes(&mut self, notes: &[(Code, String)]) {
+        notes.iter().take(ISSUES_MAX).for_each(|(code, message)| self.say(*code, message.clone(), ""));
     }
 
     /// What doesn't fit the schema, by its finest code.
@@ -259,7 +260,7 @@ fn listed(what: &str, names: &[&str]) -> String {
 }
 
 /// A place in the arguments, for people.
-fn place(pointer: &str) -> String {
+pub(crate) fn place(pointer: &str) -> String {
     match pointer.strip_prefix('/') {
         None => "the arguments object".to_owned(),
         Some(name) if !name.contains('/') => {

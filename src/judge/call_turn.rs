@@ -146,7 +146,11 @@ pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: 
             Ending::Complete | Ending::Refusal => Cut::Whole,
         };
         let mut judged = judge_call(call, registry, rules, cut, ids);
-        if let Some(violation) = unasked(call, registry, rules, turn) {
+        let called = match &judged.outcome {
+            Outcome::Accept(valid) => valid.name(),
+            Outcome::Reject => &call.name,
+        };
+        if let Some(violation) = unasked(called, registry, rules, turn) {
             if violation.blocks() {
                 judged.outcome = Outcome::Reject;
             }
@@ -161,23 +165,23 @@ pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: 
 }
 
 /// A call that `tool_choice` doesn't allow.
-fn unasked(call: &Call, registry: &Registry, rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
-    let name = brief(&call.name, 128);
+fn unasked(called: &str, registry: &Registry, rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
+    let name = brief(called, 128);
     let (message, advice) = match &turn.tool_choice {
         ToolChoice::Auto | ToolChoice::Required => return None,
         ToolChoice::None => ("no tool may be called now".to_owned(), "answer without calling a tool".to_owned()),
-        ToolChoice::Named(_, own) if *own == call.name => return None,
+        ToolChoice::Named(_, own) if own == called => return None,
         ToolChoice::Named(_, own) => {
             (format!("tool {} was called where {} was asked for", quote(&name), quote(own)), format!("call {}", quote(own)))
         }
-        ToolChoice::Allowed { names, .. } if names.contains(&call.name) => return None,
+        ToolChoice::Allowed { names, .. } if names.iter().any(|own| own == called) => return None,
         ToolChoice::Allowed { names, .. } => {
             let some: Vec<String> = names.iter().take(10).map(|name| quote(name)).collect();
-            let advice = if some.is_empty() { available(&call.name, registry) } else { format!("call one of {}", some.join(", ")) };
+            let advice = if some.is_empty() { available(called, registry) } else { format!("call one of {}", some.join(", ")) };
             (format!("tool {} isn't among those allowed now", quote(&name)), advice)
         }
     };
-    rules.checks.violation(Code::ToolChoiceIgnored, Some(&call.name), message, advice)
+    rules.checks.violation(Code::ToolChoiceIgnored, Some(called), message, advice)
 }
 
 /// A call that was asked for and isn't there, or more than the one asked for.

@@ -1,93 +1,161 @@
-//! Corrections of arguments that the policy lists: what is changed is cut out of the text, the rest stays as it came.
+//! Corrections that the policy lists: what may be changed in a call without asking the model.
 //!
-//! Pure. So far: members that are `null` and needn't be there are left out.
+//! Each is tried only where something is wrong, is looked at again with the tool's schema, and is left where it could
+//! have been meant in two ways. What needn't be changed stays as it came. Pure.
 
-use std::ops::Range;
+mod cuts;
+pub(crate) mod names;
+mod nulls;
+mod syntax;
+mod types;
 
 use bytes::Bytes;
 
-use crate::wire::json::{Document, Value};
+pub(crate) use self::{nulls::needless_nulls, syntax::mend};
+use super::{
+    call_advice::{place, quote},
+    call_arguments::{Parsed, brief, parse_unique},
+    schema::Schema,
+    violation::Code,
+};
+use crate::{
+    policy::Correction,
+    wire::{edit::Edits, json::Document, text},
+};
 
-/// `text` without the members at these JSON pointers; `None` where one of them can't be cut out.
-pub(crate) fn without(text: &str, pointers: &[&str]) -> Option<String> {
-    let document = Document::parse(Bytes::copy_from_slice(text.as_bytes())).ok()?;
-    let mut cuts = Vec::with_capacity(pointers.len());
-    let mut parents: Vec<(&str, Vec<String>)> = Vec::new();
-    for pointer in pointers {
-        let (parent, name) = pointer.rsplit_once('/')?;
-        let name = unescape(name);
-        match parents.iter_mut().find(|(own, _)| *own == parent) {
-            Some((_, names)) => names.push(name),
-            None => parents.push((parent, vec![name])),
+/// Issues with one call's schema that are looked at; fewer are reported.
+pub(crate) const ISSUES_MAX: usize = 256;
+/// Characters of a name in a note.
+const NAME_CHARS_MAX: usize = 128;
+
+/// The corrections that the policy lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowed {
+    pub(crate) syntax: bool,
+    pub(crate) name: bool,
+    pub(crate) types: bool,
+    pub(crate) null_optional: bool,
+    pub(crate) parameters: bool,
+}
+
+impl Allowed {
+    pub(crate) fn of(list: &[Correction]) -> Self {
+        let listed = |correction| list.contains(&correction);
+        Self {
+            syntax: listed(Correction::Syntax),
+            name: listed(Correction::Name),
+            types: listed(Correction::Types),
+            null_optional: listed(Correction::NullOptional),
+            parameters: listed(Correction::Parameters),
         }
     }
-    for (parent, names) in &parents {
-        cut(at(document.root(), parent)?, names, &mut cuts)?;
-    }
-    cuts.sort_by_key(|range| range.start);
-    let mut kept = String::with_capacity(text.len());
-    let mut from = 0;
-    for range in cuts {
-        kept.push_str(text.get(from..range.start)?);
-        from = range.end;
-    }
-    kept.push_str(text.get(from..)?);
-    Some(kept)
 }
 
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
+/// What was corrected, and in which words that is recorded.
+pub(crate) type Notes = Vec<(Code, String)>;
+
+/// Arguments that fit once they were corrected.
+pub(crate) struct Corrected {
+    pub(crate) text: String,
+    pub(crate) parsed: Parsed,
+    pub(crate) notes: Notes,
 }
 
-fn at<'d>(root: Value<'d>, pointer: &str) -> Option<Value<'d>> {
-    pointer.split('/').skip(1).try_fold(root, |value, token| {
-        let token = unescape(token);
-        if value.is_array() { value.items().nth(token.parse().ok()?) } else { value.get(&token) }
-    })
-}
-
-/// Notes the bytes of the members of these names, each with one comma.
-fn cut(object: Value<'_>, names: &[String], cuts: &mut Vec<Range<usize>>) -> Option<()> {
-    let members: Vec<(Range<usize>, bool)> =
-        object.members().map(|member| (member.span(), names.contains(&member.name().into_owned()))).collect();
-    if members.iter().filter(|(_, goes)| *goes).count() != names.len() {
+/// Corrects arguments that are an object and don't fit; `None` where they don't then either. `text`: what was parsed.
+pub(crate) fn arguments(schema: &Schema, text: &str, parsed: &Parsed, allowed: Allowed) -> Option<Corrected> {
+    if !(allowed.parameters || allowed.null_optional || allowed.types) {
         return None;
     }
-    let (mut kept_before, mut previous_end) = (false, 0);
-    for (place, (span, goes)) in members.iter().enumerate() {
-        if !goes {
-            kept_before = true;
-        } else if kept_before {
-            cuts.push(previous_end..span.end);
-        } else {
-            let next = members.get(place + 1).map_or(span.end, |(next, _)| next.start);
-            cuts.push(span.start..next);
-        }
-        previous_end = span.end;
+    let mut own = Corrected { text: text.to_owned(), parsed: parsed.clone(), notes: Notes::new() };
+    if allowed.parameters {
+        own.rename(schema)?;
     }
-    Some(())
+    if allowed.null_optional {
+        own.leave_out(schema)?;
+    }
+    if allowed.types {
+        own.spell_out(schema)?;
+    }
+    // A null that is left out guesses nothing; whatever else was changed must be understood as a whole.
+    let guessed = own.notes.iter().any(|(code, _)| *code != Code::CorrectedNullOptional);
+    let fits = !own.notes.is_empty() && schema.fits(&own.parsed) && !(guessed && has_unknown(schema, &own.parsed));
+    fits.then_some(own)
+}
+
+/// Is there a parameter that the schema neither names nor welcomes?
+pub(crate) fn has_unknown(schema: &Schema, parsed: &Parsed) -> bool {
+    parsed.value.as_object().into_iter().flat_map(|map| map.keys()).any(|name| schema.is_unknown(name))
+}
+
+/// A tool that was called by another name.
+pub(crate) fn renamed(name: &str, tool: &str) -> Notes {
+    let name = quote(&brief(name, NAME_CHARS_MAX));
+    vec![(Code::CorrectedName, format!("there is no tool {name}: it was taken for {}", quote(tool)))]
+}
+
+impl Corrected {
+    /// Takes up a changed text; `None` where it can't be read, which ends the attempt.
+    fn becomes(&mut self, text: String) -> Option<()> {
+        self.parsed = parse_unique(&text).ok()?;
+        self.text = text;
+        Some(())
+    }
+
+    fn document(&self) -> Option<Document> {
+        Document::parse(Bytes::copy_from_slice(self.text.as_bytes())).ok()
+    }
+
+    fn edited(&mut self, document: &Document, edits: Edits) -> Option<()> {
+        let text = String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()?;
+        self.becomes(text)
+    }
+
+    fn rename(&mut self, schema: &Schema) -> Option<()> {
+        let map = self.parsed.value.as_object()?;
+        let Some((from, to)) = names::parameter(schema, map) else { return Some(()) };
+        let note = format!("there is no parameter {}: it was taken for {}", quote(&brief(from, NAME_CHARS_MAX)), quote(to));
+        let document = self.document()?;
+        let member = document.root().members().find(|member| member.is(from))?;
+        let mut edits = Edits::default();
+        edits.replace(member.key.span(), text::quote(to));
+        self.notes.push((Code::CorrectedParameters, note));
+        self.edited(&document, edits)
+    }
+
+    fn leave_out(&mut self, schema: &Schema) -> Option<()> {
+        let nulls = needless_nulls(schema, &self.parsed, &schema.issues_of(&self.parsed, ISSUES_MAX));
+        if nulls.is_empty() {
+            return Some(());
+        }
+        let pointers: Vec<&str> = nulls.iter().map(String::as_str).collect();
+        let shorter = cuts::without(&self.text, &pointers)?;
+        self.notes
+            .extend(nulls.iter().map(|pointer| (Code::CorrectedNullOptional, format!("{} was null and was left out", place(pointer)))));
+        self.becomes(shorter)
+    }
+
+    fn spell_out(&mut self, schema: &Schema) -> Option<()> {
+        let mut spelled: Vec<(String, String)> = Vec::new();
+        for issue in schema.issues_of(&self.parsed, ISSUES_MAX) {
+            let value = self.parsed.value.pointer(&issue.pointer).and_then(serde_json::Value::as_str);
+            let json = value.zip(issue.types()).and_then(|(value, wanted)| types::spelled(value, &wanted));
+            if let Some(json) = json.filter(|_| !spelled.iter().any(|(pointer, _)| *pointer == issue.pointer)) {
+                spelled.push((issue.pointer, json));
+            }
+        }
+        if spelled.is_empty() {
+            return Some(());
+        }
+        let document = self.document()?;
+        let mut edits = Edits::default();
+        for (pointer, json) in spelled {
+            edits.replace(cuts::at(document.root(), &pointer)?.span(), json);
+            self.notes.push((Code::CorrectedTypes, format!("{} was a text and is what it spells out", place(&pointer))));
+        }
+        self.edited(&document, edits)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_are_cut_out() {
-        for (text, pointers, left) in [
-            (r#"{"a": null}"#, &["/a"][..], Some("{}")),
-            (r#"{ "a" : null , "b":1 }"#, &["/a"], Some(r#"{ "b":1 }"#)),
-            (r#"{"b":1.0, "a":null}"#, &["/a"], Some(r#"{"b":1.0}"#)),
-            (r#"{"a":null,"b":null,"c":1,"d":null,"e":2}"#, &["/a", "/b", "/d"], Some(r#"{"c":1,"e":2}"#)),
-            (r#"{"a":1,"b":null,"c":null}"#, &["/b", "/c"], Some(r#"{"a":1}"#)),
-            (r#"{"a":null,"b":null}"#, &["/b", "/a"], Some("{}")),
-            (r#"{"x":[{"a":null,"b":2}],"y":null}"#, &["/x/0/a", "/y"], Some(r#"{"x":[{"b":2}]}"#)),
-            (r#"{"a/b~":null,"é":1}"#, &["/a~1b~0"], Some(r#"{"é":1}"#)),
-            (r#"{"a":null}"#, &["/b"], None),
-            (r#"{"a":null}"#, &[""], None),
-            (r#"{"a":"#, &["/a"], None),
-        ] {
-            assert_eq!(without(text, pointers).as_deref(), left, "{text}");
-        }
-    }
-}
+#[path = "correct_tests.rs"]
+mod tests;

@@ -66,6 +66,13 @@ impl SchemaIssue {
         let (pointer, got) = (String::new(), String::new());
         Self { pointer, keyword: "schema".into(), kind: IssueKind::Other, expected: words.into(), got, null: false }
     }
+
+    /// The types of which one was expected, by JSON Schema's names; `None` where it is about anything else.
+    pub(crate) fn types(&self) -> Option<Vec<&str>> {
+        const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+        let types: Vec<&str> = self.expected.split(" or ").collect();
+        (self.kind == IssueKind::Type && types.iter().all(|own| TYPES.contains(own))).then_some(types)
+    }
 }
 
 /// The first `budget` errors as issues.

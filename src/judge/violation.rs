@@ -82,7 +82,11 @@ codes! {
     TruncatedCall "truncated_call" Call Block Block;
     EmptyAnswer "empty_answer" Call Warn Block;
     DuplicateCallId "duplicate_call_id" Call Info Info;
+    CorrectedSyntax "corrected_syntax" Call Info Info;
+    CorrectedName "corrected_name" Call Info Info;
+    CorrectedTypes "corrected_types" Call Info Info;
     CorrectedNullOptional "corrected_null_optional" Call Info Info;
+    CorrectedParameters "corrected_parameters" Call Info Info;
     TextualToolCall "textual_tool_call" Text Warn Block;
     UnansweredCall "unanswered_call" Request Warn Block;
     OrphanResult "orphan_result" Request Warn Block;

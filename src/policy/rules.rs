@@ -7,7 +7,7 @@ use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Durati
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
-use super::{Correction, Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
+use super::{Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
 use crate::{
     judge::violation::{Checks, Code, Severity},
     settings::{
@@ -174,15 +174,6 @@ fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
             return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));
         }
     }
-    for (index, correction) in policy.calls.corrections.iter().enumerate() {
-        match correction {
-            Correction::NullOptional => {}
-            Correction::Syntax | Correction::Name | Correction::Types | Correction::Parameters => {
-                let message = "not built yet: of the corrections this version has \"null_optional\" only; leave the others out";
-                return Err(layers.fault(&format!("calls.corrections.{index}"), message));
-            }
-        }
-    }
     for (index, name) in policy.tools.expect.iter().enumerate() {
         if name.trim().is_empty() {
             return Err(layers.fault(&format!("tools.expect.{index}"), "empty: write the name of a tool"));
@@ -211,7 +202,15 @@ fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
 
 /// Codes that toolmark records about its own doing; no policy sets them.
 pub fn is_internal(code: Code) -> bool {
-    matches!(code, Code::CorrectedNullOptional | Code::NotJudged)
+    matches!(
+        code,
+        Code::CorrectedSyntax
+            | Code::CorrectedName
+            | Code::CorrectedTypes
+            | Code::CorrectedNullOptional
+            | Code::CorrectedParameters
+            | Code::NotJudged
+    )
 }
 
 fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault> {

@@ -3,7 +3,7 @@
 //! Source: OpenAI API reference, "The response object"; FACTS §2. Pure.
 
 pub mod read;
-mod write;
+pub(super) mod write;
 
 use std::sync::OnceLock;
 

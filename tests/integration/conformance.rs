@@ -8,6 +8,7 @@
 mod calls;
 mod chat;
 mod codes;
+mod corrections;
 mod exchange;
 mod form;
 mod honest;
@@ -42,7 +43,7 @@ const UNPAIRED: [Code; 4] = [Code::UnansweredCall, Code::OrphanResult, Code::Dup
 const TOKENS: u64 = 12;
 
 fn table() -> Vec<Case> {
-    [calls::cases(), loops::cases(), requests::cases(), texts::cases(), honest::cases()].concat()
+    [calls::cases(), corrections::cases(), loops::cases(), requests::cases(), texts::cases(), honest::cases()].concat()
 }
 
 /// Plays the table in these forms; what is wrong.

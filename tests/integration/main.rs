@@ -6,6 +6,7 @@ mod cli;
 mod clients;
 mod conformance;
 mod conversations;
+mod corrections;
 mod demo;
 mod emission;
 mod evasions;

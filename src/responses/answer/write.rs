@@ -89,8 +89,16 @@ fn write_arguments(edits: &mut Edits, item: Value<'_>, kind: CallKind, call: &Va
     if !item.get(own).is_some_and(|value| value.is_text(call.arguments())) {
         edits.set_member(item, own, &quote(call.arguments()));
     }
-    // What came under the other name was judged under its own, or not at all.
-    edits.remove_members(item, |name| name == other);
+    rename(edits, item, call, &[other]);
+}
+
+/// Writes the name of a tool that was called by another, and takes these members out.
+pub(in crate::responses) fn rename(edits: &mut Edits, item: Value<'_>, call: &ValidCall, without: &[&str]) {
+    if call.renamed() {
+        edits.set_member(item, "name", &quote(call.name()));
+    }
+    // What came under another name was judged under its own, or not at all. Who is renamed stands in no namespace.
+    edits.remove_members(item, |name| without.contains(&name) || call.renamed() && name == "namespace");
 }
 
 /// Moves the annotations of a message's parts along with their texts, and drops their `logprobs`, which spell out

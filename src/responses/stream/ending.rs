@@ -12,6 +12,7 @@ use crate::{
         marks::Moment,
     },
     responses::{
+        answer::write::rename,
         memo,
         output::{Minter, Slot},
     },
@@ -121,7 +122,8 @@ impl ResponseStream {
         let id = quote(&own.slot.item_id);
         let said = |name: &str| format!(",\"item_id\":{id},\"output_index\":{place},\"{name}\":{}", quote(own.call.arguments()));
         self.emitter.made(&format!("{events}.delta"), &said("delta"), out);
-        let name = if custom { String::new() } else { format!(",\"name\":{}", quote(&own.slot.name)) };
+        let name = if own.call.renamed() { own.call.name() } else { &*own.slot.name };
+        let name = if custom { String::new() } else { format!(",\"name\":{}", quote(name)) };
         self.emitter.made(&format!("{events}.done"), &format!("{}{name}", said(member)), out);
         let done = item(own.call.arguments(), "completed");
         self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{done}"), out);
@@ -256,6 +258,7 @@ impl ResponseStream {
 
 fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, arguments: &str) {
     edits.set_member(item, "call_id", &quote(&own.mark));
+    rename(edits, item, &own.call, &[]);
     if !item.get(member).is_some_and(|text| text.is_text(arguments)) {
         edits.set_member(item, member, &quote(arguments));
     }

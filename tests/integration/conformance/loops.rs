@@ -11,8 +11,8 @@ use super::{
 const CIRCLES: &str = "I stopped here, because I was going in circles.";
 const CANARY: &str = "s3cret";
 const FAILED: &str = "Error: no route to host";
-/// Limits that need no hurry.
-const FAILURES: &str = "[loops]\nconsecutive_failures = 3\n";
+/// Limits that need no hurry: the marks are made as the tests begin.
+const FAILURES: &str = "[loops]\nconsecutive_failures = 3\ncooldown = '24h'\n";
 const RATES: &str = "[loops]\nsame_tool = { calls = 3, window = '1h' }\nall_tools = { calls = 4, window = '1h' }\n";
 
 pub fn cases() -> Vec<Case> {
@@ -51,14 +51,12 @@ fn found() -> Vec<Case> {
     let once_more = || call("check_net", r#"{ "host": "s3cret-not" }"#);
     vec![
         stopped("loop_of_failures", FAILURES, failed(3), again()).repaired(&[Code::LoopDetected, Code::FailedResult], 1),
-        case("loop_of_failures_strict")
-            .policy("strict")
-            .history(failed(3))
-            .model([again()])
-            .model([call("check_net", "{}")])
-            .never(CANARY)
-            .repaired(&[Code::LoopDetected, Code::FailedResult], 1),
-        case("loop_of_identical_calls").history(run(&[same; 5])).model([once_more()]).model([good()]).repaired(&[Code::LoopDetected], 1),
+        case("loop_of_identical_calls")
+            .policy("[loops]\ncooldown = '24h'\n")
+            .history(run(&[same; 5]))
+            .model([once_more()])
+            .model([good()])
+            .repaired(&[Code::LoopDetected], 1),
         stopped("loop_of_one_tool", RATES, run(&[("run_speed_test", "{\"server\":\"a\"}", "1"); 3]), again())
             .repaired(&[Code::LoopDetected], 1),
         stopped(
@@ -74,14 +72,14 @@ fn found() -> Vec<Case> {
         )
         .repaired(&[Code::LoopDetected], 1),
         case("loop_of_a_tool_of_its_own_limit")
-            .policy("[loops.tools.run_speed_test]\nconsecutive_failures = 1\n")
+            .policy("[loops.tools.run_speed_test]\nconsecutive_failures = 1\ncooldown = '24h'\n")
             .history(failed(1))
             .model([again()])
             .model([call("check_net", "{}")])
             .repaired(&[Code::LoopDetected, Code::FailedResult], 1)
             .never(CANARY),
         case("loop_that_is_only_told")
-            .policy("[loops]\nconsecutive_failures = 2\n[checks]\nloop_detected = 'warn'\n")
+            .policy("[loops]\nconsecutive_failures = 2\ncooldown = '24h'\n[checks]\nloop_detected = 'warn'\n")
             .history(failed(2))
             .model([good()])
             .warns(&[Code::LoopDetected, Code::FailedResult]),
@@ -95,10 +93,14 @@ fn ended() -> Vec<Case> {
     vec![
         // The same again is told once more.
         on("loop_that_ends", FAILURES).replaced(&codes, 2, CIRCLES),
-        on("loop_that_ends_at_once", "[loops]\nconsecutive_failures = 3\non_limit = 'end'\n").replaced(&codes, 0, CIRCLES),
-        on("loop_that_ends_however_many_repairs", "[loops]\nconsecutive_failures = 3\n[calls]\nmax_repairs = 10\nmax_attempts = 50\n")
-            .replaced(&codes, 2, CIRCLES),
-        on("loop_that_ends_in_an_error", "[loops]\nconsecutive_failures = 3\n[calls]\non_exhausted = 'error'\n")
+        on("loop_that_ends_at_once", "[loops]\nconsecutive_failures = 3\ncooldown = '24h'\non_limit = 'end'\n")
+            .replaced(&codes, 0, CIRCLES),
+        on(
+            "loop_that_ends_however_many_repairs",
+            "[loops]\nconsecutive_failures = 3\ncooldown = '24h'\n[calls]\nmax_repairs = 10\nmax_attempts = 50\n",
+        )
+        .replaced(&codes, 2, CIRCLES),
+        on("loop_that_ends_in_an_error", "[loops]\nconsecutive_failures = 3\ncooldown = '24h'\n[calls]\non_exhausted = 'error'\n")
             .refused(&codes, 2, 422)
             .differs(Which::Streams, ENDS_IN_ERROR, |expected| expected.got = Some(Got::Error(200, "loop_detected".into()))),
         on("loop_where_a_call_is_asked_for", FAILURES).choice(Choice::Named("run_speed_test")).replaced(&codes, 2, CIRCLES),
