@@ -2,7 +2,10 @@
 //!
 //! Pure: the adapters bring calls and gates, this file says what is wrong with them.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 
@@ -154,6 +157,11 @@ impl Begun {
         let mut text = basis.text.clone();
         text.json_only = json_only;
         text.has_tools = basis.tools.any || !executions.is_empty();
+        let mut beyond = basis.beyond;
+        if !beyond.session.is_empty() {
+            let own: HashSet<Moment> = executions.iter().map(|execution| execution.moment).collect();
+            beyond.session.retain(|call| !own.contains(&call.moment));
+        }
         let context = Context {
             id: basis.id,
             rules: basis.rules.clone(),
@@ -169,7 +177,7 @@ impl Begun {
             choices,
             held_bytes_max: basis.held_bytes_max,
             hidden,
-            loops: Loops::new(trail, basis.beyond, basis.now_ms),
+            loops: Loops::new(trail, beyond, basis.now_ms),
             request: document.clone(),
             data_of,
             data: OnceLock::new(),

@@ -8,7 +8,7 @@
 //! window; the same call with the same result, turn after turn. All calls of one turn are one step. A success ends a
 //! row of failures, anything else a row of identical calls, and what the user says ends everything.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     call_advice::quote,
@@ -19,7 +19,7 @@ use super::{
 use crate::policy::Loops;
 
 /// Calls of a session's other conversations that are looked at, the latest.
-pub const SESSION_CALLS_MAX: usize = 1024;
+pub const SESSION_CALLS_MAX: usize = 256;
 
 /// Characters of a tool's name in a message.
 const TOOL_CHARS_MAX: usize = 128;
@@ -101,11 +101,11 @@ impl Limit {
     }
 }
 
-/// A call of another conversation of the same session, as the ledger knows it.
+/// A call of another conversation of the same session, as the records of its exchanges show it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionCall {
     /// The tool.
-    pub tool: Box<str>,
+    pub tool: Arc<str>,
     /// When it was let through.
     pub moment: Moment,
     /// `None` while there is no result.

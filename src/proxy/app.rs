@@ -156,7 +156,7 @@ pub struct App {
     /// Where the records of exchanges go.
     pub recorder: Recorder,
     /// What loop control stopped, and what was reset.
-    pub loops: LoopControl,
+    pub loops: Arc<LoopControl>,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -186,7 +186,8 @@ impl App {
         }
         let keys = settings.keys.keys()?;
         let ring = Arc::new(KeyRing::new(&keys));
-        let recorder = Recorder::start(&settings.ledger, &keys, Box::new(NoSums), Vec::new())?;
+        let loops = Arc::<LoopControl>::default();
+        let recorder = Recorder::start(&settings.ledger, &keys, Box::new(NoSums), vec![loops.clone()])?;
         let counter = Counter::new(u16::from_le_bytes(seed));
         Ok(Self {
             settings,
@@ -194,7 +195,7 @@ impl App {
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             recorder,
-            loops: LoopControl::default(),
+            loops,
             counter,
             policies,
             client_policies,

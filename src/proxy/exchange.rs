@@ -76,7 +76,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let stream = head.stream;
     let who = Who::of(client.as_deref(), &headers);
     let basis = Basis {
-        beyond: app.loops.beyond(who.session.as_deref()),
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools)
     };
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;

@@ -1,12 +1,14 @@
 //! Loop control beside the conversations: what an administrator reset, and what was stopped, for statistics.
 //!
+//! A session's conversations count together where the caller names it (`toolmark-session`), by the records of its exchanges.
+//!
 //! Per process: a reset reaches the exchanges of this process and is forgotten with it, and the figures are its own.
 //! The limits themselves need none of this ([`crate::judge::loops`]).
 
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,13 +16,14 @@ use std::{
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
+use super::sessions::Sessions;
 use crate::{
-    exchange::{
-        context::JudgedChoice,
-        looping::{Looping, Stopped},
-    },
+    exchange::{context::JudgedChoice, looping::Stopped},
     judge::loops::{Beyond, Limit, Resets},
-    ledger::record::SESSION_CHARS_MAX,
+    ledger::{
+        record::{ExchangeRecord, SESSION_CHARS_MAX, ScopeDigest},
+        recorder::Observer,
+    },
 };
 
 /// Resets that are kept, the latest.
@@ -38,6 +41,13 @@ pub struct LoopControl {
     ended: AtomicU64,
     reset: AtomicU64,
     stops: Mutex<VecDeque<Recent>>,
+    sessions: Sessions,
+}
+
+impl Observer for LoopControl {
+    fn observe(&self, record: &Arc<ExchangeRecord>) {
+        self.sessions.take(record);
+    }
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -78,8 +88,8 @@ pub struct LoopFigures {
 }
 
 impl LoopControl {
-    /// What loop control counts for an exchange of this session, besides its conversation.
-    pub fn beyond(&self, session: Option<&str>) -> Beyond {
+    /// What loop control counts for an exchange of this session, besides its conversation. `scope`: whose session.
+    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> Beyond {
         let mut resets = Resets::default();
         for reset in self.resets.load().iter().filter(|reset| reset.session.is_none() || reset.session.as_deref() == session) {
             match &reset.tool {
@@ -90,7 +100,7 @@ impl LoopControl {
                 }
             }
         }
-        Beyond { resets, session: Vec::new() }
+        Beyond { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
     }
 
     /// Counting begins anew now (Unix milliseconds): for this tool, or all; in this session, or all. `POST /api/loops/reset`.
@@ -113,12 +123,11 @@ impl LoopControl {
     }
 
     /// Counts what was stopped in an answer. Where nothing was, it costs nothing.
-    pub fn note(&self, judged: &[JudgedChoice], looping: &Looping, session: Option<&str>, now_ms: u64) {
+    pub fn note(&self, judged: &[JudgedChoice], session: Option<&str>, now_ms: u64) {
         let mut stops = judged.iter().flat_map(|choice| &choice.stops).peekable();
         if stops.peek().is_none() {
             return;
         }
-        self.ended.fetch_add(u64::from(looping.ends()), Ordering::Relaxed);
         let mut recent = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
         for Stopped { tool, stop } in stops {
             if let Some(count) = self.counts.get(stop.limit as usize) {
@@ -130,6 +139,11 @@ impl LoopControl {
             recent.push_front(Recent { tool: tool.clone(), session, limit, times: stop.times, at_ms: now_ms, until_ms: stop.until_ms });
             recent.truncate(STOPS_MAX);
         }
+    }
+
+    /// Counts a run that was ended.
+    pub fn end(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What `GET /api/stats` shows.
@@ -159,7 +173,7 @@ mod tests {
         control.reset(Some("b"), Some("s"), 7);
         control.reset(None, Some("t"), 9);
         let resets = |session| {
-            let Resets { all_ms, tools } = control.beyond(session).resets;
+            let Resets { all_ms, tools } = control.beyond(ScopeDigest::default, session).resets;
             let of = |tool: &str| tools.get(tool).copied().unwrap_or_default();
             (all_ms, of("a"), of("b"))
         };

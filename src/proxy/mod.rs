@@ -18,5 +18,6 @@ pub mod responses;
 pub mod route;
 pub mod run;
 pub mod server;
+pub mod sessions;
 pub mod streaming;
 pub mod upstream;

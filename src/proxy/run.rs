@@ -254,7 +254,7 @@ impl Run {
         self.tally.add(judged);
         self.looping.note(judged, self.context.rules.policy.loops.on_limit);
         let app = &self.worker.app;
-        app.loops.note(judged, &self.looping, self.who.session.as_deref(), app.now_ms());
+        app.loops.note(judged, self.who.session.as_deref(), app.now_ms());
     }
 
     /// What is left to try with, for a turn like this one.
@@ -309,6 +309,7 @@ impl Run {
         let (app, notes, id) = (&self.worker.app, &mut self.notes, self.context.id);
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
+                (!choice.stops.is_empty()).then(|| app.loops.end());
                 return Final::Say(words(&choice));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();

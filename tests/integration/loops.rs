@@ -121,6 +121,45 @@ fn a_conversation_that_the_upstream_keeps_is_one_run() {
 }
 
 #[test]
+fn conversations_of_a_session_count_together() {
+    let calls = AtomicUsize::new(0);
+    let fixture = Fixture::with_policy("[loops]\nconsecutive_failures = 2\non_limit = 'end'\n", "", move |_| {
+        let arguments = format!("{{\"at\":{}}}", calls.fetch_add(1, Ordering::Relaxed));
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "work", "arguments": arguments}}]});
+        Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
+    });
+    let (address, store) = (fixture.proxy.address(), fixture.proxy.store());
+    // The message that comes, once the exchange has been recorded.
+    let ask = |session: &str, messages: &Value| {
+        let tools = json!([{"type": "function", "function": {"name": "work", "parameters": {"type": "object"}}}]);
+        let body = json!({"model": "m", "messages": messages, "tools": tools}).to_string();
+        let session = if session.is_empty() { String::new() } else { format!("toolmark-session: {session}\r\n") };
+        let reply = wire::Connection::open(address).post("/v1/chat/completions", &session, body.as_bytes());
+        let exchange = &reply.headers.iter().find(|(name, _)| name == "toolmark-exchange").unwrap().1;
+        let exchange = exchange.parse().unwrap();
+        for _ in 0..500 {
+            if store.exchange(exchange).unwrap().is_some() {
+                return reply.json()["choices"][0]["message"].clone();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no record of {exchange}");
+    };
+    // A conversation of its own: the user asks, the tool is called and comes to this. Is it called then?
+    let goes_on = |session: &str, result: &str| {
+        let called = ask(session, &json!([{"role": "user", "content": "Work."}]));
+        let Some(id) = called["tool_calls"][0]["id"].as_str().map(str::to_owned) else { return false };
+        let result = json!({"role": "tool", "tool_call_id": id, "content": result});
+        ask(session, &json!([{"role": "user", "content": "Work."}, called, result]))["tool_calls"].is_array()
+    };
+    let failed = "Error: no route to host";
+    assert!(goes_on("a", failed) && !goes_on("a", failed), "the second failure of the session is one too many");
+    assert!(!goes_on("a", failed), "and so is a conversation that begins with it");
+    assert!(goes_on("b", failed) && goes_on("", failed) && goes_on("", failed), "another session, or none");
+    assert!(goes_on("c", failed) && goes_on("c", "fine") && goes_on("c", failed), "a success ends the row");
+}
+
+#[test]
 fn a_reset_begins_anew() {
     let calls = AtomicUsize::new(0);
     let fixture = Fixture::with_policy("[loops]\nconsecutive_failures = 1\non_limit = 'end'\n", "", move |_| {
