@@ -1,5 +1,6 @@
 //! toolmark: an OpenAI-compatible reverse proxy that enforces tool-call integrity inline.
 
+pub mod admin;
 pub mod chat;
 pub mod cli;
 pub mod exchange;
@@ -7,6 +8,7 @@ pub mod judge;
 pub mod ledger;
 pub mod log;
 mod log_line;
+pub mod observe;
 pub mod policy;
 pub mod proxy;
 pub mod responses;

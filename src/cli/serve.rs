@@ -1,6 +1,6 @@
 //! `toolmark serve`: the proxy itself, its signals, and the re-reading of its policies.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Error> {
     let guard = log::start(settings.log, std::env::var("RUST_LOG").ok().as_deref()).map_err(failed)?;
     let server = bind(settings)?;
     let (app, address) = (server.app(), server.address());
-    announce(&app, address);
+    announce(&app, address, server.admin_address());
     let control = Control::start(app.clone(), server.stop()).map_err(failed)?;
     let served = server.run();
     drop(control);
@@ -41,7 +41,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-fn announce(app: &App, address: std::net::SocketAddr) {
+fn announce(app: &App, address: SocketAddr, admin: Option<SocketAddr>) {
     let settings = &app.settings;
     for notice in &settings.notices {
         tracing::warn!("{notice}");
@@ -55,6 +55,9 @@ fn announce(app: &App, address: std::net::SocketAddr) {
             "conversations that an upstream keeps are remembered in this process only: until there is a shared ledger, several replicas need \
              session affinity for /v1/responses, or `[responses] stateful = \"stateless\"`"
         );
+    }
+    if let Some(admin) = admin {
+        tracing::info!(address = %admin, "dashboard, metrics and admin API on http://{admin}/");
     }
     tracing::info!(%address, policy = %settings.policy, "listening on http://{address}: set OPENAI_BASE_URL=http://{address}/v1");
 }

@@ -143,6 +143,11 @@ impl Store for MemoryStore {
         Ok(Found { rows: found.rows.into_iter().map(|(_, row)| row).collect(), next: found.next })
     }
 
+    fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError> {
+        let kept = self.kept();
+        Ok(kept.records.iter().rev().filter(|record| record.ended_ms() >= since_ms).take(limit).cloned().collect())
+    }
+
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
         Ok(self.kept().hours.iter().filter(|row| (since..until).contains(&row.hour)).cloned().collect())
     }

@@ -38,19 +38,6 @@ pub struct Recorder {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Sums nothing up.
-pub struct NoSums;
-
-impl Hourly for NoSums {
-    fn restore(&mut self, _rows: &[super::store::HourRow]) {}
-
-    fn add(&mut self, _record: &ExchangeRecord) {}
-
-    fn changed(&mut self, _writer: u32) -> Vec<super::store::HourRow> {
-        Vec::new()
-    }
-}
-
 /// Opens the store that the settings name, to write it.
 ///
 /// # Errors

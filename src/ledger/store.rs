@@ -221,6 +221,12 @@ pub trait Store: Send + Sync {
     /// [`StoreError`]
     fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError>;
 
+    /// The records of exchanges that ended since then (Unix milliseconds), the newest first, at most `limit` of them.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError>;
+
     /// The hourly sums of all writers with `since <= hour < until`, in hours since 1970.
     ///
     /// # Errors

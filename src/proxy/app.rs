@@ -24,7 +24,8 @@ use crate::{
         registry::{SchemaCache, ToolSource},
         text,
     },
-    ledger::recorder::{NoSums, Recorder},
+    ledger::recorder::Recorder,
+    observe::{Observed, readiness::State, rollup::Rollup},
     policy::{Mode, Stateful, load::PolicySource, rules::Rules},
     settings::{self, Settings},
     wire::text::quote,
@@ -153,6 +154,8 @@ pub struct App {
     pub schemas: SchemaCache,
     /// Conversations that upstreams keep.
     pub memory: Memory,
+    /// What is seen of exchanges, for who asks.
+    pub observed: Arc<Observed>,
     /// Where the records of exchanges go.
     pub recorder: Recorder,
     /// What loop control stopped, and what was reset.
@@ -187,13 +190,17 @@ impl App {
         let keys = settings.keys.keys()?;
         let ring = Arc::new(KeyRing::new(&keys));
         let loops = Arc::<LoopControl>::default();
-        let recorder = Recorder::start(&settings.ledger, &keys, Box::new(NoSums), vec![loops.clone()])?;
+        let observed = Arc::new(Observed::default());
+        let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
+        let store = recorder.store();
+        observed.readiness.register("ledger", move || store.ready().map_or_else(|error| State::Down(error.to_string()), |()| State::Ready));
         let counter = Counter::new(u16::from_le_bytes(seed));
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
+            observed,
             recorder,
             loops,
             counter,
@@ -267,6 +274,7 @@ impl App {
     /// Reads all policies again; a bad one is reported, and the old one stays.
     pub fn reload(&self) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
+        let mut state = State::Ready;
         for policy in &self.policies {
             match InForce::read(policy.source.clone(), held) {
                 Ok(new) => {
@@ -277,9 +285,18 @@ impl App {
                         policy.standard.store(new);
                     }
                 }
-                Err(error) => tracing::error!(policy = %policy.source, %error, "the policy can't be used, the old one stays"),
+                Err(error) => {
+                    tracing::error!(policy = %policy.source, %error, "the policy can't be used, the old one stays");
+                    state = State::Degraded(format!("{} can't be used, the old one stays: {error}", policy.source));
+                }
             }
         }
+        self.observed.readiness.say("policy", state);
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Counts a connection in; `None` where there are too many.

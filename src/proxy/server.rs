@@ -34,6 +34,7 @@ use super::{
     route::{Route, route},
     upstream::Endpoint,
 };
+use crate::admin::Admin;
 
 /// How far off the next timer of a worker is at most.
 const TICK: Duration = Duration::from_secs(1);
@@ -74,6 +75,7 @@ pub struct Server {
     app: Arc<App>,
     listener: StdListener,
     address: SocketAddr,
+    admin: Option<Admin>,
     stop: CancellationToken,
 }
 
@@ -95,12 +97,19 @@ impl Server {
         })?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Self { app, listener, address, stop: CancellationToken::new() })
+        let stop = CancellationToken::new();
+        let admin = Admin::bind(app.clone(), stop.clone())?;
+        Ok(Self { app, listener, address, admin, stop })
     }
 
     /// Where it listens; with port 0 in the settings, the port that was given.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where the admin listener is, if there is one.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
     }
 
     /// Cancel it to shut down gracefully.
@@ -129,10 +138,14 @@ impl Server {
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
         }
         drop(self.listener);
+        let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
         for thread in threads {
             if !matches!(thread.join(), Ok(Ok(()))) {
                 return Err(Error::System(std::io::Error::other("a worker ended badly")));
             }
+        }
+        if admin.is_some_and(|admin| !matches!(admin.join(), Ok(Ok(())))) {
+            tracing::error!("the admin listener ended badly");
         }
         Ok(())
     }

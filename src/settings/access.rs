@@ -21,16 +21,20 @@ impl Checker<'_> {
     }
 
     pub(super) fn admin(&self, raw: &Raw, listen: SocketAddr) -> Result<Admin, Fault> {
+        let explicit = self.layers.says("admin.listen");
+        let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
+        if raw.admin.listen.trim() == "off" {
+            return Ok(Admin { listen: None, explicit, token });
+        }
         let address = self.listen("admin.listen", &raw.admin.listen)?;
-        if address == listen && address.port() != 0 && self.layers.says("admin.listen") {
+        if address == listen && address.port() != 0 && explicit {
             return Err(self.layers.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
         }
-        let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty());
         if token.is_none() && !address.ip().to_canonical().is_loopback() {
             let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
             return Err(self.layers.fault("admin.listen", message));
         }
-        Ok(Admin { listen: address, token: token.map(Secret::new) })
+        Ok(Admin { listen: Some(address), explicit, token })
     }
 
     pub(super) fn clients(&self, raw: &Raw) -> Result<Vec<Client>, Fault> {
@@ -187,7 +191,6 @@ fn ledger_url(text: &str, directory: &Path) -> Result<LedgerUrl, String> {
 
 /// What the user should know at start.
 pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
-    out.push("[admin] is read but not built yet: no admin listener, metrics or dashboard".into());
     if *keys == KeySource::Ephemeral {
         out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
     }

@@ -80,7 +80,7 @@ pub(super) fn unknown(name: &str) -> Fault {
 fn value(path: &[&str], text: &str) -> Value {
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
     match path {
-        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] => parsed(),
+        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] | ["alerts"] => parsed(),
         ["passthrough" | "allowed_hosts"] if !text.trim_start().starts_with('[') => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Value::from(items.map(Value::from).collect::<Vec<_>>())
@@ -120,14 +120,15 @@ const TOP_LEVEL: &[&str] = &[
     "marks",
     "mcp",
     "admin",
+    "alerts",
     "limits",
     "log",
 ];
 
-const TABLES: &[&str] = &["upstreams", "clients", "mcp"];
+const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 26] = [
+const KNOWN_NAMES: [&str; 27] = [
     "listen",
     "policy",
     "passthrough",
@@ -147,6 +148,7 @@ const KNOWN_NAMES: [&str; 26] = [
     "marks.key_env",
     "marks.scope",
     "admin.listen",
+    "alerts",
     "limits.request_bytes",
     "limits.response_bytes",
     "limits.connections",

@@ -4,6 +4,7 @@
 //! later has to ask whether a setting makes sense. What isn't built yet is refused, or named in a notice.
 
 mod access;
+mod alerts;
 mod env;
 pub(crate) mod fault;
 mod keys;
@@ -18,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use alerts::{Alert, Counts, Metric};
 pub use env::Environment;
 pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
@@ -70,6 +72,8 @@ pub struct Settings {
     pub scope: Scope,
     /// The admin listener.
     pub admin: Admin,
+    /// Who is told when something happens too often.
+    pub alerts: Vec<Alert>,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -167,6 +171,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         keys,
         scope: raw.marks.scope,
         admin,
+        alerts: checker.alerts(&raw)?,
         limits: checker.limits(&raw.limits)?,
         log: Log { format: raw.log.format, level: raw.log.level },
         notices,
@@ -216,7 +221,9 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
 /// A variable may have any name where a setting names it as the place of a secret.
 fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
     let named = |name: &&String| {
-        raw.marks.key_env == **name || raw.upstreams.iter().any(|upstream| upstream.api_key_env.as_deref() == Some(name.as_str()))
+        raw.marks.key_env == **name
+            || raw.alerts.iter().any(|alert| alert.names(name))
+            || raw.upstreams.iter().any(|upstream| upstream.api_key_env.as_deref() == Some(name.as_str()))
     };
     match unknown.iter().find(|name| !named(name)) {
         Some(name) => Err(env::unknown(name)),

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice};
+use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert};
 use crate::policy::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
@@ -23,6 +23,7 @@ pub(super) struct Raw {
     pub marks: RawMarks,
     pub mcp: Vec<IgnoredAny>,
     pub admin: RawAdmin,
+    pub alerts: Vec<RawAlert>,
     pub limits: RawLimits,
     pub log: RawLog,
 }
@@ -41,6 +42,7 @@ impl Default for Raw {
             marks: RawMarks::default(),
             mcp: Vec::new(),
             admin: RawAdmin::default(),
+            alerts: Vec::new(),
             limits: RawLimits::default(),
             log: RawLog::default(),
         }

@@ -69,8 +69,10 @@ pub enum LedgerUrl {
 /// `[admin]`
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Where it listens.
-    pub listen: SocketAddr,
+    /// Where it listens; `None`: nowhere (`"off"`).
+    pub listen: Option<SocketAddr>,
+    /// The settings say where, so that it must be there.
+    pub explicit: bool,
     /// `TOOLMARK_ADMIN_TOKEN`
     pub token: Option<Secret>,
 }

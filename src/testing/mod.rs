@@ -6,4 +6,4 @@ mod proxy;
 mod upstream;
 
 pub use proxy::{Proxy, StartError};
-pub use upstream::{Piece, Received, Reply, ScriptedUpstream};
+pub use upstream::{PATIENCE, Piece, Received, Reply, ScriptedUpstream};

@@ -30,28 +30,31 @@ pub enum StartError {
 /// See the module.
 pub struct Proxy {
     address: SocketAddr,
+    admin: Option<SocketAddr>,
     app: Arc<App>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
 }
 
 impl Proxy {
-    /// Starts one with these settings, as a `toolmark.toml` would say them but for `listen` and `[ledger]`:
-    /// a free port, and nothing is kept. `environment`: what its variables are; `TOOLMARK_KEY` for marks
-    /// that hold over restarts. `directory`: from where relative paths are taken.
+    /// Starts one with these settings, as a `toolmark.toml` would say them but for `listen`, `[ledger]` and
+    /// `[admin]`: a free port, and unless they are said, nothing is kept and there is no admin listener.
+    /// `environment`: what its variables are; `TOOLMARK_KEY` for marks that hold over restarts. `directory`: from where relative paths are taken.
     ///
     /// # Errors
     /// [`StartError`], as `toolmark serve` would report it.
     pub fn start(settings: &str, environment: &[(&str, &str)], directory: &Path) -> Result<Self, StartError> {
         let file = directory.join("toolmark-under-test.toml");
         let ledger = if settings.contains("[ledger]") { "" } else { "\n[ledger]\nurl = \"memory:\"\n" };
-        std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{settings}{ledger}"))?;
+        let admin = if settings.contains("[admin]") { "" } else { "\n[admin]\nlisten = \"off\"\n" };
+        std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{settings}{ledger}{admin}"))?;
         let flags = Flags { config: Some(file), ..Flags::default() };
         let settings = settings::load(&flags, &Environment::of(environment), directory)?;
         let server = Server::bind(Arc::new(App::new(settings)?))?;
-        let (address, app, stop) = (server.address(), server.app(), server.stop());
+        let (address, admin) = (server.address(), server.admin_address());
+        let (app, stop) = (server.app(), server.stop());
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || server.run())?;
-        Ok(Self { address, app, stop, thread: Some(thread) })
+        Ok(Self { address, admin, app, stop, thread: Some(thread) })
     }
 
     /// Starts one in front of this upstream, with the built-in policy of this name or a policy file.
@@ -66,6 +69,11 @@ impl Proxy {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its admin listener is; empty where there is none.
+    pub fn admin_url(&self) -> String {
+        self.admin.map(|address| format!("http://{address}")).unwrap_or_default()
     }
 
     /// What to set as `OPENAI_BASE_URL`.

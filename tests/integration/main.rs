@@ -1,5 +1,6 @@
 //! The integration suite: toolmark as its users meet it, over real sockets on loopback.
 
+mod admin;
 mod bad_input;
 mod bad_upstreams;
 mod cli;

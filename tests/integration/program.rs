@@ -31,6 +31,8 @@ pub fn command(arguments: &[&str], directory: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    // The usual place of the admin listener may be another test's.
+    command.env("TOOLMARK_ADMIN__LISTEN", "127.0.0.1:0");
     command.args(arguments).current_dir(directory).stdin(Stdio::null());
     command
 }

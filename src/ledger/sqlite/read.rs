@@ -13,6 +13,9 @@ use crate::ledger::{
     store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, Store, StoreError, ViolationFilter},
 };
 
+/// How much earlier an exchange may have ended than one whose record stands before its own.
+const DISORDER_MS: u64 = 60_000;
+
 /// A record in its stored form.
 pub(super) fn decode(body: &[u8]) -> Result<ExchangeRecord, StoreError> {
     serde_json::from_slice(body).map_err(|error| StoreError::Corrupt(format!("a record that can't be read: {error}")))
@@ -111,6 +114,26 @@ impl Store for SqliteStore {
             Ok(all)
         })?;
         Ok(window.page(rows))
+    }
+
+    fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError> {
+        self.reading(|connection| {
+            let mut select = connection.prepare_cached("SELECT ended_ms, body FROM records ORDER BY sequence DESC").map_err(unavailable)?;
+            let mut rows = select.query([]).map_err(unavailable)?;
+            let mut all = Vec::new();
+            while let Some(row) = rows.next().map_err(unavailable)? {
+                let ended_ms = unsigned(row.get(0).map_err(unavailable)?, "a time")?;
+                // Records are chained nearly in the order of their ends.
+                if ended_ms.saturating_add(DISORDER_MS) < since_ms || all.len() >= limit {
+                    break;
+                }
+                if ended_ms >= since_ms {
+                    let body: Vec<u8> = row.get(1).map_err(unavailable)?;
+                    all.push(Arc::new(decode(&body)?));
+                }
+            }
+            Ok(all)
+        })
     }
 
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {

@@ -1,0 +1,117 @@
+//! What the ledger holds, looked up: executions, violations, exchanges and statistics.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Response;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    query::{PAGED, Parameters},
+    reply::{self, invalid},
+};
+use crate::{
+    judge::violation::Code,
+    ledger::store::{ExecutionFilter, Found, FoundExecution, Store, StoreError, ViolationFilter},
+    observe::{gather, stats::Stats},
+    proxy::{app::App, body::Body, loops::LoopFigures, reply::Failure},
+    settings::fault::maybe,
+};
+
+/// How long a look-up may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Looks something up, off this thread.
+pub async fn look_up<T: Send + 'static>(
+    app: &App,
+    look: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Failure> {
+    let store = app.recorder.store();
+    let looking = tokio::task::spawn_blocking(move || look(&*store));
+    match tokio::time::timeout(DEADLINE, looking).await {
+        Ok(Ok(found)) => found.map_err(|error| reply::ledger(&error)),
+        Ok(Err(_)) => Err(reply::ledger(&StoreError::Unavailable("the look-up broke off".into()))),
+        Err(_) => Err(reply::ledger(&StoreError::Unavailable(format!("no answer within {} s", DEADLINE.as_secs())))),
+    }
+}
+
+/// A page of a list.
+#[derive(Serialize)]
+struct List<T> {
+    data: Vec<T>,
+    /// What to pass as `after` for the next page.
+    next: Option<String>,
+}
+
+impl<T> From<Found<T>> for List<T> {
+    fn from(found: Found<T>) -> Self {
+        Self { data: found.rows, next: found.next }
+    }
+}
+
+/// An execution as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    found: FoundExecution,
+    duration_ms: u64,
+}
+
+impl From<FoundExecution> for Shown {
+    fn from(found: FoundExecution) -> Self {
+        Self { duration_ms: found.execution.duration_ms(), found }
+    }
+}
+
+/// Statistics of the ledger, and of this process what no ledger keeps.
+#[derive(Serialize)]
+struct WithLoops {
+    #[serde(flatten)]
+    stats: Stats,
+    loops: LoopFigures,
+}
+
+/// `GET /api/executions`
+pub async fn executions(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+    let parameters = Parameters::read(query, &[&["tool", "session", "until"][..], &PAGED].concat())?;
+    let page = parameters.page(app.now_ms())?;
+    let filter = ExecutionFilter { tool: parameters.text("tool"), session: parameters.text("session"), page };
+    let Found { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
+    Ok(reply::json(&List { data: rows.into_iter().map(Shown::from).collect(), next }))
+}
+
+/// `GET /api/executions/{id}`
+pub async fn execution(app: &Arc<App>, id: String, query: &str) -> Result<Response<Body>, Failure> {
+    Parameters::read(query, &[])?;
+    let found = look_up(app, move |store| store.execution(&id)).await?;
+    found.map(|found| reply::json(&Shown::from(found))).ok_or_else(|| reply::not_found("execution"))
+}
+
+/// `GET /api/violations`
+pub async fn violations(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+    let parameters = Parameters::read(query, &[&["code", "tool", "model", "until"][..], &PAGED].concat())?;
+    let code = parameters.text("code");
+    if let Some(code) = code.as_deref().filter(|code| Code::parse(code).is_none()) {
+        let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        return Err(invalid("code", format!("`{code}` is no code of a violation{}", maybe(code, &known))));
+    }
+    let page = parameters.page(app.now_ms())?;
+    let filter = ViolationFilter { code, tool: parameters.text("tool"), model: parameters.text("model"), page };
+    Ok(reply::json(&List::from(look_up(app, move |store| store.violations(&filter)).await?)))
+}
+
+/// `GET /api/exchanges/{id}`
+pub async fn exchange(app: &Arc<App>, id: &str, query: &str) -> Result<Response<Body>, Failure> {
+    Parameters::read(query, &[])?;
+    let id: Uuid = id.parse().map_err(|_| invalid("id", "an exchange's id is a UUID, as in the header `toolmark-exchange`"))?;
+    let found = look_up(app, move |store| store.exchange(id)).await?;
+    found.map(|record| reply::json(&*record)).ok_or_else(|| reply::not_found("exchange"))
+}
+
+/// `GET /api/stats`
+pub async fn statistics(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+    let window = Parameters::read(query, &["window"])?.window("window")?;
+    let now_ms = app.now_ms();
+    let stats = look_up(app, move |store| gather::statistics(store, window, now_ms)).await?;
+    Ok(reply::json(&WithLoops { stats, loops: app.loops.figures() }))
+}

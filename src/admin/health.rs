@@ -1,0 +1,40 @@
+//! Is toolmark up, is it ready, and what has it counted.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, Response, StatusCode, header};
+
+use super::{State, reply};
+use crate::{
+    observe::exposition::{OPENMETRICS, TEXT},
+    proxy::{app::App, body::Body, reply::Failure},
+};
+
+/// How long the parts may take to say how they are.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// `GET /readyz`. `details`: who asks may know them.
+pub async fn ready(state: &Arc<State>, details: bool) -> Result<Response<Body>, Failure> {
+    let own = state.clone();
+    let asking = tokio::task::spawn_blocking(move || own.app.observed.readiness.report());
+    let Ok(Ok(report)) = tokio::time::timeout(DEADLINE, asking).await else {
+        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "a part doesn't say how it is"));
+    };
+    let ready = report.ready && !state.stop.is_cancelled();
+    let mut response = if details { reply::json(&report) } else { reply::json(&serde_json::json!({"ready": ready})) };
+    if !ready {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    Ok(response)
+}
+
+/// `GET /metrics`: OpenMetrics for who takes it, else the older text format.
+pub fn metrics(app: &App, headers: &HeaderMap) -> Response<Body> {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let openmetrics = accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"));
+    let exposition = &app.observed.exposition;
+    match openmetrics {
+        true => reply::of(StatusCode::OK, OPENMETRICS, exposition.openmetrics()),
+        false => reply::of(StatusCode::OK, TEXT, exposition.text()),
+    }
+}

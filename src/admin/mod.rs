@@ -1,0 +1,215 @@
+//! The admin listener: health, metrics, what the ledger holds, live events and the dashboard. CONTRACT.md, "Endpoints".
+//!
+//! A thread and a listener of its own: whatever is asked here, no worker waits for it. Looking up blocks, so it runs on
+//! a few threads beside.
+
+mod api;
+mod feed;
+mod health;
+mod loops;
+mod page;
+mod query;
+mod reply;
+mod route;
+mod samples;
+
+use std::{
+    net::{SocketAddr, TcpListener as StdListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{HeaderMap, Request, Response, header};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use subtle::ConstantTimeEq as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    proxy::{
+        app::{App, Error},
+        body::Body,
+        guard,
+        reply::Failure,
+    },
+    settings::Secret,
+};
+use route::{Open, Route, route};
+
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 256;
+/// Threads that look up.
+const LOOKING_UP: usize = 4;
+/// How long a client may take over its headers.
+const HEADERS: Duration = Duration::from_secs(30);
+/// How long what runs may still take at the end; feeds end at once.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The admin listener, bound.
+pub struct Admin {
+    state: Arc<State>,
+    listener: StdListener,
+    address: SocketAddr,
+}
+
+/// What its requests share.
+struct State {
+    app: Arc<App>,
+    stop: CancellationToken,
+    connections: AtomicUsize,
+}
+
+impl Admin {
+    /// Binds it; `None` where the settings have it off, or where nobody asked for it and its usual place is taken.
+    /// It stops when `stop` is cancelled.
+    ///
+    /// # Errors
+    /// Where the settings name an address that can't be listened on.
+    pub fn bind(app: Arc<App>, stop: CancellationToken) -> Result<Option<Self>, Error> {
+        let settings = &app.settings.admin;
+        let Some(address) = settings.listen else { return Ok(None) };
+        let listener = match StdListener::bind(address) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !settings.explicit => {
+                tracing::warn!(
+                    %address,
+                    "no admin listener, metrics and dashboard: another process listens on {address}; choose another address in [admin] listen"
+                );
+                return Ok(None);
+            }
+            Err(source) => return Err(Error::Listen { address, hint: ": see [admin] listen; \"off\" does without", source }),
+        };
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        samples::register(&app);
+        let state = Arc::new(State { app, stop, connections: AtomicUsize::new(0) });
+        Ok(Some(Self { state, listener, address }))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// Where its runtime can't start.
+    pub fn run(self) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(LOOKING_UP).build()?;
+        let served = runtime.block_on(serve(self.state, self.listener));
+        // A look-up that hangs doesn't keep the process from ending.
+        runtime.shutdown_timeout(GRACE);
+        served
+    }
+}
+
+async fn serve(state: Arc<State>, listener: StdListener) -> std::io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let graceful = GracefulShutdown::new();
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(HEADERS));
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "an admin connection can't be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = state.stop.cancelled() => break,
+        };
+        accept(&state, &builder, &graceful, stream);
+    }
+    drop(listener);
+    // Whoever is still served is cut off.
+    let _unfinished = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    Ok(())
+}
+
+fn accept(state: &Arc<State>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
+    if state.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        state.connections.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let _unsupported = stream.set_nodelay(true);
+    let counted = Counted(state.clone());
+    let own = state.clone();
+    let service = service_fn(move |request| {
+        let state = own.clone();
+        async move { Ok::<_, std::convert::Infallible>(handle(state, request).await) }
+    });
+    let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+    tokio::spawn(async move {
+        let _counted = counted;
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "an admin connection ended early");
+        }
+    });
+}
+
+struct Counted(Arc<State>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn handle(state: Arc<State>, request: Request<Incoming>) -> Response<Body> {
+    let mut response = match dispatch(&state, request).await {
+        Ok(response) => response,
+        Err(failure) => reply::failure(&failure),
+    };
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(http::HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, http::HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+    let settings = &state.app.settings;
+    guard::header_bounds(request.headers())?;
+    if settings.admin.listen.is_none_or(|address| address.ip().to_canonical().is_loopback()) {
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        guard::host(request.headers(), authority, &settings.allowed_hosts)?;
+    }
+    let found = route(request.method(), request.uri().path())?;
+    let allowed = authorized(request.headers(), settings.admin.token.as_ref());
+    if !allowed && found.open() == Open::No {
+        return Err(reply::unauthorized());
+    }
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match found {
+        Route::Page => Ok(page::page()),
+        Route::Health => Ok(reply::json(&serde_json::json!({"status": "ok"}))),
+        Route::Ready => health::ready(state, allowed).await,
+        Route::Metrics => Ok(health::metrics(&state.app, request.headers())),
+        Route::Executions => api::executions(&state.app, &query).await,
+        Route::Execution(id) => api::execution(&state.app, id, &query).await,
+        Route::Violations => api::violations(&state.app, &query).await,
+        Route::Stats => api::statistics(&state.app, &query).await,
+        Route::Exchange(id) => api::exchange(&state.app, &id, &query).await,
+        Route::Events => feed::events(state, &query),
+        Route::ResetLoops => loops::reset(&state.app, request).await,
+    }
+}
+
+/// Does it carry the token, where there is one? Digests are compared, so that the time says nothing of the length either.
+fn authorized(headers: &HeaderMap, token: Option<&Secret>) -> bool {
+    let Some(token) = token else { return true };
+    let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
+    let sent = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")).unwrap_or_default();
+    let digest = |bytes: &[u8]| *blake3::hash(bytes).as_bytes();
+    digest(sent.trim_ascii()).ct_eq(&digest(token.expose().as_bytes())).into()
+}

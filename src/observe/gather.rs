@@ -1,0 +1,54 @@
+//! Statistics out of a ledger's store: hourly sums for long windows, the records themselves for short ones.
+//!
+//! Blocks, as the store does. What it reads is bounded: hours by how long the ledger keeps them, records by
+//! [`RECORDS_MAX`].
+
+use std::time::Duration;
+
+use super::{
+    rollup::HOUR_MS,
+    stats::{Gathered, Span, Stats, failing, stats},
+};
+use crate::ledger::store::{ExecutionFilter, PAGE_MAX, Page, Store, StoreError};
+
+/// Windows up to this are counted record by record; longer ones begin at a full hour.
+pub const SHORT: Duration = Duration::from_secs(3600);
+/// How far back a tool's last execution counts as now.
+const NOW: Duration = Duration::from_secs(15 * 60);
+/// Records looked at for a short window.
+const RECORDS_MAX: usize = 50_000;
+
+/// The statistics of the last `window`, or of all that is kept.
+///
+/// # Errors
+/// Where the store has no answer.
+pub fn statistics(store: &dyn Store, window: Option<Duration>, now_ms: u64) -> Result<Stats, StoreError> {
+    let back = |time: Duration| now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let page = Page { since_ms: Some(back(NOW)), limit: PAGE_MAX, ..Page::default() };
+    let latest = store.executions(&ExecutionFilter { page, ..ExecutionFilter::default() })?;
+    let (gathered, span) = match window {
+        Some(window) if window <= SHORT => of_records(store, back(window), now_ms)?,
+        Some(window) => of_hours(store, back(window), now_ms)?,
+        None => of_hours(store, 0, now_ms)?,
+    };
+    Ok(stats(&gathered, span, failing(&latest.rows)))
+}
+
+fn of_records(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, Span), StoreError> {
+    let records = store.recent(since_ms, RECORDS_MAX)?;
+    let complete = records.len() < RECORDS_MAX;
+    let oldest_ms = records.last().filter(|_| !complete).map(|record| record.ended_ms());
+    let span = Span { since_ms: oldest_ms.unwrap_or(since_ms), until_ms: now_ms, complete };
+    Ok((Gathered::of_records(records.iter().map(|record| &**record)), span))
+}
+
+fn of_hours(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, Span), StoreError> {
+    let since = u32::try_from(since_ms / HOUR_MS).unwrap_or(u32::MAX);
+    let rows = store.hours(since, u32::MAX)?;
+    let first = if since > 0 { since } else { rows.iter().map(|row| row.hour).min().unwrap_or_default() };
+    if rows.is_empty() {
+        // A store that sums nothing up still has its records.
+        return of_records(store, since_ms, now_ms);
+    }
+    Ok((Gathered::of_hours(&rows), Span { since_ms: u64::from(first) * HOUR_MS, until_ms: now_ms, complete: true }))
+}

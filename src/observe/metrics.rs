@@ -1,0 +1,278 @@
+//! Counters of what happened in this process, for Prometheus and for alerts.
+//!
+//! Counting is atomic additions on a shard that the thread has mostly for itself: no lock, nothing that waits. What
+//! clients and models name is counted by [`Names`], which is bounded.
+
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    histogram::{Counted, Histogram, OVERHEAD_US, UPSTREAM_US},
+    names::Names,
+    readiness::State,
+    sheet::{ending, invented},
+    sums::Field,
+};
+use crate::{
+    judge::violation::{Code, Severity, Verdict},
+    ledger::record::{Api, CallOutcome, ExchangeRecord},
+};
+
+/// Threads share counters only where there are more of them than this.
+const SHARDS: usize = 16;
+/// How an exchange may end, in the order of the counters.
+pub const ENDINGS: [(Field, &str); 6] = [
+    (Field::Pass, "pass"),
+    (Field::Warn, "warn"),
+    (Field::Repaired, "repaired"),
+    (Field::Blocked, "blocked"),
+    (Field::Failed, "failed"),
+    (Field::Abandoned, "abandoned"),
+];
+/// The APIs, in the order of the counters.
+pub const APIS: [Api; 2] = [Api::Chat, Api::Responses];
+/// What the policy made of a violation, in the order of the counters.
+pub const ACTIONS: [&str; 3] = ["info", "warn", "block"];
+/// What a repair came to, in the order of the counters.
+pub const REPAIRS: [&str; 4] = ["mended", "rejected_again", "exhausted", "unfinished"];
+/// What became of a call, in the order of the counters.
+pub const CALLS: [&str; 3] = ["accepted", "rejected", "withheld"];
+/// What an upstream answered, in the order of the counters.
+pub const ANSWERS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "none"];
+
+/// An atomic counter.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// What it stands at.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of one tool.
+#[derive(Debug, Default)]
+pub struct OfTool {
+    /// By [`CALLS`].
+    pub calls: [Count; CALLS.len()],
+    /// Executions that didn't fail.
+    pub succeeded: Count,
+    /// Executions that did.
+    pub failed: Count,
+}
+
+/// Counters of one model.
+#[derive(Debug, Default)]
+pub struct OfModel {
+    /// Tokens of first attempts: input, output.
+    pub first: [Count; 2],
+    /// Tokens of later attempts: input, output.
+    pub repair: [Count; 2],
+}
+
+/// Counters of one upstream.
+#[derive(Debug)]
+pub struct OfUpstream {
+    /// Attempts by [`ANSWERS`].
+    pub answers: [Count; ANSWERS.len()],
+    /// How long attempts took.
+    pub time: Histogram,
+    /// Attempts without an answer, or with a status of 500 or more, since the last that had one.
+    pub failures: AtomicU64,
+}
+
+impl Default for OfUpstream {
+    fn default() -> Self {
+        Self { answers: Default::default(), time: Histogram::new(&UPSTREAM_US), failures: AtomicU64::new(0) }
+    }
+}
+
+#[repr(align(128))]
+#[derive(Debug)]
+struct Shard {
+    /// By API, stream, ending.
+    requests: [[[Count; ENDINGS.len()]; 2]; APIS.len()],
+    /// By code, action.
+    violations: [[Count; ACTIONS.len()]; Code::ALL.len()],
+    repairs: [Count; REPAIRS.len()],
+    overhead: Histogram,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self {
+            requests: Default::default(),
+            violations: std::array::from_fn(|_| Default::default()),
+            repairs: Default::default(),
+            overhead: Histogram::new(&OVERHEAD_US),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Metrics {
+    shards: Box<[Shard]>,
+    /// The shard of the next new thread.
+    next: AtomicUsize,
+    /// By tool.
+    pub tools: Names<OfTool>,
+    /// By model.
+    pub models: Names<OfModel>,
+    /// By upstream.
+    pub upstreams: Names<OfUpstream>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            next: AtomicUsize::new(0),
+            tools: Names::default(),
+            models: Names::default(),
+            upstreams: Names::default(),
+        }
+    }
+}
+
+thread_local! {
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+impl Metrics {
+    /// Counts an exchange that has ended.
+    pub fn count(&self, record: &ExchangeRecord) {
+        let shard = self.shard();
+        let how = ending(record);
+        let ending = ENDINGS.iter().position(|(field, _)| *field == how).unwrap_or_default();
+        shard.requests[record.api as usize % APIS.len()][usize::from(record.stream)][ending].add(1);
+        shard.overhead.observe(Duration::from_micros(record.overhead_us()));
+        for violation in &record.violations {
+            let action = match violation.severity {
+                Severity::Off | Severity::Info => 0,
+                Severity::Warn => 1,
+                Severity::Block => 2,
+            };
+            shard.violations[violation.code as usize][action].add(1);
+        }
+        if record.repairs > 0 {
+            shard.repairs[1].add(u64::from(record.repairs - 1));
+            shard.repairs[last_repair(record)].add(1);
+        }
+        self.count_tools(record);
+        self.count_attempts(record);
+    }
+
+    fn count_tools(&self, record: &ExchangeRecord) {
+        for call in &record.calls {
+            let outcome = match call.outcome {
+                CallOutcome::Accepted => 0,
+                CallOutcome::Rejected => 1,
+                CallOutcome::Withheld => 2,
+            };
+            let count = |tool: &OfTool| tool.calls[outcome].add(1);
+            if invented(call) { self.tools.with_other(count) } else { self.tools.with(&call.tool, count) }
+        }
+        for execution in &record.executions {
+            self.tools.with(&execution.tool, |tool| if execution.failed { tool.failed.add(1) } else { tool.succeeded.add(1) });
+        }
+    }
+
+    fn count_attempts(&self, record: &ExchangeRecord) {
+        for (number, attempt) in record.attempts.iter().enumerate() {
+            self.upstreams.with(&attempt.upstream, |upstream| {
+                let answer = match attempt.status {
+                    Some(0..300) => 0,
+                    Some(300..400) => 1,
+                    Some(400..500) => 2,
+                    Some(500..) => 3,
+                    None => 4,
+                };
+                upstream.answers[answer].add(1);
+                if answer >= 3 {
+                    upstream.failures.fetch_add(1, Ordering::Relaxed);
+                } else if upstream.failures.load(Ordering::Relaxed) > 0 {
+                    upstream.failures.store(0, Ordering::Relaxed);
+                }
+                upstream.time.observe(Duration::from_micros(attempt.duration_us));
+            });
+            if let Some(tokens) = attempt.tokens {
+                self.models.with(&attempt.model, |model| {
+                    let [input, output] = if number == 0 { &model.first } else { &model.repair };
+                    input.add(tokens.input);
+                    output.add(tokens.output);
+                });
+            }
+        }
+    }
+
+    fn shard(&self) -> &Shard {
+        let number = SHARD.with(|own| {
+            if own.get() == usize::MAX {
+                own.set(self.next.fetch_add(1, Ordering::Relaxed));
+            }
+            own.get()
+        });
+        &self.shards[number % SHARDS]
+    }
+
+    fn sum(&self, of: impl Fn(&Shard) -> &Count) -> u64 {
+        self.shards.iter().map(|shard| of(shard).value()).sum()
+    }
+
+    /// Exchanges of this API, as a stream or not, that ended so: places in [`APIS`] and [`ENDINGS`].
+    pub fn requests(&self, api: usize, stream: bool, ending: usize) -> u64 {
+        self.sum(|shard| &shard.requests[api][usize::from(stream)][ending])
+    }
+
+    /// Violations with this code: place in [`ACTIONS`].
+    pub fn violations(&self, code: Code, action: usize) -> u64 {
+        self.sum(|shard| &shard.violations[code as usize][action])
+    }
+
+    /// Repairs: place in [`REPAIRS`].
+    pub fn repairs(&self, outcome: usize) -> u64 {
+        self.sum(|shard| &shard.repairs[outcome])
+    }
+
+    /// What toolmark itself took.
+    pub fn overhead(&self) -> Counted {
+        let mut counted = Counted::default();
+        self.shards.iter().for_each(|shard| shard.overhead.add_to(&mut counted));
+        counted
+    }
+}
+
+/// Upstreams that failed so often in a row are said to fail.
+const FAILING: u64 = 3;
+
+/// How the upstreams are, by what became of the latest attempts.
+pub fn upstreams(metrics: &Metrics) -> State {
+    let failing = |(name, upstream): &(Box<str>, Arc<OfUpstream>)| {
+        let failures = upstream.failures.load(Ordering::Relaxed);
+        (failures >= FAILING).then(|| format!("`{name}` failed {failures} times in a row"))
+    };
+    let failing: Vec<String> = metrics.upstreams.all().iter().filter_map(failing).collect();
+    if failing.is_empty() { State::Ready } else { State::Degraded(failing.join("; ")) }
+}
+
+/// What the last repair of an exchange came to: its place in [`REPAIRS`].
+fn last_repair(record: &ExchangeRecord) -> usize {
+    match (record.verdict, ending(record)) {
+        (Verdict::Blocked, _) => 2,
+        (_, Field::Failed | Field::Abandoned) => 3,
+        (Verdict::Pass | Verdict::Warn | Verdict::Repaired, _) => 0,
+    }
+}

@@ -1,0 +1,73 @@
+//! What is seen of the exchanges: counters, statistics, live events, alerts, traces. [`Observed`] sees every record as
+//! its exchange ends; who asks is answered by [`crate::admin`].
+//!
+//! On the path of an exchange: counting, and nothing that waits.
+
+pub mod events;
+pub mod exposition;
+pub mod gather;
+pub mod histogram;
+pub mod metrics;
+pub mod names;
+pub mod readiness;
+pub mod rollup;
+pub mod samples;
+pub mod sheet;
+pub mod stats;
+pub mod sums;
+
+use std::{fmt, sync::Arc};
+
+use events::Events;
+use exposition::Exposition;
+use metrics::Metrics;
+use readiness::{Readiness, State};
+use samples::{Sample, Samples};
+
+use crate::ledger::{record::ExchangeRecord, recorder::Observer};
+
+/// See the module.
+pub struct Observed {
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What other parts count.
+    pub samples: Arc<Samples>,
+    /// The live feed.
+    pub events: Arc<Events>,
+    /// The parts that must be ready.
+    pub readiness: Readiness,
+    /// What Prometheus reads.
+    pub exposition: Exposition,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Observed")
+    }
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<Samples>::default(), Arc::<Events>::default());
+        let own = events.clone();
+        samples.register(move || {
+            vec![
+                Sample::gauge("toolmark_event_readers", "Readers of the live feed", own.readers() as f64),
+                Sample::counter("toolmark_events_lost", "Events that slow readers of the live feed lost", own.lost()),
+            ]
+        });
+        let readiness = Readiness::default();
+        readiness.say("policy", State::Ready);
+        let counted = metrics.clone();
+        readiness.register("upstreams", move || metrics::upstreams(&counted));
+        let exposition = Exposition::new(metrics.clone(), samples.clone());
+        Self { metrics, samples, events, readiness, exposition }
+    }
+}
+
+impl Observer for Observed {
+    fn observe(&self, record: &Arc<ExchangeRecord>) {
+        self.metrics.count(record);
+        self.events.exchange(record);
+    }
+}

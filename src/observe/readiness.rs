@@ -1,0 +1,84 @@
+//! Is every part ready? A small registry: each part says so itself when `/readyz` is asked.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use serde::Serialize;
+
+/// How a part is.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(tag = "state", content = "why", rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ready,
+    /// It serves, but not as it should: said, and no reason to send requests elsewhere.
+    Degraded(String),
+    /// Requests are better sent elsewhere.
+    Down(String),
+}
+
+type Probe = Box<dyn Fn() -> State + Send + Sync>;
+
+/// See the module.
+#[derive(Default)]
+pub struct Readiness {
+    probes: Mutex<Vec<(&'static str, Probe)>>,
+    said: Mutex<BTreeMap<&'static str, State>>,
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Readiness")
+    }
+}
+
+/// How all parts are.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// None is down.
+    pub ready: bool,
+    /// Each part.
+    pub parts: BTreeMap<&'static str, State>,
+}
+
+impl Readiness {
+    /// Adds a part. It is asked off the workers, and may block for a moment.
+    pub fn register(&self, name: &'static str, probe: impl Fn() -> State + Send + Sync + 'static) {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(probe)));
+    }
+
+    /// Says how a part is from now on.
+    pub fn say(&self, name: &'static str, state: State) {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(name, state);
+    }
+
+    /// Asks all of them.
+    pub fn report(&self) -> Report {
+        let mut parts = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        parts.extend(self.probes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, probe)| (*name, probe())));
+        Report { ready: !parts.values().any(|state| matches!(state, State::Down(_))), parts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_down_is_not_ready() {
+        let readiness = Readiness::default();
+        readiness.say("policy", State::Degraded("old".into()));
+        readiness.register("upstreams", || State::Ready);
+        let report = readiness.report();
+        assert!(report.ready);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["parts"], serde_json::json!({"policy": {"state": "degraded", "why": "old"}, "upstreams": {"state": "ready"}}));
+        readiness.register("ledger", || State::Down("full".into()));
+        readiness.say("policy", State::Ready);
+        let report = readiness.report();
+        assert!(!report.ready && report.parts["policy"] == State::Ready);
+    }
+}

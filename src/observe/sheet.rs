@@ -1,0 +1,215 @@
+//! What records add up to: a sheet of sums, one row per name. Pure; the same for an hour of the ledger and for a
+//! window of the last records.
+//!
+//! | row | of |
+//! |---|---|
+//! | `all` | everything |
+//! | `m:MODEL` | exchanges with this model |
+//! | `t:TOOL` | calls and executions of this tool |
+//! | `c:CODE` | violations with this code |
+//! | `i:NAME` | calls of a tool that doesn't exist |
+
+use std::collections::BTreeMap;
+
+use super::sums::{Field, Sums};
+use crate::{
+    judge::violation::{Code, Severity, Verdict},
+    ledger::record::{CallOutcome, CallRecord, ExchangeRecord},
+};
+
+/// Rows of one kind on a sheet; further names count together as [`OTHER`]: models and clients choose them.
+pub const ROWS_MAX: usize = 500;
+/// The name of all further names.
+pub const OTHER: &str = "other";
+/// The row of everything.
+pub const ALL: &str = "all";
+
+/// What a row is of.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// A model.
+    Model,
+    /// A tool.
+    Tool,
+    /// A violation's code.
+    Code,
+    /// An invented name.
+    Invented,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Model, Self::Tool, Self::Code, Self::Invented];
+
+    /// What its rows' names begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Model => "m:",
+            Self::Tool => "t:",
+            Self::Code => "c:",
+            Self::Invented => "i:",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    sums: Sums,
+    changed: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    rows: BTreeMap<Box<str>, Row>,
+    /// Rows of each kind.
+    counts: [usize; Kind::ALL.len()],
+    /// A row's name while it is looked for.
+    name: String,
+}
+
+impl Sheet {
+    /// Adds a record.
+    pub fn add(&mut self, record: &ExchangeRecord) {
+        let whole = of_exchange(record);
+        self.of(None, ALL).merge(&whole);
+        self.of(Some(Kind::Model), &record.model).merge(&whole);
+        for call in &record.calls {
+            match invented(call) {
+                true => self.of(Some(Kind::Invented), &call.tool).add(Field::Invented, 1),
+                false => self.of(Some(Kind::Tool), &call.tool).add(outcome(call), 1),
+            }
+        }
+        for (tool, tokens) in tokens_by_tool(record) {
+            self.of(Some(Kind::Tool), tool).add(Field::Tokens, tokens);
+        }
+        for execution in &record.executions {
+            let row = self.of(Some(Kind::Tool), &execution.tool);
+            row.add(Field::Executions, 1);
+            row.add(Field::FailedExecutions, u64::from(execution.failed));
+            row.add_duration(execution.duration_ms());
+        }
+        for violation in &record.violations {
+            self.of(Some(Kind::Code), violation.code.as_str()).add(severity(violation.severity), 1);
+        }
+    }
+
+    /// Takes up a row that was stored.
+    pub fn restore(&mut self, name: &str, sums: &Sums) {
+        let kind = Kind::ALL.into_iter().find(|kind| name.starts_with(kind.prefix()));
+        let name = kind.map_or(name, |kind| &name[kind.prefix().len()..]);
+        self.of(kind, name).merge(sums);
+        self.rows.values_mut().for_each(|row| row.changed = false);
+    }
+
+    /// The rows that changed since this was last asked.
+    pub fn changed(&mut self) -> Vec<(Box<str>, Sums)> {
+        let mut changed = Vec::new();
+        for (name, row) in &mut self.rows {
+            if std::mem::take(&mut row.changed) {
+                changed.push((name.clone(), row.sums.clone()));
+            }
+        }
+        changed
+    }
+
+    /// All rows, by name.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &Sums)> {
+        self.rows.iter().map(|(name, row)| (&**name, &row.sums))
+    }
+
+    fn of(&mut self, kind: Option<Kind>, name: &str) -> &mut Sums {
+        let mut full = std::mem::take(&mut self.name);
+        full.clear();
+        full.push_str(kind.map_or("", Kind::prefix));
+        full.push_str(name);
+        if !self.rows.contains_key(&*full) {
+            match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
+                Some(count) if *count >= ROWS_MAX => {
+                    full.truncate(kind.map_or("", Kind::prefix).len());
+                    full.push_str(OTHER);
+                }
+                Some(count) => *count += 1,
+                None => {}
+            }
+        }
+        self.name = full;
+        let row = self.rows.entry(self.name.as_str().into()).or_default();
+        row.changed = true;
+        &mut row.sums
+    }
+}
+
+/// Is it a call of a tool that doesn't exist?
+pub fn invented(call: &CallRecord) -> bool {
+    call.violations.contains(&Code::UnknownTool)
+}
+
+fn outcome(call: &CallRecord) -> Field {
+    match call.outcome {
+        CallOutcome::Accepted => Field::Accepted,
+        CallOutcome::Rejected => Field::Rejected,
+        CallOutcome::Withheld => Field::Withheld,
+    }
+}
+
+fn severity(severity: Severity) -> Field {
+    match severity {
+        Severity::Off | Severity::Info => Field::Info,
+        Severity::Warn => Field::Warned,
+        Severity::Block => Field::BlockedOn,
+    }
+}
+
+fn of_exchange(record: &ExchangeRecord) -> Sums {
+    let mut sums = Sums::default();
+    sums.add(Field::Exchanges, 1);
+    sums.add(ending(record), 1);
+    sums.add(Field::Repairs, u64::from(record.repairs));
+    sums.add(Field::Attempts, record.attempts.len() as u64);
+    sums.add(Field::OverheadUs, record.overhead_us());
+    sums.add(Field::UpstreamUs, record.upstream_us);
+    for (number, attempt) in record.attempts.iter().enumerate() {
+        let tokens = attempt.tokens.unwrap_or_default();
+        let (input, output) = if number == 0 { (Field::InputFirst, Field::OutputFirst) } else { (Field::InputRepair, Field::OutputRepair) };
+        sums.add(input, tokens.input);
+        sums.add(output, tokens.output);
+    }
+    record.calls.iter().for_each(|call| sums.add(outcome(call), 1));
+    sums.add(Field::Executions, record.executions.len() as u64);
+    sums.add(Field::FailedExecutions, record.executions.iter().filter(|execution| execution.failed).count() as u64);
+    for violation in &record.violations {
+        sums.add(severity(violation.severity), 1);
+    }
+    sums
+}
+
+/// How an exchange ended.
+pub fn ending(record: &ExchangeRecord) -> Field {
+    match (record.verdict, record.status) {
+        (Verdict::Blocked, _) => Field::Blocked,
+        (_, None) => Field::Abandoned,
+        (_, Some(400..)) => Field::Failed,
+        (Verdict::Pass, _) => Field::Pass,
+        (Verdict::Warn, _) => Field::Warn,
+        (Verdict::Repaired, _) => Field::Repaired,
+    }
+}
+
+/// What each tool's calls cost: the tokens of an attempt are shared equally among the calls made in it, the rest going
+/// to the first ones. Invented tools cost too, but under no tool's name.
+fn tokens_by_tool(record: &ExchangeRecord) -> Vec<(&str, u64)> {
+    let mut costs = Vec::new();
+    for (number, attempt) in (1_u32..).zip(&record.attempts) {
+        let Some(tokens) = attempt.tokens else { continue };
+        let calls: Vec<&CallRecord> = record.calls.iter().filter(|call| call.attempt == number).collect();
+        let total = tokens.input.saturating_add(tokens.output);
+        let count = calls.len() as u64;
+        for (at, call) in (0_u64..).zip(calls) {
+            if !invented(call) {
+                costs.push((&*call.tool, total / count + u64::from(at < total % count)));
+            }
+        }
+    }
+    costs
+}

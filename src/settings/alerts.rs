@@ -1,0 +1,181 @@
+//! `[[alerts]]`: what is watched, how much of it is too much, and who is told.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use http::Uri;
+use serde::Deserialize;
+
+use super::{Checker, Fault, Secret, fault::maybe, raw::Raw};
+use crate::{judge::violation::Code, policy::duration};
+
+/// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
+#[derive(Clone, Debug)]
+pub struct Alert {
+    /// Its name.
+    pub name: Box<str>,
+    /// What is counted.
+    pub counts: Counts,
+    /// So many are still fine.
+    pub threshold: u64,
+    /// Within so long.
+    pub window: Duration,
+    /// Where it is posted. It may hold a secret.
+    pub url: Secret,
+    /// A bearer token to send along.
+    pub token: Option<Secret>,
+}
+
+/// What an alert counts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Counts {
+    /// Violations with this code, whatever the policy makes of them.
+    Code(Code),
+    /// This, of all tools or of one.
+    Metric(Metric, Option<Box<str>>),
+}
+
+/// `[[alerts]] metric`
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Exchanges that were blocked.
+    Blocked,
+    /// Exchanges that were repaired.
+    Repaired,
+    /// Exchanges that ended with an error.
+    Failed,
+    /// Exchanges whose caller went away.
+    Abandoned,
+    /// Calls that were rejected.
+    RejectedCalls,
+    /// Executions whose result reports a failure.
+    FailedExecutions,
+    /// Tokens that repairs cost.
+    RepairTokens,
+}
+
+impl Metric {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Repaired => "repaired",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+            Self::RejectedCalls => "rejected_calls",
+            Self::FailedExecutions => "failed_executions",
+            Self::RepairTokens => "repair_tokens",
+        }
+    }
+
+    fn is_of_tools(self) -> bool {
+        matches!(self, Self::RejectedCalls | Self::FailedExecutions)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAlert {
+    pub name: String,
+    pub code: Option<String>,
+    pub metric: Option<Metric>,
+    pub tool: Option<String>,
+    pub threshold: u64,
+    #[serde(with = "duration")]
+    pub window: Duration,
+    pub url: Option<String>,
+    pub url_env: Option<String>,
+    pub token_env: Option<String>,
+}
+
+impl RawAlert {
+    /// Does it name this variable as the place of a secret?
+    pub fn names(&self, variable: &str) -> bool {
+        [&self.url_env, &self.token_env].into_iter().any(|name| name.as_deref() == Some(variable))
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn alerts(&self, raw: &Raw) -> Result<Vec<Alert>, Fault> {
+        let mut alerts: Vec<Alert> = Vec::new();
+        if raw.alerts.len() > ALERTS_MAX {
+            return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", raw.alerts.len())));
+        }
+        for (index, alert) in raw.alerts.iter().enumerate() {
+            let fault = |key: &str, message: String| self.layers.fault(&format!("alerts.{index}.{key}"), message);
+            if alert.name.trim().is_empty() || alert.name.chars().any(char::is_control) {
+                return Err(fault("name", "an alert needs a name".into()));
+            }
+            if alerts.iter().any(|other| *other.name == *alert.name) {
+                return Err(fault("name", format!("two alerts are named `{}`: names must differ", alert.name)));
+            }
+            if !WINDOW.contains(&alert.window) {
+                return Err(fault("window", "expected 10s to 24h, e.g. \"10m\"".into()));
+            }
+            alerts.push(Alert {
+                name: alert.name.as_str().into(),
+                counts: counts(alert).map_err(|(key, message)| fault(key, message))?,
+                threshold: alert.threshold,
+                window: alert.window,
+                url: self.webhook(alert).map_err(|(key, message)| fault(key, message))?,
+                token: self.token(alert).map_err(|message| fault("token_env", message))?,
+            });
+        }
+        Ok(alerts)
+    }
+
+    fn webhook(&self, alert: &RawAlert) -> Result<Secret, (&'static str, String)> {
+        let (key, url) = match (&alert.url, &alert.url_env) {
+            (Some(url), None) => ("url", url.as_str()),
+            (None, Some(name)) => {
+                let unset = || ("url_env", format!("the environment variable {name} isn't set: set it to the webhook's URL"));
+                ("url_env", self.environment.lookup(name).map(str::trim).filter(|url| !url.is_empty()).ok_or_else(unset)?)
+            }
+            _ => return Err(("url", "an alert needs either `url` or `url_env`: where it is posted".into())),
+        };
+        let wrong = || (key, "no URL of a webhook: write it like \"https://hooks.example.org/toolmark\"".to_owned());
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let plain = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
+        if !plain {
+            return Err(wrong());
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err((key, "a URL with a password in it isn't taken: name a bearer token by `token_env`".into()));
+        }
+        Ok(Secret::new(url))
+    }
+
+    fn token(&self, alert: &RawAlert) -> Result<Option<Secret>, String> {
+        let Some(name) = &alert.token_env else { return Ok(None) };
+        let token = self.environment.lookup(name).map(str::trim).filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| format!("the environment variable {name} isn't set: set it to the webhook's bearer token"))?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("the environment variable {name} holds no bearer token"));
+        }
+        Ok(Some(Secret::new(token)))
+    }
+}
+
+fn counts(alert: &RawAlert) -> Result<Counts, (&'static str, String)> {
+    match (&alert.code, alert.metric) {
+        (Some(code), None) if alert.tool.is_some() => Err(("tool", format!("`{code}` isn't counted by tool: leave `tool` out"))),
+        (Some(code), None) => {
+            let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+            let unknown = || ("code", format!("`{code}` is no code of a violation{}", maybe(code, &known)));
+            Code::parse(code).map(Counts::Code).ok_or_else(unknown)
+        }
+        (None, Some(metric)) if alert.tool.is_some() && !metric.is_of_tools() => {
+            Err(("tool", format!("`{}` isn't counted by tool: leave `tool` out", metric.as_str())))
+        }
+        (None, Some(metric)) => Ok(Counts::Metric(metric, alert.tool.as_deref().map(Into::into))),
+        (None, None) => Err(("code", "an alert needs a `code` or a `metric`: what it counts".into())),
+        (Some(_), Some(_)) => Err(("metric", "an alert counts either a `code` or a `metric`: remove one".into())),
+    }
+}
+
+const ALERTS_MAX: usize = 100;
+const WINDOW: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(24 * 3600);
+
+#[cfg(test)]
+#[path = "alerts_tests.rs"]
+mod tests;

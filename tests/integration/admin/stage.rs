@@ -1,0 +1,153 @@
+//! A proxy with an admin listener, and exchanges whose outcome is known.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolmark::testing::{Proxy, Received, Reply as Scripted, ScriptedUpstream};
+
+use crate::{
+    harness::{Answer, run},
+    program::until,
+};
+
+pub struct Stage {
+    pub proxy: Proxy,
+    /// Kept for as long as the proxy calls it.
+    _upstream: ScriptedUpstream,
+    directory: TempDir,
+}
+
+impl Stage {
+    /// With a built-in policy's name or a policy's text, and settings besides the upstream's.
+    pub fn new(policy: &str, settings: &str) -> Self {
+        Self::with_environment(policy, settings, &[])
+    }
+
+    pub fn with_environment(policy: &str, settings: &str, environment: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let upstream = ScriptedUpstream::start(script).unwrap();
+        let builtin = matches!(policy, "default" | "strict" | "observe");
+        std::fs::write(directory.path().join("policy.toml"), policy).unwrap();
+        let policy = if builtin { policy } else { "policy.toml" };
+        let base_url = upstream.base_url();
+        let settings = format!(
+            "policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n{settings}"
+        );
+        let proxy = Proxy::start(&settings, environment, directory.path()).unwrap();
+        Self { proxy, _upstream: upstream, directory }
+    }
+
+    pub fn write_policy(&self, text: &str) {
+        std::fs::write(self.directory.path().join("policy.toml"), text).unwrap();
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.proxy.admin_url())
+    }
+
+    fn chat(&self, session: &str, body: &Value) -> Answer {
+        let url = format!("{}/chat/completions", self.proxy.base_url());
+        send("POST", &url, &[("content-type", "application/json"), ("toolmark-session", session)], &body.to_string())
+    }
+
+    /// The model invents a tool, and then calls the right one.
+    pub fn repaired(&self, session: &str) -> Answer {
+        let answer = self.chat(session, &json!({"model": "m", "messages": [question("Weather?")], "tools": tools()}));
+        assert_eq!(answer.header("toolmark-verdict"), "repaired", "{answer:?}");
+        answer
+    }
+
+    /// The result of the call in that answer, and what the model says to it.
+    pub fn answered(&self, called: &Answer, session: &str) -> Answer {
+        self.returned(called, session, "{\"sky\":\"clear\"}")
+    }
+
+    /// The same with this result.
+    pub fn returned(&self, called: &Answer, session: &str, result: &str) -> Answer {
+        let call = &called.json()["choices"][0]["message"];
+        let result = json!({"role": "tool", "tool_call_id": call["tool_calls"][0]["id"], "content": result});
+        self.chat(session, &json!({"model": "m", "messages": [question("Weather?"), call, result], "tools": tools()}))
+    }
+
+    /// The model cites an execution that never was, again and again.
+    pub fn blocked(&self) -> Answer {
+        let answer = self.chat("s", &json!({"model": "m", "messages": [question("Cite!")], "tools": tools()}));
+        assert_eq!(answer.header("toolmark-verdict"), "blocked", "{answer:?}");
+        answer
+    }
+
+    /// The upstream fails.
+    pub fn failing(&self) -> Answer {
+        self.chat("s", &json!({"model": "m", "messages": [question("Fail!")], "tools": tools()}))
+    }
+
+    /// The exchange's record, once it is there: it is made behind the answer.
+    pub fn exchange(&self, answer: &Answer) -> Value {
+        let url = self.url(&format!("/api/exchanges/{}", answer.header("toolmark-exchange")));
+        until("the exchange's record", || {
+            let found = get(&url);
+            (found.status == 200).then(|| found.json())
+        })
+    }
+}
+
+fn question(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+fn tools() -> Value {
+    json!([{"type": "function", "function": {"name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}])
+}
+
+fn completion(message: &Value) -> Scripted {
+    let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+    let choice = json!({"index": 0, "message": message, "finish_reason": finish});
+    let usage = json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18});
+    let body = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage});
+    Scripted::json(200, body.to_string())
+}
+
+fn script(received: &Received) -> Scripted {
+    let body = received.json();
+    let messages = body["messages"].as_array().cloned().unwrap_or_default();
+    let said = |text: &str| messages.iter().any(|message| message["content"] == text);
+    let call = |name: &str| {
+        json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "call_0", "type": "function", "function": {"name": name, "arguments": "{\"city\":\"Paris\"}"}}]})
+    };
+    if said("Fail!") {
+        return Scripted::json(500, "{\"error\":{\"message\":\"down\"}}");
+    }
+    if said("Cite!") {
+        let number = received.number;
+        let text = format!("It is sunny (execution_id: get_weather_17000000{number:05}_0123456789abcdef).");
+        return completion(&json!({"role": "assistant", "content": text}));
+    }
+    match messages.iter().rev().find(|message| message["role"] == "tool").and_then(|message| message["content"].as_str()) {
+        Some(result) if result.contains("rejected") => completion(&call("get_weather")),
+        Some(_) => completion(&json!({"role": "assistant", "content": "Sunny."})),
+        None => completion(&call("fetch_weather")),
+    }
+}
+
+/// Asks and reads the answer whole.
+pub fn send(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut request = client.request(method.parse().unwrap(), url).body(body.to_owned());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    run(async {
+        let response = request.timeout(toolmark::testing::PATIENCE).send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { status, headers, body: response.text().await.unwrap() }
+    })
+}
+
+pub fn get(url: &str) -> Answer {
+    get_as(url, &[])
+}
+
+pub fn get_as(url: &str, headers: &[(&str, &str)]) -> Answer {
+    send("GET", url, headers, "")
+}
