@@ -164,7 +164,8 @@ impl Watch<'_> {
         let limits = self.limits.of_tool(tool);
         let cooldown_ms = millis(limits.cooldown);
         let stopped = |limit: Limit, (times, last): (u32, Last), most: u32| {
-            let until_ms = last.ms.map(|ms| ms.saturating_add(cooldown_ms));
+            // A replica's clock may be ahead: nothing is stopped for longer than from now on.
+            let until_ms = last.ms.map(|ms| ms.min(self.now_ms).saturating_add(cooldown_ms));
             let stands = most > 0 && times >= most && until_ms.is_none_or(|until_ms| self.now_ms < until_ms);
             stands.then_some(Stop { limit, times, until_ms })
         };
@@ -193,7 +194,9 @@ impl Watch<'_> {
             return None;
         }
         let window_ms = millis(window);
-        let mut recent: Vec<u64> = times.filter(|time_ms| time_ms.saturating_add(window_ms) > self.now_ms).collect();
+        // What another replica's clock puts far ahead is no hurry.
+        let since = self.now_ms.saturating_sub(window_ms)..=self.now_ms.saturating_add(window_ms);
+        let mut recent: Vec<u64> = times.filter(|time_ms| since.contains(time_ms) && *since.start() < *time_ms).collect();
         recent.sort_unstable();
         recent.dedup();
         let first = *recent.get(recent.len().checked_sub(calls as usize)?)?;

@@ -140,6 +140,18 @@ fn identical_calls() {
 }
 
 #[test]
+fn a_clock_that_is_ahead_stops_nothing_for_long() {
+    let ahead = |trail: Trail| -> Trail {
+        let later = |step: Step| Step { moment: step.moment.map(|own| Moment { time_ms: own.time_ms + 600_000, ..own }), ..step };
+        trail.into_iter().map(later).collect()
+    };
+    assert_eq!(stop(&strict(), &ahead(turns("a", &["ok"; 40], 4000)), "a", "{}"), None);
+    let trail = ahead(turns("a", &["!"; 3], 4000));
+    let watch = Watch { limits: &strict(), trail: &trail, beyond: &Beyond::default(), now_ms: NOW };
+    assert_eq!(watch.call("a", "{}").and_then(|stop| stop.until_ms), Some(NOW + 60_000));
+}
+
+#[test]
 fn tools_have_limits_of_their_own() {
     let own = ToolLoops { identical_calls: Some(0), cooldown: Some(Duration::from_secs(5)), ..ToolLoops::default() };
     let limits = Loops { tools: [("a".to_owned(), own)].into(), ..strict() };

@@ -72,7 +72,7 @@ fn a_model_that_never_stops_is_ended() {
     type Make = fn(usize) -> String;
     let cases: [(&str, &str, Make, Make, usize); 5] = [
         ("failures, default", "default", other, failed, 8),
-        ("failures, strict", "[loops]\nconsecutive_failures = 3\nsame_tool = { calls = 5, window = '10s' }\n", other, failed, 3),
+        ("failures, strict", "strict", other, failed, 3),
         ("identical calls, default", "default", same, fine, 5),
         ("one tool, default's number", window, other, fine, 20),
         ("at once", "[loops]\nidentical_calls = 2\non_limit = 'end'\n", same, fine, 2),
