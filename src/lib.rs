@@ -14,4 +14,5 @@ pub mod proxy;
 pub mod responses;
 pub mod settings;
 pub mod testing;
+pub mod upstreams;
 pub mod wire;

@@ -11,7 +11,7 @@ use crate::{
         stamp,
     },
     policy::rules::Rules,
-    wire::{edit::Edits, json::Value, text::quote},
+    wire::json::Value,
 };
 
 /// Where things lie in one message.
@@ -89,42 +89,4 @@ pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
         return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
     }
     content.text()
-}
-
-/// Gives every id the short form that some upstreams demand; the same id gets the same one each time.
-///
-/// # Errors
-/// [`Refusal`] where two ids of one request have the same short form.
-pub fn shorten_ids(edits: &mut Edits, places: &[Place<'_>]) -> Result<(), Refusal> {
-    let mut taken: Vec<(String, String)> = Vec::new();
-    for value in places.iter().flat_map(|place| &place.ids) {
-        let id = value.text().unwrap_or_default().into_owned();
-        let short = short_id(&id);
-        match taken.iter().find(|(_, other)| *other == short) {
-            Some((other, _)) if *other != id => {
-                return Err(Refusal::new(
-                    "invalid_request",
-                    Some("messages"),
-                    "two call ids have the same short form; resend the turn with other ids",
-                ));
-            }
-            Some(_) => {}
-            None => taken.push((id.clone(), short.clone())),
-        }
-        if short != id {
-            edits.replace(value.span(), quote(&short));
-        }
-    }
-    Ok(())
-}
-
-/// Nine alphanumerics that follow from `id`; an id that is such already stays.
-pub fn short_id(id: &str) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return id.to_owned();
-    }
-    let digest = blake3::derive_key("toolmark 2026-11-21 short call id v1", id.as_bytes());
-    // 256 is no multiple of 62: the bias costs less than a tenth of a bit.
-    digest.iter().take(9).map(|byte| char::from(DIGITS[usize::from(*byte) % 62])).collect()
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::messages::{Place, read_messages, shorten_ids, text_of};
+use super::messages::{Place, read_messages, text_of};
 use crate::{
     exchange::{
         context::{Basis, Begun, Prepared, Upstream},
@@ -178,9 +178,6 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         edit_tools(&mut edits, root, head, tools, inputs.upstream);
         if tools.any && rules.policy.protocol.inject && !head.json_only {
             inject_protocol(&mut edits, head.messages, inputs.protocol);
-        }
-        if inputs.upstream.short_ids {
-            shorten_ids(&mut edits, &places)?;
         }
     }
     for (item, at) in items.iter().zip(&places) {

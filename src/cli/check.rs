@@ -15,6 +15,7 @@ use crate::{
         rules::{Rules, is_internal},
     },
     settings::{Credential, Durability, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
+    upstreams::{fit::Fitting, preset::Preset, probe::Schedule},
 };
 
 /// Runs it.
@@ -134,7 +135,47 @@ fn upstream(upstream: &Upstream) -> String {
         Responses::Native => "",
         Responses::Translate => ", Responses API translated",
     };
-    format!("{}: {}, {key}, {models}{responses}", upstream.name, upstream.base_url)
+    let name = &upstream.name;
+    let mut text = format!("{name}: {}, {key}, {models}{responses}", upstream.base_url);
+    if upstream.preset != Preset::None {
+        text.push_str(&format!(", preset {}", upstream.preset.as_str()));
+    }
+    let fitting = fitting(&upstream.fitting);
+    if !fitting.is_empty() {
+        text.push_str(&format!("\n            {name}: {fitting}"));
+    }
+    match upstream.probe {
+        Schedule::Off => {}
+        Schedule::Startup => text.push_str(&format!("\n            {name}: models are probed at startup and before first use")),
+        Schedule::Every(every) => {
+            text.push_str(&format!("\n            {name}: models are probed every {}", humantime::format_duration(every)))
+        }
+    }
+    if !upstream.fallback.is_empty() {
+        let models: Vec<String> = upstream.fallback_models.iter().map(|(from, to)| format!("{from} as {to}")).collect();
+        let models = if models.is_empty() { String::new() } else { format!(": {}", models.join(", ")) };
+        text.push_str(&format!("\n            {name}: falls back to {}{models}", upstream.fallback.join(", ")));
+    }
+    text
+}
+
+/// What an upstream's requests are changed in, in words.
+fn fitting(fitting: &Fitting) -> String {
+    let mut parts = Vec::new();
+    if !fitting.drop.is_empty() {
+        parts.push(format!("leaves out {}", fitting.drop.join(", ")));
+    }
+    parts.extend(fitting.map.iter().map(|map| format!("says {} {} as {}", map.parameter, map.from, map.to)));
+    parts.extend(fitting.defaults.iter().map(|default| format!("adds {} {}", default.parameter, default.json)));
+    let flags = [
+        (fitting.uniform_strict, "leaves out `strict` where tools differ in it"),
+        (fitting.drop_nulls, "leaves out nulls of assistant messages"),
+        (fitting.short_ids, "gives call ids nine characters"),
+        (fitting.put_back.signatures, "puts `extra_content` back"),
+        (fitting.put_back.reasoning, "puts `reasoning_content` back"),
+    ];
+    parts.extend(flags.into_iter().filter(|(set, _)| *set).map(|(_, words)| words.to_owned()));
+    parts.join("; ")
 }
 
 fn policy(out: &mut String, rules: &Rules) {

@@ -76,8 +76,6 @@ pub type DataOf = fn(&Document) -> Vec<String>;
 /// What the upstream that will serve the request demands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Upstream {
-    /// Call ids of nine alphanumerics (Mistral).
-    pub short_ids: bool,
     /// What `tool_choice` is asked for where the request says nothing and has tools.
     pub tool_choice: Option<&'static str>,
 }

@@ -105,6 +105,11 @@ impl TurnVerdict {
         self.violations.iter().any(Violation::blocks) || self.calls.iter().any(|judged| judged.outcome == Outcome::Reject)
     }
 
+    /// True where there were calls, whatever they were.
+    pub fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// The calls that may be passed on: all of the turn's, or none.
     ///
     /// # Errors

@@ -7,14 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{loops::LoopControl, memory::Memory};
+use super::{loops::LoopControl, memory::Memory, way::Standing};
 use crate::{
     exchange::tools::ToolSets,
     judge::{
@@ -160,6 +160,9 @@ pub struct App {
     pub recorder: Recorder,
     /// What loop control stopped, and what was reset.
     pub loops: Arc<LoopControl>,
+    /// What is known of each of the upstreams.
+    pub standings: Vec<Standing>,
+    started: Instant,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -195,6 +198,7 @@ impl App {
         let store = recorder.store();
         observed.readiness.register("ledger", move || store.ready().map_or_else(|error| State::Down(error.to_string()), |()| State::Ready));
         let counter = Counter::new(u16::from_le_bytes(seed));
+        let standings = settings.upstreams.iter().map(|_| Standing::default()).collect();
         Ok(Self {
             settings,
             ring,
@@ -203,6 +207,8 @@ impl App {
             observed,
             recorder,
             loops,
+            standings,
+            started: Instant::now(),
             counter,
             policies,
             client_policies,
@@ -223,6 +229,11 @@ impl App {
     /// Loop control counts anew from here on: for this tool, or all; in this session, or all.
     pub fn reset_loops(&self, tool: Option<&str>, session: Option<&str>) {
         self.loops.reset(tool, session, self.now_ms());
+    }
+
+    /// Milliseconds since it started: a clock that only rises.
+    pub fn uptime_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     /// Who this is; `None` where `[[clients]]` are named and it is none of them.

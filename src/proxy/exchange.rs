@@ -11,12 +11,14 @@ use uuid::Uuid;
 
 use super::{
     app::{App, Caller, Standard},
+    attempt::Downstream,
     body::{Body, Outlet},
     client::Answer,
     reply::{self, Failure},
     run::{Reply, Run, Who},
     server::Worker,
     streaming, upstream,
+    way::Way,
 };
 use crate::{
     chat::{
@@ -66,22 +68,20 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
-    let client = app.client_name(&caller).map(str::to_owned);
+    let who = Who::of(app.client_name(&caller), &headers);
     let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
-    let endpoint = worker.endpoint_for(&model)?;
+    let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let who = Who::of(client.as_deref(), &headers);
     let basis = Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
-        ..basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools)
+        ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
     };
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
-    let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
-    let run = Run::new(worker, Chat::PATH, endpoint, Arc::new(context), violations, model, body, headers, query, stream, started, who);
+    let run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who);
     Ok((run, stream))
 }
 
@@ -139,7 +139,7 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
         return Served::Whole(fail(run, &refusal.into()));
     }
     loop {
-        let reply = run.attempt().await;
+        let reply = run.attempt(Downstream::Nothing).await;
         match reply {
             Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return Served::Stream(response),
             Ok(Reply::Answer(response)) => match whole::<A>(run, response, stream).await {
@@ -218,7 +218,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
             run.not_judged();
             return Ok(Some(passed(run, status, headers, body)));
         }
-        Err(Fault::Reported(json)) => return reported::<A>(run, &json, headers, stream),
+        Err(Fault::Reported(json)) => return reported::<A>(run, &json, headers, stream).await,
         Err(fault @ (Fault::Json(_) | Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => {
             return Err(Failure::protocol(&name, fault));
         }
@@ -226,6 +226,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     run.judging();
     let judged = answer.judge(&context);
     run.found(&judged);
+    run.learn(&judged);
     run.notes.usage(answer.usage());
     let bad = judged.iter().position(|choice| choice.blocks());
     let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, answer.said(at))));
@@ -251,13 +252,14 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     }
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let finals = run.finals(judged, replaced);
+    run.keep_beside(&finals, |at| answer.said(at));
     let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
     run.remember(written.memo);
     Ok(Some(passed(run, status, headers, written.body)))
 }
 
 /// An error with status 200: passed on with the status that it names itself.
-fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
     if let Some(turn) = run.failed_call(&error) {
@@ -268,6 +270,11 @@ fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: b
         }
         let words = exhausted(run, &turn)?;
         return Ok(Some(made_answer::<A>(run, &words, stream)));
+    }
+    if let Some(status) = error.status
+        && run.asks_again(status).await
+    {
+        return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
     let body = Bytes::from(error.envelope());

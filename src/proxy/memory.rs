@@ -13,6 +13,7 @@ use quick_cache::{
 use crate::{
     exchange::thread::{Fate, KnownCall, Memo, Thread},
     judge::marks::Scope,
+    upstreams::fit::Kept,
 };
 
 /// Bytes that all of it may take, by estimate.
@@ -28,6 +29,7 @@ enum Kind {
     Conversation,
     Call,
     Item,
+    Beside,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ enum Entry {
     Thread(Arc<Thread>),
     Call(KnownCall),
     Item(Fate),
+    Beside(Arc<Kept>),
 }
 
 type Key = (Scope, Kind, Box<str>);
@@ -47,6 +50,9 @@ impl Weighter<Key, Entry> for Weight {
         let own = match entry {
             Entry::Thread(thread) => thread.weight(),
             Entry::Call(call) => (call.tool.len() + call.upstream_id.len() + 64) as u64,
+            Entry::Beside(kept) => {
+                (kept.extra_content.as_ref().map_or(0, |extra| extra.len()) + kept.reasoning.as_ref().map_or(0, |text| text.len())) as u64
+            }
             Entry::Item(Fate::Dropped) => 0,
             Entry::Item(Fate::Instead(json)) => json.len() as u64,
         };
@@ -97,7 +103,7 @@ impl Memory {
     pub fn response(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Response, id)? {
             Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) => None,
+            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
         }
     }
 
@@ -105,7 +111,7 @@ impl Memory {
     pub fn conversation(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Conversation, id)? {
             Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) => None,
+            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
         }
     }
 
@@ -113,7 +119,20 @@ impl Memory {
     pub fn call(&self, scope: &Scope, mark: &str) -> Option<KnownCall> {
         match self.get(scope, Kind::Call, mark)? {
             Entry::Call(call) => Some(call),
-            Entry::Thread(_) | Entry::Item(_) => None,
+            Entry::Thread(_) | Entry::Item(_) | Entry::Beside(_) => None,
+        }
+    }
+
+    /// Keeps what came beside a call that was let through with this mark.
+    pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: Kept) {
+        self.0.insert((scope.clone(), Kind::Beside, mark.into()), Entry::Beside(Arc::new(kept)));
+    }
+
+    /// What came beside the call with this mark.
+    pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<Kept>> {
+        match self.get(scope, Kind::Beside, mark)? {
+            Entry::Beside(kept) => Some(kept),
+            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) => None,
         }
     }
 
@@ -121,7 +140,7 @@ impl Memory {
     pub fn item(&self, scope: &Scope, id: &str) -> Option<Fate> {
         match self.get(scope, Kind::Item, id)? {
             Entry::Item(fate) => Some(fate),
-            Entry::Thread(_) | Entry::Call(_) => None,
+            Entry::Thread(_) | Entry::Call(_) | Entry::Beside(_) => None,
         }
     }
 }

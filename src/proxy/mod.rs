@@ -1,7 +1,9 @@
 //! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
 
 pub mod app;
+pub mod attempt;
 mod bare;
+mod beside;
 pub mod body;
 pub mod client;
 mod collect;
@@ -12,6 +14,7 @@ pub mod loops;
 pub mod memory;
 pub mod pass;
 mod patience;
+pub mod prober;
 mod reader;
 pub mod reply;
 pub mod responses;
@@ -21,3 +24,4 @@ pub mod server;
 pub mod sessions;
 pub mod streaming;
 pub mod upstream;
+pub mod way;

@@ -65,7 +65,7 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
             Ok(response) => {
                 Err(Failure::protocol(&endpoint.settings.name, format_args!("its list of models came with status {}", response.status())))
             }
-            Err(failure) => Err(failure),
+            Err(error) => Err(error.into()),
         };
         let document = match got.map(Document::parse) {
             Ok(Ok(document)) => document,

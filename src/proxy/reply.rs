@@ -21,12 +21,14 @@ pub struct Failure {
     pub message: String,
     /// `error.param`
     pub param: Option<String>,
+    /// How long the caller is to wait before it tries again, in seconds.
+    pub retry_after: Option<u64>,
 }
 
 impl Failure {
     /// A failure of this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), param: None }
+        Self { status, code, message: message.into(), param: None, retry_after: None }
     }
 
     /// Too many header lines, or too long ones.
@@ -56,6 +58,19 @@ impl Failure {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", format!("the upstream `{upstream}` took too long: {what}"))
     }
 
+    /// No upstream is left on which the model calls functions. `why`: of each, why not.
+    pub fn no_upstream_for_tools(model: &str, why: &str) -> Self {
+        let message = format!("no upstream can answer this for the model `{model}`, and tools are never silently ignored: {why}");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_upstream_for_tools", message)
+    }
+
+    /// With the time after which it is worth another try.
+    #[must_use]
+    pub fn retry_after_ms(mut self, milliseconds: u64) -> Self {
+        self.retry_after = Some(milliseconds.div_ceil(1_000));
+        self
+    }
+
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
             401 => "authentication_error",
@@ -74,8 +89,9 @@ impl Failure {
     /// The response.
     pub fn response(&self) -> Response<Body> {
         let mut response = json(self.status, self.json());
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let wait = self.retry_after.or((self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1));
+        if let Some(wait) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
         }
         if self.status == StatusCode::NOT_IMPLEMENTED {
             // Clients would otherwise ask three times (FACTS §0, "HTTP-status behaviour").

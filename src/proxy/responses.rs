@@ -11,6 +11,7 @@ use super::{
     reply::Failure,
     run::{Run, Who},
     server::Worker,
+    way::Way,
 };
 use crate::{
     exchange::{adapter::Adapter as _, context::Basis},
@@ -19,7 +20,6 @@ use crate::{
         adapter::Responses,
         request::{self, DEPTH_NOTED, Head, Recalled},
     },
-    settings,
 };
 
 /// Serves `POST /v1/responses`.
@@ -35,35 +35,28 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let Incoming { headers, query, body, caller, started } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
-    let client = app.client_name(&caller).map(str::to_owned);
+    let who = Who::of(app.client_name(&caller), &headers);
     let document = read(body, &standard, DEPTH_NOTED)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
-    let endpoint = worker.endpoint_for(&model)?;
-    let settings = &worker.endpoints[endpoint].settings;
-    let translates = settings.responses == settings::Responses::Translate;
+    let way = Way::new(&worker, Responses::PATH, &model, query, headers)?;
+    let endpoint = &worker.endpoints[way.upstream()];
+    let translates = way.translates(&endpoint.settings);
     let recalled = recall(&app.memory, &caller.scope, &head);
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let who = Who::of(client.as_deref(), &headers);
     let basis = Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
-        ..basis(&app, &standard, worker.endpoints[endpoint].chat, caller.scope, tools)
+        ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };
     let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;
-    let headers = worker.endpoints[endpoint].headers(&headers, app.settings.clients.is_empty());
     let context = Arc::new(begun.context);
-    let path = Responses::PATH;
-    let mut run = Run::new(worker, path, endpoint, context, begun.violations, model, begun.body, headers, query, stream, started, who);
-    if translates {
-        run.translate();
-    }
-    Ok((run, stream))
+    Ok((Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who), stream))
 }
 
 fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use uuid::Uuid;
 
 use super::{
@@ -17,9 +17,9 @@ use super::{
     reply::Failure,
     server::Worker,
     upstream::{self, Endpoint},
+    way::Way,
 };
 use crate::{
-    chat::adapter::Chat,
     exchange::{
         adapter::{Adapter, Made},
         context::{Context, JudgedChoice},
@@ -36,6 +36,7 @@ use crate::{
         memo,
         translate::{self, answer::Origin, request::Untranslatable},
     },
+    upstreams::fit::Misfit,
     wire::json::Document,
 };
 
@@ -89,15 +90,11 @@ pub struct Run {
     pub(super) recorded: bool,
     /// Unix milliseconds.
     pub(super) begun_ms: u64,
-    path: &'static str,
-    /// The upstream gets chat completions, and is read as if it had served the Responses API.
-    translates: bool,
-    endpoint: usize,
-    headers: HeaderMap,
-    query: Option<String>,
+    /// To whom it goes.
+    pub way: Way,
     pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
-    looping: Looping,
+    pub(super) looping: Looping,
     /// What is to be remembered if nothing comes after the turn that was rejected last.
     pub(super) unanswered: Option<Memo>,
     pub(super) started: Instant,
@@ -111,19 +108,16 @@ impl Run {
     #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
     pub fn new(
         worker: Arc<Worker>,
-        path: &'static str,
-        endpoint: usize,
+        way: Way,
         context: Arc<Context>,
         violations: Vec<Violation>,
         model: String,
         body: Bytes,
-        headers: HeaderMap,
-        query: Option<String>,
         stream: bool,
         started: Instant,
         who: Who,
     ) -> Self {
-        let api = if path == Chat::PATH { Api::Chat } else { Api::Responses };
+        let api = if way.is_chat() { Api::Chat } else { Api::Responses };
         let begun_ms = worker.app.now_ms();
         let tally = Tally { violations, ..Tally::default() };
         Self {
@@ -138,11 +132,7 @@ impl Run {
             api,
             recorded: false,
             begun_ms,
-            path,
-            translates: false,
-            endpoint,
-            headers,
-            query,
+            way,
             attempts: 0,
             signature: None,
             looping: Looping::default(),
@@ -154,21 +144,20 @@ impl Run {
         }
     }
 
-    /// From here on the upstream gets chat completions instead of the Responses API.
-    pub fn translate(&mut self) {
-        (self.translates, self.path) = (true, Chat::PATH);
-    }
-
     /// What a translated answer repeats of the request, where answers are translated.
     pub fn origin(&self) -> Option<Origin> {
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
-        self.translates.then(|| Origin::new(self.context.request(), id, self.worker.app.now_ms() / 1000))
+        self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.worker.app.now_ms() / 1000))
     }
 
-    /// What goes upstream: the request as it stands, translated where the upstream needs that.
-    fn outgoing(&self) -> Result<Bytes, Failure> {
-        if !self.translates {
-            return Ok(self.body.clone());
+    /// What goes upstream: the request as it stands, translated where the upstream needs that, and made to fit.
+    pub(super) fn outgoing(&self) -> Result<Bytes, Failure> {
+        let misfit = |why: Misfit| {
+            let message = format!("this can't go to the upstream `{}`: {why}", self.endpoint().settings.name);
+            Failure { param: Some("messages".to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
+        };
+        if !self.way.translates(&self.endpoint().settings) {
+            return self.fitted(&self.body).map_err(misfit);
         }
         let refused = |why: Untranslatable| {
             let message = format!(
@@ -179,38 +168,16 @@ impl Run {
             Failure { param: Some(why.param), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
         };
         let document = Document::parse(self.body.clone()).map_err(|error| Failure::protocol(&self.endpoint().settings.name, error))?;
-        translate::request::request(&document).map_err(refused)
+        self.fitted(&translate::request::request(&document).map_err(refused)?).map_err(misfit)
     }
 
     /// The upstream that serves it.
     pub fn endpoint(&self) -> &Endpoint {
         // INVARIANT: the index came from this very list.
-        &self.worker.endpoints[self.endpoint]
+        &self.worker.endpoints[self.way.upstream()]
     }
 
-    /// Sends the request as it stands.
-    ///
-    /// # Errors
-    /// [`Failure`]: nothing came that could be passed on.
-    pub async fn attempt(&mut self) -> Result<Reply, Failure> {
-        self.attempts += 1;
-        let name = self.endpoint().settings.name.clone();
-        self.notes.attempt(&name, &self.model, self.tally.violations.len());
-        self.looping.attempt();
-        let begun = Instant::now();
-        let body = self.outgoing()?;
-        let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
-        let target = self.endpoint().enforced(self.path, self.query.as_deref()).ok_or_else(wrong)?;
-        let sent = self.endpoint().send(Method::POST, target, self.headers.clone(), body.into()).await;
-        let reply = match sent {
-            Ok(response) => self.receive(response).await,
-            Err(failure) => Err(failure),
-        };
-        self.waited(begun);
-        reply
-    }
-
-    async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
+    pub(super) async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
         self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
         if upstream::is_encoded(response.headers()) {
@@ -362,6 +329,7 @@ impl Run {
             let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
             headers.extend(HeaderValue::from_str(&list).ok().map(|value| (header::HeaderName::from_static("toolmark-violations"), value)));
         }
+        headers.extend(self.way.answered.as_deref().and_then(|name| HeaderValue::from_str(name).ok()).map(|value| (UPSTREAM, value)));
         if known {
             headers.insert("toolmark-verdict", HeaderValue::from_static(self.tally.verdict().as_str()));
             headers.insert("toolmark-repairs", HeaderValue::from(self.tally.repairs));
@@ -385,3 +353,6 @@ impl Run {
         self.outcome = Some(status.as_u16());
     }
 }
+
+/// Says who answered.
+const UPSTREAM: header::HeaderName = header::HeaderName::from_static("toolmark-upstream");

@@ -29,12 +29,16 @@ use super::{
     exchange::{self, Incoming},
     guard, pass,
     patience::within,
+    prober,
     reply::{self, Failure},
     responses,
     route::{Route, route},
     upstream::Endpoint,
 };
-use crate::admin::Admin;
+use crate::{
+    admin::Admin,
+    upstreams::route::{Candidate, candidates},
+};
 
 /// How far off the next timer of a worker is at most.
 const TICK: Duration = Duration::from_secs(1);
@@ -57,17 +61,28 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// The upstreams that may answer for a model, the one that serves it first.
+    ///
+    /// # Errors
+    /// 404 `model_not_found`.
+    pub fn candidates(&self, model: &str) -> Result<Vec<Candidate>, Failure> {
+        let found = candidates(&self.app.settings.upstreams, model);
+        if found.is_empty() { Err(unserved(model)) } else { Ok(found) }
+    }
+
     /// The upstream that serves a model: the first whose globs match; what names no model goes to the first.
     ///
     /// # Errors
     /// 404 `model_not_found`.
     pub fn endpoint_for(&self, model: &str) -> Result<usize, Failure> {
         let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
-        self.endpoints.iter().position(serves).ok_or_else(|| {
-            let message = format!("no upstream serves the model `{model}`: see `models` of `[[upstreams]]`");
-            Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
-        })
+        self.endpoints.iter().position(serves).ok_or_else(|| unserved(model))
     }
+}
+
+fn unserved(model: &str) -> Failure {
+    let message = format!("no upstream serves the model `{model}`: see `models` of `[[upstreams]]`");
+    Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
 }
 
 /// A server that listens.
@@ -139,6 +154,7 @@ impl Server {
         }
         drop(self.listener);
         let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
+        let prober = prober::start(&self.app, self.stop.clone())?;
         for thread in threads {
             if !matches!(thread.join(), Ok(Ok(()))) {
                 return Err(Error::System(std::io::Error::other("a worker ended badly")));
@@ -146,6 +162,10 @@ impl Server {
         }
         if admin.is_some_and(|admin| !matches!(admin.join(), Ok(Ok(())))) {
             tracing::error!("the admin listener ended badly");
+        }
+        if let Some(prober) = prober {
+            // A panic there was reported by its own hook.
+            let _ended = prober.join();
         }
         Ok(())
     }

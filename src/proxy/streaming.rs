@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use http::StatusCode;
 
 use super::{
+    attempt::Downstream,
     body::Outlet,
     client::Answer,
     exchange::exhausted,
@@ -131,6 +132,7 @@ fn settle<A: Adapter>(
     out: &mut BytesMut,
 ) -> Result<Option<EchoedTurn>, Broken> {
     run.found(&judged);
+    run.learn(&judged);
     run.notes.usage(judge.usage());
     if judge.unjudged() {
         run.not_judged();
@@ -155,8 +157,9 @@ fn settle<A: Adapter>(
         run.tally.cite(&judged);
         run.record_hosted(|| judge.said(0));
     }
-    let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
     let finals = run.finals(judged, replaced);
+    run.keep_beside(&finals, |at| judge.said(at));
+    let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
     let memo = judge.end(End { finals, earlier: run.usage.take(), verdict: &verdict, as_member }, out);
     run.remember(memo);
     run.finish(StatusCode::OK);
@@ -227,7 +230,7 @@ async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answ
     let name = run.endpoint().settings.name.clone();
     loop {
         let reply = {
-            let attempt = run.attempt();
+            let attempt = run.attempt(Downstream::Begun);
             tokio::pin!(attempt);
             let mut beat = tokio::time::interval(KEEP_ALIVE);
             loop {

@@ -13,13 +13,28 @@ use super::{
 };
 use crate::{
     exchange::context,
-    settings::{CallIds, Credential, Settings, ToolChoice, Upstream},
+    settings::{Credential, Settings, ToolChoice, Upstream},
+    upstreams::retry::Failed,
 };
 
 /// Bytes of an error body that are read.
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
 /// Paths below a base URL that carry enforced exchanges.
 const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
+
+/// Why there is no answer: what is done about it, and what the caller is told.
+pub struct SendFailure {
+    /// How it failed.
+    pub failed: Failed,
+    /// What the caller is told.
+    pub failure: Failure,
+}
+
+impl From<SendFailure> for Failure {
+    fn from(error: SendFailure) -> Self {
+        error.failure
+    }
+}
 
 /// One upstream, as one worker reaches it.
 pub struct Endpoint {
@@ -50,13 +65,7 @@ impl Endpoint {
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
         let targets = [target(ENFORCED_PATHS[0]).map_err(http::Error::from)?, target(ENFORCED_PATHS[1]).map_err(http::Error::from)?];
-        let mistral = settings.base_url.contains("mistral.ai");
         let chat = context::Upstream {
-            short_ids: match settings.call_ids {
-                CallIds::Auto => mistral,
-                CallIds::Full => false,
-                CallIds::Short9 => true,
-            },
             tool_choice: match settings.tool_choice {
                 ToolChoice::Auto => None,
                 ToolChoice::Required => Some("required"),
@@ -132,22 +141,26 @@ impl Endpoint {
     /// Sends a request and waits for the head of the answer.
     ///
     /// # Errors
-    /// [`Failure`]: unreachable, or too slow.
-    pub async fn send(&self, method: Method, target: PathAndQuery, headers: HeaderMap, body: Outgoing) -> Result<Answer, Failure> {
+    /// [`SendFailure`]: unreachable, or too slow.
+    pub async fn send(&self, method: Method, target: PathAndQuery, headers: HeaderMap, body: Outgoing) -> Result<Answer, SendFailure> {
         let name = &*self.settings.name;
         match within(self.settings.timeouts.first_byte, self.client.send(method, target, headers, body)).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
-                Err(match error {
-                    SendError::ConnectTimeout => Failure::timeout(name, "no connection in time"),
-                    SendError::Connect(_) => Failure::unreachable(name),
-                    SendError::Broken(_) => Failure::protocol(name, "it broke off, or is no HTTP"),
-                })
+                let (failed, failure) = match error {
+                    SendError::ConnectTimeout => (Failed::Timeout, Failure::timeout(name, "no connection in time")),
+                    SendError::Connect(_) => (Failed::Unreachable, Failure::unreachable(name)),
+                    SendError::Broken(error) => {
+                        let failed = if error.is_parse() { Failed::Nonsense } else { Failed::BrokenOff };
+                        (failed, Failure::protocol(name, "it broke off, or is no HTTP"))
+                    }
+                };
+                Err(SendFailure { failed, failure })
             }
             None => {
                 tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");
-                Err(Failure::timeout(name, "no answer in time"))
+                Err(SendFailure { failed: Failed::Timeout, failure: Failure::timeout(name, "no answer in time") })
             }
         }
     }

@@ -7,6 +7,7 @@ mod access;
 mod alerts;
 mod env;
 pub(crate) mod fault;
+mod fitting;
 mod keys;
 pub(crate) mod layers;
 mod raw;

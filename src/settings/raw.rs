@@ -6,8 +6,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert};
-use crate::policy::{bytes, duration};
+use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName};
+use crate::{
+    policy::{bytes, duration},
+    upstreams::preset::Preset,
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -65,8 +68,17 @@ pub(super) struct RawUpstream {
     #[serde(default)]
     pub fallback_models: BTreeMap<String, String>,
     pub probe: Option<String>,
+    pub responses: Option<Responses>,
+    pub preset: Option<Preset>,
     #[serde(default)]
-    pub responses: Responses,
+    pub drop: Vec<String>,
+    #[serde(default)]
+    pub map: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    pub defaults: BTreeMap<String, figment::value::Value>,
+    pub put_back: Option<Vec<PutBackName>>,
+    pub uniform_strict: Option<bool>,
+    pub drop_nulls: Option<bool>,
     #[serde(default)]
     pub timeouts: RawTimeouts,
 }

@@ -112,7 +112,7 @@ level = "debug"
     assert_eq!(serves(Some("gpt-4o")), Some("openai"));
     assert_eq!(serves(None), Some("cerebras"));
     assert_eq!(settings.upstreams[0].timeouts.idle, Duration::from_secs(60));
-    assert_eq!((settings.upstreams[0].call_ids, settings.upstreams[0].tool_choice), (CallIds::Short9, ToolChoice::Required));
+    assert_eq!((settings.upstreams[0].fitting.short_ids, settings.upstreams[0].tool_choice), (true, ToolChoice::Required));
     assert_eq!(settings.clients[0].policy, Some(PolicySource::Strict));
     assert_eq!(settings.allowed_hosts, ["proxy.example.org"]);
     assert_eq!((settings.limits.request_bytes, settings.limits.response_bytes), (1 << 20, 1 << 20));
@@ -260,10 +260,20 @@ fn what_is_refused_of_upstreams_and_clients() {
         (upstream("timeouts = { connect = 5 }"), &["`upstreams[0].timeouts.connect`", "expected a string"]),
         (format!("{}{second}", upstream("fallback = ['c']")), &["`upstreams[0].fallback`: there is no upstream `c`", "`b`"]),
         (format!("{}{second}", upstream("fallback = ['b']")), &["a fallback needs an api_key_env", "`b`"]),
-        (format!("{}{second}api_key_env = ''", upstream("fallback = ['b']")), &["fallback", "not built yet"]),
-        (upstream("fallback_models = { a = 'b' }"), &["fallback_models", "not built yet"]),
-        (upstream("probe = 'startup'"), &["`upstreams[0].probe`: not built yet"]),
-        (upstream("probe = '10m'"), &["not built yet"]),
+        (upstream("fallback_models = { a = 'b' }"), &["`upstreams[0].fallback_models.a`: there is no `fallback`"]),
+        (
+            format!("{}{second}api_key_env = ''\nmodels = ['x']", upstream("fallback = ['b']\nfallback_models = { m = 'y' }")),
+            &["`upstreams[0].fallback_models.m`: no upstream in `fallback` serves `y`"],
+        ),
+        (upstream("probe = '1s'"), &["at least 10s"]),
+        (upstream("preset = 'opanai'"), &["preset", "did you mean `openai`"]),
+        (upstream("drop = ['tools']"), &["`upstreams[0].drop[0]`: `tools` can't be left out"]),
+        (upstream("drop = ['messages.content']"), &["can't be left out"]),
+        (upstream("drop = ['a..b']"), &["is no parameter"]),
+        (upstream("map = { model.a = 'b' }"), &["`model` can't be said otherwise"]),
+        (upstream("map = { tool_choice.requird = 'any' }"), &["no request says `requird`", "did you mean `required`"]),
+        (upstream("defaults = { tools = [] }"), &["the request's own to say"]),
+        (upstream("put_back = ['extra']"), &["put_back", "known"]),
         (upstream("probe = 'sometimes'"), &["expected \"off\""]),
         (upstream("responses = 'translated'"), &["responses", "native", "translate"]),
         (client("key_sha256 = 'abc'"), &["toolmark.toml:6: `clients[0].key_sha256`", "64 hex digits", "sha256sum"]),

@@ -10,10 +10,11 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    CallIds, Checker, Fault, Secret, ToolChoice,
+    Checker, Fault, Secret, ToolChoice,
     fault::{list, maybe},
     raw::{Raw, RawTimeouts, RawUpstream},
 };
+use crate::upstreams::{fit::Fitting, preset::Preset, probe::Schedule};
 
 /// `[[upstreams]] responses`
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -38,8 +39,16 @@ pub struct Upstream {
     /// The globs of the models it serves; `None`: all.
     pub models: Option<Vec<String>>,
     matcher: Option<GlobSet>,
-    /// The form of call ids it takes.
-    pub call_ids: CallIds,
+    /// The provider whose ways it has.
+    pub preset: Preset,
+    /// What its requests are changed in.
+    pub fitting: Fitting,
+    /// The names of those that are asked where this one can't answer, in their order.
+    pub fallback: Vec<Box<str>>,
+    /// Which model of theirs stands for one of this upstream's.
+    pub fallback_models: Vec<(Box<str>, Box<str>)>,
+    /// When its models are asked whether they call functions.
+    pub probe: Schedule,
     /// What is asked for where the request says nothing.
     pub tool_choice: ToolChoice,
     /// How it serves the Responses API.
@@ -109,7 +118,8 @@ impl Checker<'_> {
         let at = |key: &str| format!("upstreams.{index}.{key}");
         let base_url = base_url(&raw.base_url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
         self.fallbacks(all, index, raw)?;
-        self.refuse_unbuilt_of(index, raw)?;
+        let preset = Self::preset(raw);
+        let lacking = if preset.lacks_responses() { Responses::Translate } else { Responses::Native };
         let matcher = match &raw.models {
             Some(globs) if globs.is_empty() => {
                 return Err(self.layers.fault(&at("models"), "no model at all: leave `models` out to serve all"));
@@ -123,9 +133,13 @@ impl Checker<'_> {
             credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
             models: raw.models.clone(),
             matcher,
-            call_ids: raw.call_ids,
+            preset,
+            fitting: self.fitting(index, raw, preset)?,
+            fallback: raw.fallback.iter().map(|name| name.as_str().into()).collect(),
+            fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),
+            probe: self.schedule(&at("probe"), raw.probe.as_deref())?,
             tool_choice: raw.tool_choice,
-            responses: raw.responses,
+            responses: raw.responses.unwrap_or(lacking),
             timeouts: self.timeouts(&at("timeouts"), &raw.timeouts)?,
         })
     }
@@ -147,27 +161,36 @@ impl Checker<'_> {
                 ));
             }
         }
+        self.fallback_models(all, index, raw)
+    }
+
+    fn fallback_models(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+        let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
+        for (from, to) in &raw.fallback_models {
+            if raw.fallback.is_empty() {
+                return fault(from, "there is no `fallback` to ask for it: name the upstreams that stand in".into());
+            }
+            let serves = |other: &RawUpstream| match &other.models {
+                None => true,
+                Some(globs) => self.matcher("", globs).is_ok_and(|globs| globs.is_match(to)),
+            };
+            if !all.upstreams.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
+                return fault(from, format!("no upstream in `fallback` serves `{to}`: see their `models`"));
+            }
+        }
         Ok(())
     }
 
-    fn refuse_unbuilt_of(&self, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
-        let fault = |key: &str, message: &str| Err(self.layers.fault(&format!("upstreams.{index}.{key}"), message));
-        if !raw.fallback.is_empty() {
-            return fault("fallback", "not built yet: this version tries one upstream only; leave it out");
+    fn schedule(&self, key: &str, probe: Option<&str>) -> Result<Schedule, Fault> {
+        match probe {
+            None | Some("off") => Ok(Schedule::Off),
+            Some("startup") => Ok(Schedule::Startup),
+            Some(text) => match humantime::parse_duration(text) {
+                Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(Schedule::Every(every)),
+                Ok(_) => Err(self.layers.fault(key, "expected at least 10s and at most 24h: each probe is a request that costs")),
+                Err(_) => Err(self.layers.fault(key, "expected \"off\", \"startup\" or a duration like \"10m\"")),
+            },
         }
-        if !raw.fallback_models.is_empty() {
-            return fault("fallback_models", "not built yet: this version tries one upstream only; leave it out");
-        }
-        match raw.probe.as_deref() {
-            None | Some("off") => {}
-            Some(probe) if probe == "startup" || humantime::parse_duration(probe).is_ok() => {
-                return fault("probe", "not built yet: this version doesn't probe upstreams; write \"off\" or leave it out");
-            }
-            Some(_) => {
-                return fault("probe", "expected \"off\", \"startup\" or a duration like \"10m\" (of which only \"off\" is built yet)");
-            }
-        }
-        Ok(())
     }
 
     fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
@@ -237,4 +260,6 @@ fn base_url(text: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// Each probe costs a request.
+const PROBE_EVERY_MIN: Duration = Duration::from_secs(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -31,4 +31,5 @@ mod streams;
 #[path = "../tidy.rs"]
 mod tidy;
 mod traffic;
+mod upstreams;
 mod wire;

@@ -1,0 +1,165 @@
+//! The way of one exchange to its upstreams: which may answer it, which is asked now, what each was found to be.
+//!
+//! Nothing is sent here; [`super::attempt`] sends. A caller's own credential goes to the upstream that its request was
+//! routed to, and to no other.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, header};
+
+use super::{app::App, reply::Failure, server::Worker, upstream::Endpoint};
+use crate::{
+    chat::adapter::Chat,
+    exchange::adapter::Adapter as _,
+    settings::{Responses, Upstream},
+    upstreams::{breaker::Outcome, gauge::Gauge, route::Candidate, table::Table},
+};
+
+/// What all workers know of one upstream.
+#[derive(Default)]
+pub struct Standing {
+    /// How it fares.
+    pub gauge: Gauge,
+    /// What is known of its models.
+    pub models: Table,
+}
+
+/// See the module.
+pub struct Way {
+    /// Those that may answer, the first first; never empty.
+    candidates: Vec<Candidate>,
+    /// Which of them is asked.
+    pub(super) at: usize,
+    /// The API that the caller speaks.
+    path: &'static str,
+    query: Option<String>,
+    /// The caller's headers as they came, where another upstream might need its own of them.
+    came: Option<HeaderMap>,
+    /// The headers for the one that is asked.
+    headers: HeaderMap,
+    /// Requests to it since the last answer.
+    pub(super) tries: u32,
+    /// It was found fit.
+    pub(super) chosen: bool,
+    /// The name of who answered last.
+    pub(super) answered: Option<Box<str>>,
+}
+
+impl Way {
+    /// For a request to `path` of the caller's API.
+    ///
+    /// # Errors
+    /// 404 `model_not_found`.
+    pub fn new(worker: &Worker, path: &'static str, model: &str, query: Option<String>, came: HeaderMap) -> Result<Self, Failure> {
+        let candidates = worker.candidates(model)?;
+        let first = candidates.first().map_or(0, |candidate| candidate.upstream);
+        let caller_key = worker.app.settings.clients.is_empty();
+        let headers = worker.endpoints.get(first).map(|endpoint| endpoint.headers(&came, caller_key)).unwrap_or_default();
+        let came = (candidates.len() > 1).then_some(came);
+        Ok(Self { candidates, at: 0, path, query, came, headers, tries: 0, chosen: false, answered: None })
+    }
+
+    /// Which of `[[upstreams]]` is asked.
+    pub fn upstream(&self) -> usize {
+        self.candidates.get(self.at).map_or(0, |candidate| candidate.upstream)
+    }
+
+    /// The model that it is asked for instead of the request's.
+    pub fn model(&self) -> Option<&str> {
+        self.candidates.get(self.at)?.model.as_deref()
+    }
+
+    /// Is it another than the one that the request was for?
+    pub fn is_foreign(&self) -> bool {
+        self.at > 0
+    }
+
+    /// Does the caller speak chat completions?
+    pub fn is_chat(&self) -> bool {
+        self.path == Chat::PATH
+    }
+
+    /// How many may answer, at least one.
+    pub fn count(&self) -> usize {
+        self.candidates.len()
+    }
+
+    /// Asks another from here on.
+    pub fn go_to(&mut self, at: usize, worker: &Worker) {
+        if at != self.at
+            && let (Some(came), Some(candidate)) = (&self.came, self.candidates.get(at))
+            && let Some(endpoint) = worker.endpoints.get(candidate.upstream)
+        {
+            self.headers = headers_elsewhere(endpoint, came);
+        }
+        (self.at, self.tries, self.chosen) = (at, 0, false);
+    }
+
+    /// The headers for the one that is asked.
+    pub fn headers(&self) -> HeaderMap {
+        self.headers.clone()
+    }
+
+    /// The query of the request.
+    pub fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
+    /// Does the one that is asked get chat completions, and is read as if it had served the Responses API?
+    pub fn translates(&self, settings: &Upstream) -> bool {
+        self.path != Chat::PATH && settings.responses == Responses::Translate
+    }
+
+    /// The path that the one that is asked gets.
+    pub fn path(&self, settings: &Upstream) -> &'static str {
+        if self.translates(settings) { Chat::PATH } else { self.path }
+    }
+}
+
+/// The caller's headers as they go to an upstream that the request wasn't for: without anything that lets someone in.
+fn headers_elsewhere(endpoint: &Endpoint, came: &HeaderMap) -> HeaderMap {
+    let mut headers = endpoint.headers(came, false);
+    for name in ["x-goog-api-key", "api-key", "x-api-key", "openai-organization", "openai-project", "cf-aig-authorization"] {
+        headers.remove(HeaderName::from_static(name));
+    }
+    headers.remove(header::COOKIE);
+    headers
+}
+
+/// A request that was let through to an upstream, until it is known how it came out. Dropped before that, nobody
+/// waited for it.
+pub struct Passage {
+    app: Arc<App>,
+    upstream: usize,
+    /// It was to find out whether the upstream is back.
+    pub trial: bool,
+    reported: bool,
+}
+
+impl Passage {
+    /// Let through.
+    pub fn new(app: Arc<App>, upstream: usize, trial: bool) -> Self {
+        Self { app, upstream, trial, reported: false }
+    }
+
+    /// How it came out.
+    pub fn report(&mut self, outcome: Outcome) {
+        self.reported = true;
+        let Some(standing) = self.app.standings.get(self.upstream) else { return };
+        let Some(condition) = standing.gauge.report(self.trial, outcome, self.app.uptime_ms()) else { return };
+        let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
+        let breaker = condition.as_str();
+        match outcome {
+            Outcome::Failed => tracing::warn!(upstream = name, breaker, "upstream `{name}` fails: it is left alone for a while"),
+            Outcome::Answered | Outcome::Abandoned => tracing::info!(upstream = name, breaker, "upstream `{name}` answers again"),
+        }
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        if !self.reported {
+            self.report(Outcome::Abandoned);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! A request made to fit the upstream that gets it: by splices, and nothing where nothing is to be changed.
+//!
+//! Comes last, when all else about the request is decided: parameters that the upstream refuses are left out or said
+//! otherwise, ids get its form, and what it wants back with calls is put back where a framework dropped it. What can't
+//! be made to fit is refused by name. FACTS §3. Pure.
+
+mod history;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::wire::{
+    edit::Edits,
+    json::{Document, JsonError, Value},
+    text::quote,
+};
+
+/// How deep a path of `drop` goes: `tools.function.parameters.$schema`.
+pub const PATH_DEPTH_MAX: usize = 4;
+
+/// What an upstream's requests are changed in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fitting {
+    /// Paths of members that are left out, as `logprobs` or `messages.name`; arrays are gone through.
+    pub drop: Vec<Box<str>>,
+    /// Values that are said otherwise.
+    pub map: Vec<Mapping>,
+    /// Values that are said where the request says none.
+    pub defaults: Vec<Default>,
+    /// All tools must say the same of `strict`: where they don't, none says it.
+    pub uniform_strict: bool,
+    /// Members that are `null` are left out of assistant messages.
+    pub drop_nulls: bool,
+    /// Call ids of nine alphanumerics.
+    pub short_ids: bool,
+    /// What it wants back with calls.
+    pub put_back: PutBack,
+    /// It takes tools of type `custom`.
+    pub custom_tools: bool,
+}
+
+impl std::default::Default for Fitting {
+    fn default() -> Self {
+        Self {
+            drop: Vec::new(),
+            map: Vec::new(),
+            defaults: Vec::new(),
+            uniform_strict: false,
+            drop_nulls: false,
+            short_ids: false,
+            put_back: PutBack::default(),
+            custom_tools: true,
+        }
+    }
+}
+
+impl Fitting {
+    /// Do requests go as they are?
+    pub fn is_idle(&self) -> bool {
+        let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, custom_tools: _ } = self;
+        drop.is_empty() && map.is_empty() && defaults.is_empty() && !uniform_strict && !drop_nulls && !short_ids && put_back.is_nothing()
+    }
+}
+
+/// A value of a parameter that an upstream calls otherwise.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mapping {
+    /// The parameter, as `tool_choice`.
+    pub parameter: Box<str>,
+    /// Its value; `named` stands for every object.
+    pub from: Box<str>,
+    /// What is said instead, a string.
+    pub to: Box<str>,
+}
+
+impl Mapping {
+    /// See the fields.
+    pub fn new(parameter: &str, from: &str, to: &str) -> Self {
+        Self { parameter: parameter.into(), from: from.into(), to: to.into() }
+    }
+}
+
+/// A value that is said where the request says none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Default {
+    /// The parameter.
+    pub parameter: Box<str>,
+    /// Its value, JSON.
+    pub json: Box<str>,
+}
+
+impl Default {
+    /// See the fields.
+    pub fn new(parameter: &str, json: &str) -> Self {
+        Self { parameter: parameter.into(), json: json.into() }
+    }
+}
+
+/// What must come back with the calls it came with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PutBack {
+    /// A call's `extra_content` (Gemini's `thought_signature`).
+    pub signatures: bool,
+    /// The `reasoning_content` of a message with calls (DeepSeek).
+    pub reasoning: bool,
+}
+
+impl PutBack {
+    /// Nothing must.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// What an upstream said beside a call, remembered by the call's mark.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Kept {
+    /// `extra_content`, JSON.
+    pub extra_content: Option<Box<str>>,
+    /// `reasoning_content` of its message, as text.
+    pub reasoning: Option<Arc<str>>,
+}
+
+/// What changes from attempt to attempt.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The model to ask for instead, in a fallback.
+    pub model: Option<&'a str>,
+    /// Another upstream than the one that the history was made with.
+    pub foreign: bool,
+    /// Parameters that it was found to refuse.
+    pub refused: &'a [&'static str],
+    /// What is remembered of the call with this mark.
+    pub recall: &'a dyn Fn(&str) -> Option<Arc<Kept>>,
+}
+
+/// Why a request can't be made to fit.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Misfit {
+    /// Another upstream keeps what the request builds on.
+    #[error("`{0}` refers to what another upstream keeps")]
+    Kept(&'static str),
+    /// It takes no such tools.
+    #[error("it takes no tools of type `custom`")]
+    CustomTools,
+    /// Two ids of one request have the same short form.
+    #[error("two call ids have the same short form; resend the turn with other ids")]
+    ShortIds,
+    /// No JSON, which can't be.
+    #[error("the request is {0}")]
+    Json(#[from] JsonError),
+}
+
+/// Makes a request fit. The bytes that came where nothing is to be changed.
+///
+/// # Errors
+/// [`Misfit`]: it can't be, and why.
+pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Bytes, Misfit> {
+    if fitting.is_idle() && attempt.model.is_none() && !attempt.foreign && attempt.refused.is_empty() {
+        return Ok(body.clone());
+    }
+    let document = Document::parse(body.clone())?;
+    let root = document.root();
+    let mut edits = Edits::default();
+    if attempt.foreign {
+        portable(root, fitting)?;
+    }
+    if let (Some(model), Some(own)) = (attempt.model, root.get("model")) {
+        edits.replace(own.span(), quote(model));
+    }
+    let mut paths: Vec<&str> = fitting.drop.iter().map(|path| &**path).chain(attempt.refused.iter().copied()).collect();
+    if fitting.uniform_strict && has_mixed_strict(root) {
+        paths.extend(["tools.function.strict", "tools.strict"]);
+    }
+    let messages = root.get("messages").filter(|messages| messages.is_array());
+    // Messages are gone through once, because two edits of one object would get in each other's way.
+    let (of_messages, paths): (Vec<&str>, Vec<&str>) = paths.into_iter().partition(|path| path.starts_with("messages."));
+    drop_paths(&mut edits, root, &paths, 0);
+    say_otherwise(&mut edits, root, fitting, &paths);
+    if let Some(messages) = messages {
+        let names: Vec<&str> = of_messages.iter().filter_map(|path| path.strip_prefix("messages.")).collect();
+        history::edit(&mut edits, messages, fitting, attempt, &names)?;
+    }
+    Ok(edits.apply(body))
+}
+
+/// Can the request go to another upstream at all?
+fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
+    for name in ["previous_response_id", "conversation", "prompt"] {
+        if root.get_some(name).is_some() {
+            return Err(Misfit::Kept(name));
+        }
+    }
+    if root.get("background").is_some_and(|value| value.raw() == b"true") {
+        return Err(Misfit::Kept("background"));
+    }
+    for item in root.get("input").into_iter().flat_map(Value::items) {
+        let kind = item.get("type").and_then(Value::text);
+        match kind.as_deref() {
+            Some("item_reference") => return Err(Misfit::Kept("item_reference")),
+            // Encrypted, or known by its id alone.
+            Some("reasoning") => return Err(Misfit::Kept("reasoning")),
+            _ => {}
+        }
+    }
+    let custom = |value: Value<'_>| value.get("type").is_some_and(|kind| kind.is_text("custom"));
+    let in_tools = root.get("tools").into_iter().flat_map(Value::items).any(custom);
+    let of_message = |message: Value<'_>| message.get("tool_calls").into_iter().flat_map(Value::items).any(custom);
+    let in_history = root.get("messages").into_iter().flat_map(Value::items).any(of_message);
+    if !fitting.custom_tools && (in_tools || in_history) {
+        return Err(Misfit::CustomTools);
+    }
+    Ok(())
+}
+
+fn has_mixed_strict(root: Value<'_>) -> bool {
+    let strict = |tool: Value<'_>| tool.get("function").unwrap_or(tool).get("strict").is_some_and(|strict| strict.raw() == b"true");
+    let mut said = root.get("tools").into_iter().flat_map(Value::items).map(strict);
+    let first = said.next();
+    said.any(|strict| Some(strict) != first)
+}
+
+/// Takes out what `paths` name below `value`.
+fn drop_paths(edits: &mut Edits, value: Value<'_>, paths: &[&str], depth: usize) {
+    if depth > PATH_DEPTH_MAX || paths.is_empty() {
+        return;
+    }
+    if value.is_array() {
+        return value.items().for_each(|item| drop_paths(edits, item, paths, depth));
+    }
+    if value.members().any(|member| paths.contains(&&*member.name())) {
+        edits.remove_members(value, |name| paths.contains(&name));
+    }
+    for member in value.members() {
+        let name = member.name();
+        if paths.contains(&&*name) {
+            continue;
+        }
+        let below: Vec<&str> = paths.iter().filter_map(|path| path.strip_prefix(&*name)?.strip_prefix('.')).collect();
+        drop_paths(edits, member.value, &below, depth + 1);
+    }
+}
+
+fn say_otherwise(edits: &mut Edits, root: Value<'_>, fitting: &Fitting, dropped: &[&str]) {
+    let says = |name: &str| root.get_some(name).filter(|_| !dropped.contains(&name));
+    for parameter in fitting.map.iter().map(|mapping| &*mapping.parameter).collect::<std::collections::BTreeSet<_>>() {
+        let Some(value) = says(parameter) else { continue };
+        let fits = |mapping: &&Mapping| {
+            let own = if value.is_object() { *mapping.from == *NAMED } else { value.text().is_some_and(|text| text == *mapping.from) };
+            *mapping.parameter == *parameter && own
+        };
+        if let Some(mapping) = fitting.map.iter().find(fits) {
+            edits.replace(value.span(), quote(&mapping.to));
+        }
+    }
+    let has_tools = root.get("tools").is_some_and(|tools| tools.items().next().is_some());
+    for default in &fitting.defaults {
+        let name = &*default.parameter;
+        // Legal only where there are tools.
+        let legal = has_tools || !matches!(name, "tool_choice" | "parallel_tool_calls");
+        if legal && root.get_some(name).is_none() && !dropped.contains(&name) {
+            edits.set_member(root, name, &default.json);
+        }
+    }
+}
+
+/// In `map`: every value that is an object, as `tool_choice` that names a tool.
+pub const NAMED: &str = "named";

@@ -1,0 +1,174 @@
+//! Does a model really call a function? The question, and what its answer says. Pure.
+//!
+//! One request with one tool that must be called. Seeds: a model behind Cerebras that took `tools` and ignored them.
+
+use std::time::Duration;
+
+use super::refusal::{Lesson, lesson};
+use crate::{
+    exchange::error::Reported,
+    wire::{
+        json::{Document, Value},
+        text::quote,
+    },
+};
+
+/// The tool that is to be called.
+pub const TOOL: &str = "toolmark_probe";
+/// How often a parameter that is refused is left out before it is given up.
+pub const REFUSALS_MAX: usize = 4;
+/// The longest that one probe may take.
+pub const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What is known of a model's calls.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Calls {
+    /// Nothing yet, or not any more.
+    #[default]
+    Unknown,
+    /// They work.
+    Yes,
+    /// It answers in words, or tools are refused.
+    No,
+    /// It writes calls as text.
+    TextLeak,
+}
+
+impl Calls {
+    /// The word for it in `/readyz` and the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::TextLeak => "text-leak",
+        }
+    }
+}
+
+/// What an answer to the question says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Finding {
+    /// It is known now; with a reason where they don't work.
+    Known(Calls, String),
+    /// It refuses this parameter: to be asked again without.
+    Refuses(&'static str),
+    /// It couldn't be found out, and why: nothing is known for it.
+    Open(String),
+}
+
+/// The question, as a request of chat completions. `refused`: what is left out.
+pub fn question(model: &str, refused: &[&str]) -> String {
+    let choice = if refused.contains(&"tool_choice") { "" } else { r#","tool_choice":"required""# };
+    format!(
+        r#"{{"model":{},"messages":[{{"role":"user","content":"Call the tool {TOOL} with the word \"ready\". Don't answer in words."}}],"tools":[{{"type":"function","function":{{"name":"{TOOL}","description":"Says that tools can be called.","parameters":{{"type":"object","properties":{{"word":{{"type":"string","description":"ready"}}}},"required":["word"]}}}}}}]{choice}}}"#,
+        quote(model)
+    )
+}
+
+/// What an answer says. `status`: of the response.
+pub fn finding(status: u16, body: &[u8]) -> Finding {
+    if !(200..300).contains(&status) {
+        return of_error(status, body);
+    }
+    let Ok(document) = Document::parse(bytes::Bytes::copy_from_slice(body)) else {
+        return Finding::Open("its answer is no JSON".into());
+    };
+    let root = document.root();
+    let Some(choices) = root.get("choices").filter(|choices| choices.is_array()) else {
+        // An error with status 200, as OpenRouter has them.
+        let inner = Reported::read(body).filter(|_| root.get_some("error").is_some()).and_then(|error| error.status);
+        return inner.map_or_else(|| Finding::Open("its answer has no choices".into()), |status| of_error(status, body));
+    };
+    let Some(message) = choices.items().next().and_then(|choice| choice.get("message")) else {
+        return Finding::Open("its answer has no message".into());
+    };
+    let calls = message.get("tool_calls").into_iter().flat_map(Value::items);
+    let names: Vec<_> = calls.filter_map(|call| call.get("function").unwrap_or(call).get("name")?.text()).collect();
+    if names.iter().any(|name| name == TOOL) {
+        return Finding::Known(Calls::Yes, String::new());
+    }
+    if !names.is_empty() {
+        return Finding::Known(Calls::No, "it calls a tool that doesn't exist".into());
+    }
+    let says = |name: &str| message.get(name).is_some_and(|text| text.raw_str().contains(TOOL));
+    match () {
+        // What it thinks is no answer: only where it says nothing else it may have leaked the call there.
+        () if says("content") => Finding::Known(Calls::TextLeak, "it writes the call as text".into()),
+        () => Finding::Known(Calls::No, "it answers in words, though a call was required".into()),
+    }
+}
+
+fn of_error(status: u16, body: &[u8]) -> Finding {
+    let error = Reported::read(body).unwrap_or_default();
+    match lesson(status, &error) {
+        Some(Lesson::NoTools) => Finding::Known(Calls::No, "tools are refused".into()),
+        Some(Lesson::Refuses(path)) => Finding::Refuses(path),
+        None => Finding::Open(format!("status {status}")),
+    }
+}
+
+/// `[[upstreams]] probe`
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Schedule {
+    /// Never.
+    #[default]
+    Off,
+    /// At startup, and before the first use of what is new.
+    Startup,
+    /// That, and every so often.
+    Every(Duration),
+}
+
+impl Schedule {
+    /// Is it ever asked?
+    pub fn asks(self) -> bool {
+        self != Self::Off
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_is_a_request() {
+        for refused in [&[][..], &["tool_choice"]] {
+            let value: serde_json::Value = serde_json::from_str(&question("a \"b\"", refused)).unwrap();
+            assert_eq!((&value["model"], &value["tools"][0]["function"]["name"]), (&"a \"b\"".into(), &TOOL.into()));
+            assert_eq!(value.get("tool_choice").is_some(), refused.is_empty());
+        }
+    }
+
+    #[test]
+    fn findings() {
+        let yes = || Finding::Known(Calls::Yes, String::new());
+        let known = |calls, why: &str| Finding::Known(calls, why.into());
+        let message = |message: &str| format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#);
+        for (status, body, expected) in [
+            (200, message(r#"{"tool_calls":[{"id":"","type":"function","function":{"name":"toolmark_probe","arguments":"{}"}}]}"#), yes()),
+            (200, message(r#"{"content":null,"tool_calls":[{"name":"toolmark_probe","arguments":{}}]}"#), yes()),
+            (200, message(r#"{"content":"I am ready."}"#), known(Calls::No, "it answers in words, though a call was required")),
+            (
+                200,
+                message(r#"{"content":"<tool_call>{\"name\":\"toolmark_probe\"}</tool_call>"}"#),
+                known(Calls::TextLeak, "it writes the call as text"),
+            ),
+            (
+                200,
+                message(r#"{"content":"","reasoning":"I should call toolmark_probe"}"#),
+                known(Calls::No, "it answers in words, though a call was required"),
+            ),
+            (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), known(Calls::No, "it calls a tool that doesn't exist")),
+            (200, "<html>".into(), Finding::Open("its answer is no JSON".into())),
+            (200, "{}".into(), Finding::Open("its answer has no choices".into())),
+            (200, r#"{"error":{"message":"busy","code":503}}"#.into(), Finding::Open("status 503".into())),
+            (401, r#"{"error":{"message":"bad key"}}"#.into(), Finding::Open("status 401".into())),
+            (429, String::new(), Finding::Open("status 429".into())),
+            (400, r#"{"message":"tool_choice required is not supported"}"#.into(), Finding::Refuses("tool_choice")),
+            (400, r#"{"error":{"message":"m does not support tools"}}"#.into(), known(Calls::No, "tools are refused")),
+        ] {
+            assert_eq!(finding(status, body.as_bytes()), expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Several upstreams: which answers, what is done when one fails, and that tools are never silently ignored.
+
+mod calls;
+mod failures;
+mod stage;

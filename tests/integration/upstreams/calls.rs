@@ -1,0 +1,126 @@
+//! A model that takes tools and ignores them: found out, remembered, and never relied on. Seeds: Cerebras, OpenAI.
+
+use serde_json::json;
+use toolmark::testing::Received;
+
+use super::stage::{Stage, calls, error, is_probe, says, streamed, with_tool};
+
+/// Cerebras first, OpenAI where its model can't call functions; both with keys of toolmark's own.
+const BOTH: &str = r#"
+[[upstreams]]
+name = "cerebras"
+base_url = "$0"
+api_key_env = "OWN_KEY"
+models = ["llama*", "qwen"]
+fallback = ["openai"]
+fallback_models = { "llama-3.3-70b" = "gpt-4o" }
+probe = "startup"
+[[upstreams]]
+name = "openai"
+base_url = "$1"
+api_key_env = "OTHER_KEY"
+models = ["gpt-4o"]
+probe = "startup"
+"#;
+
+/// What was asked at startup has been asked: the questions that `$0` and `$1` got, by model.
+fn asked(stage: &Stage, upstream: usize, count: usize) -> Vec<String> {
+    assert!(stage.upstreams[upstream].wait(count, 0), "{:?}", stage.got(upstream));
+    let probes = stage.upstreams[upstream].received().into_iter().filter(is_probe);
+    probes.map(|received| received.json()["model"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_model_that_ignores_tools_is_found_out_at_startup_and_its_fallback_answers() {
+    let ignoring = |received: &Received| match received.line.as_str() {
+        "GET /v1/models" => toolmark::testing::Reply::json(200, r#"{"data":[{"id":"llama-4"},{"id":"gpt-oss"}]}"#),
+        _ => says("I am ready."),
+    };
+    let stage = Stage::new(BOTH, vec![Box::new(ignoring), Box::new(calls)]);
+    // Known by name, listed for the globs, and what stands in.
+    let mut probed = asked(&stage, 0, 4);
+    probed.sort();
+    assert_eq!((probed, asked(&stage, 1, 1)), (vec!["llama-3.3-70b".into(), "llama-4".into(), "qwen".into()], vec!["gpt-4o".into()]));
+    for request in [with_tool("llama-3.3-70b"), streamed(with_tool("llama-3.3-70b"))] {
+        let answer = stage.chat(&request);
+        assert_eq!((answer.status, answer.header("toolmark-upstream")), (200, "openai"), "{}", answer.body);
+        assert!(answer.body.contains("get_weather") && answer.body.contains("tool_calls"), "{}", answer.body);
+    }
+    let served: Vec<_> = stage.upstreams[1].received().into_iter().filter(|received| !is_probe(received)).collect();
+    assert_eq!(served.len(), 2);
+    for received in served {
+        assert_eq!(
+            (&received.json()["model"], &received.headers["authorization"]),
+            (&json!("gpt-4o"), &"Bearer sk-other".parse().unwrap())
+        );
+    }
+    // Without tools it answers itself.
+    let mut plain = with_tool("llama-3.3-70b");
+    plain.as_object_mut().unwrap().remove("tools");
+    assert_eq!(stage.chat(&plain).header("toolmark-upstream"), "cerebras");
+    // Nothing stands in for this one: an error at once, and no model sees the tools.
+    let answer = stage.chat(&with_tool("qwen"));
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
+    assert!(!answer.header("retry-after").is_empty() && answer.body.contains("it answers in words"), "{}", answer.body);
+    assert!(stage.upstreams[0].received().iter().all(|received| is_probe(received) || received.json().get("tools").is_none()));
+}
+
+#[test]
+fn what_is_new_is_asked_before_its_first_use_and_once() {
+    let stage = Stage::new(
+        "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\nprobe = \"startup\"\n",
+        vec![Box::new(|received: &Received| match received.json()["model"].as_str() {
+            Some("leaks") => says(r#"<tool_call>{"name":"toolmark_probe","arguments":{}}</tool_call>"#),
+            Some("unknown") => error(404, "no such model"),
+            Some("busy") => error(503, "busy"),
+            _ => calls(received),
+        })],
+    );
+    for _ in 0..3 {
+        assert_eq!(stage.chat(&with_tool("good")).status, 200);
+    }
+    let got = stage.upstreams[0].received();
+    let probes: Vec<_> = got.iter().filter(|received| is_probe(received)).collect();
+    assert_eq!((got.len(), probes.len(), is_probe(&got[0])), (4, 1, true));
+    // Asked with the caller's own key, because there is no other.
+    assert_eq!(probes[0].headers["authorization"], "Bearer caller");
+    let answer = stage.chat(&with_tool("leaks"));
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
+    // The upstream's own words where it refuses the question as it would the request.
+    let answer = stage.chat(&with_tool("unknown"));
+    assert_eq!((answer.status, answer.json()["error"]["message"].as_str()), (404, Some("no such model")), "{}", answer.body);
+    // What couldn't be found out never counts as found.
+    let answer = stage.chat(&with_tool("busy"));
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
+    let busy: Vec<_> = stage.upstreams[0].received().into_iter().filter(|received| received.json()["model"] == "busy").collect();
+    assert!(busy.iter().all(is_probe), "{busy:?}");
+}
+
+#[test]
+fn live_traffic_teaches_what_is_refused() {
+    let stage = Stage::new(
+        "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\nfallback = [\"other\"]\n[[upstreams]]\nname = \"other\"\nbase_url = \"$1\"\napi_key_env = \"\"\n",
+        vec![
+            Box::new(|received: &Received| match received.json() {
+                request if request["model"] == "toolless" => error(400, "toolless does not support tools"),
+                request if !request["parallel_tool_calls"].is_null() => {
+                    error(400, "parallel_tool_calls=False is not supported by this model.")
+                }
+                _ => calls(received),
+            }),
+            Box::new(calls),
+        ],
+    );
+    let mut request = with_tool("m");
+    request["parallel_tool_calls"] = json!(false);
+    for (stream, count) in [(false, 2), (true, 3)] {
+        let answer = stage.chat(&if stream { streamed(request.clone()) } else { request.clone() });
+        assert_eq!((answer.status, answer.header("toolmark-upstream"), stage.got(0).len()), (200, "own", count), "{}", answer.body);
+        assert!(stage.got(0)[count - 1].get("parallel_tool_calls").is_none());
+    }
+    // Nobody asked it beforehand, but from now on it is known.
+    for before in [4, 4] {
+        let answer = stage.chat(&with_tool("toolless"));
+        assert_eq!((answer.status, answer.header("toolmark-upstream"), stage.got(0).len()), (200, "other", before), "{}", answer.body);
+    }
+}

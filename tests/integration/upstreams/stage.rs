@@ -1,0 +1,87 @@
+//! Scripted upstreams side by side, and a proxy in front of them.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream};
+
+use crate::harness::{Answer, post};
+
+/// Upstreams by name, and the proxy.
+pub struct Stage {
+    pub proxy: Proxy,
+    pub upstreams: Vec<ScriptedUpstream>,
+    _directory: TempDir,
+}
+
+pub type Script = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+
+impl Stage {
+    /// `settings`: TOML in which `$0`, `$1` stand for the upstreams' base URLs.
+    pub fn new(settings: &str, scripts: Vec<Script>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let upstreams: Vec<_> = scripts.into_iter().map(|script| ScriptedUpstream::start(script).unwrap()).collect();
+        let mut settings = settings.to_owned();
+        for (at, upstream) in upstreams.iter().enumerate() {
+            settings = settings.replace(&format!("${at}"), &upstream.base_url());
+        }
+        let proxy = Proxy::start(&settings, &[("OWN_KEY", "sk-own"), ("OTHER_KEY", "sk-other")], directory.path()).unwrap();
+        Self { proxy, upstreams, _directory: directory }
+    }
+
+    pub fn chat(&self, body: &Value) -> Answer {
+        post(&format!("{}/chat/completions", self.proxy.base_url()), &body.to_string(), "Bearer caller")
+    }
+
+    /// What the upstream of this number got, as JSON.
+    pub fn got(&self, upstream: usize) -> Vec<Value> {
+        self.upstreams[upstream].received().iter().map(Received::json).collect()
+    }
+}
+
+/// A request with one tool.
+pub fn with_tool(model: &str) -> Value {
+    let tool = json!({"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}});
+    json!({"model": model, "messages": [{"role": "user", "content": "The weather in Paris?"}], "tools": [tool]})
+}
+
+/// The same in a stream.
+pub fn streamed(mut request: Value) -> Value {
+    request["stream"] = json!(true);
+    request
+}
+
+/// Is it a probe?
+pub fn is_probe(received: &Received) -> bool {
+    received.json()["tools"][0]["function"]["name"] == "toolmark_probe"
+}
+
+/// An answer in words.
+pub fn says(text: &str) -> Reply {
+    let choice = json!({"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
+    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+}
+
+/// A call of the request's first tool.
+pub fn calls(received: &Received) -> Reply {
+    let request = received.json();
+    let name = request["tools"][0]["function"]["name"].clone();
+    let arguments = if name == "toolmark_probe" { r#"{"word":"ready"}"# } else { r#"{"city":"Paris"}"# };
+    let call = json!({"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}});
+    if request["stream"] == json!(true) {
+        let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+        let mut call = call;
+        call["index"] = json!(0);
+        return Reply::chunks([
+            chunk(json!({"role": "assistant", "tool_calls": [call]}), Value::Null),
+            chunk(json!({}), json!("tool_calls")),
+        ]);
+    }
+    let choice =
+        json!({"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"});
+    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+}
+
+/// An error as most have it.
+pub fn error(status: u16, message: &str) -> Reply {
+    Reply::json(status, json!({"error": {"message": message, "type": "scripted", "param": null, "code": "scripted"}}).to_string())
+}
