@@ -2,4 +2,6 @@
 
 mod calls;
 mod failures;
+mod presets;
+mod providers;
 mod stage;
