@@ -170,6 +170,7 @@ fn fitting(fitting: &Fitting) -> String {
     let flags = [
         (fitting.uniform_strict, "leaves out `strict` where tools differ in it"),
         (fitting.drop_nulls, "leaves out nulls of assistant messages"),
+        (fitting.wrap_errors, "gives its errors OpenAI's shape"),
         (fitting.short_ids, "gives call ids nine characters"),
         (fitting.put_back.signatures, "puts `extra_content` back"),
         (fitting.put_back.reasoning, "puts `reasoning_content` back"),

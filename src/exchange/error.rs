@@ -85,6 +85,21 @@ pub fn envelope(message: &str, kind: &str, param: Option<&str>, code: Option<&st
     format!(r#"{{"error":{{"message":{},"type":{},"param":{},"code":{}}}}}"#, quote(message), quote(kind), optional(param), optional(code))
 }
 
+/// An error in the shape that clients read, its members as they came: the one of an array (Gemini), or one without
+/// `error` around it (Cerebras, Mistral, vLLM). Anything else as it came.
+pub fn enveloped(body: Bytes) -> Bytes {
+    let Ok(document) = Document::parse(body.clone()) else { return body };
+    let root = document.root();
+    if root.get("message").is_some_and(Value::is_string) && root.get("error").is_none() {
+        return format!(r#"{{"error":{}}}"#, root.raw_str()).into();
+    }
+    let mut items = root.items();
+    match (items.next(), items.next()) {
+        (Some(only), None) if only.get("error").is_some() => only.raw_bytes(),
+        _ => body,
+    }
+}
+
 /// `body` without `secret`, wherever an error quotes it.
 pub fn masked(body: Bytes, secret: &str) -> Bytes {
     let text = String::from_utf8_lossy(&body);
@@ -117,6 +132,22 @@ mod tests {
             let error = Reported::read(json.as_bytes()).unwrap();
             assert_eq!((error.message.as_str(), error.code.as_deref(), error.status), (message, code, status), "{json}");
             assert!(error.envelope().starts_with(r#"{"error":{"message":"m","#));
+        }
+    }
+
+    #[test]
+    fn every_shape_becomes_the_one_that_clients_read() {
+        for (body, left) in [
+            (r#" [{"error":{"code":400}}]"#, r#"{"error":{"code":400}}"#),
+            (r#"{ "message":"m","code":"3280","object":"error" }"#, r#"{"error":{ "message":"m","code":"3280","object":"error" }}"#),
+            (r#"[{"error":1},{"error":2}]"#, r#"[{"error":1},{"error":2}]"#),
+            (r#"[{"message":1}]"#, r#"[{"message":1}]"#),
+            (r#"{"error":{"message":"m"},"message":"x"}"#, r#"{"error":{"message":"m"},"message":"x"}"#),
+            ("[", "["),
+            ("", ""),
+            ("<html>", "<html>"),
+        ] {
+            assert_eq!(enveloped(Bytes::from_static(body.as_bytes())), left);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
         adapter::{Adapter, Made},
         context::{Context, JudgedChoice},
         decide::{Budget, Final, Tally, signature, words},
-        error::{Reported, masked},
+        error::{Reported, enveloped, masked},
         looping::Looping,
         thread::Memo,
         turn::{EchoedTurn, Said},
@@ -188,6 +188,7 @@ impl Run {
         }
         let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
         let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
+        let body = if endpoint.settings.fitting.wrap_errors && !self.context.observes() { enveloped(body) } else { body };
         let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
         let failed = Reported::read(&body).filter(|_| !self.context.observes()).and_then(|error| self.failed_call(&error));
         Ok(match failed {

@@ -45,6 +45,7 @@ impl Checker<'_> {
         self.defaults(index, &raw.defaults, &mut fitting)?;
         fitting.uniform_strict = raw.uniform_strict.unwrap_or(fitting.uniform_strict);
         fitting.drop_nulls = raw.drop_nulls.unwrap_or(fitting.drop_nulls);
+        fitting.wrap_errors = raw.wrap_errors.unwrap_or(fitting.wrap_errors);
         if let Some(names) = &raw.put_back {
             let has = |name| names.contains(&name);
             fitting.put_back = PutBack { signatures: has(PutBackName::ExtraContent), reasoning: has(PutBackName::ReasoningContent) };

@@ -79,6 +79,7 @@ pub(super) struct RawUpstream {
     pub put_back: Option<Vec<PutBackName>>,
     pub uniform_strict: Option<bool>,
     pub drop_nulls: Option<bool>,
+    pub wrap_errors: Option<bool>,
     #[serde(default)]
     pub timeouts: RawTimeouts,
 }

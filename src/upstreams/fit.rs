@@ -38,6 +38,8 @@ pub struct Fitting {
     pub short_ids: bool,
     /// What it wants back with calls.
     pub put_back: PutBack,
+    /// Its errors get the shape that clients read.
+    pub wrap_errors: bool,
     /// It takes tools of type `custom`.
     pub custom_tools: bool,
 }
@@ -52,6 +54,7 @@ impl std::default::Default for Fitting {
             drop_nulls: false,
             short_ids: false,
             put_back: PutBack::default(),
+            wrap_errors: false,
             custom_tools: true,
         }
     }
@@ -60,7 +63,7 @@ impl std::default::Default for Fitting {
 impl Fitting {
     /// Do requests go as they are?
     pub fn is_idle(&self) -> bool {
-        let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, custom_tools: _ } = self;
+        let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, wrap_errors: _, custom_tools: _ } = self;
         drop.is_empty() && map.is_empty() && defaults.is_empty() && !uniform_strict && !drop_nulls && !short_ids && put_back.is_nothing()
     }
 }

@@ -83,7 +83,8 @@ impl Preset {
     /// What its requests are changed in.
     pub fn fitting(self) -> Fitting {
         let custom_tools = matches!(self, Self::None | Self::OpenAi | Self::OpenRouter);
-        let own = Fitting { custom_tools, ..Fitting::default() };
+        let wrap_errors = matches!(self, Self::Cerebras | Self::Mistral | Self::Vllm | Self::Gemini);
+        let own = Fitting { custom_tools, wrap_errors, ..Fitting::default() };
         match self {
             Self::None | Self::OpenAi | Self::OpenRouter | Self::Vllm => own,
             // Mixed values of `strict` are a 422; `parallel_tool_calls: false` was a 400 for some models.
