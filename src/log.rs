@@ -212,7 +212,20 @@ const BATCH_BYTES: usize = 64 << 10;
 const PENDING_BYTES_MAX: usize = 8 << 20;
 /// A line waits at most so long.
 const DELAY: Duration = Duration::from_millis(50);
-const THIRD_PARTIES: &[&str] = &["hyper", "hyper_util", "reqwest", "h2", "rustls", "tower", "mio", "notify", "globset"];
+const THIRD_PARTIES: &[&str] = &[
+    "hyper",
+    "hyper_util",
+    "reqwest",
+    "h2",
+    "rustls",
+    "tower",
+    "mio",
+    "notify",
+    "globset",
+    "opentelemetry",
+    "opentelemetry_sdk",
+    "opentelemetry-otlp",
+];
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@ fn samples(app: &App) -> Vec<Sample> {
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     vec![
         Sample { name: "toolmark_build_info", help: "The version that runs", shape: Shape::Gauge, values: vec![(version, 1.0)] },
+        Sample::gauge("toolmark_ledger_queue_depth", "Records that wait to be written", app.recorder.depth() as f64),
         Sample::gauge("toolmark_connections", "Connections of callers", app.connections() as f64),
         Sample {
             name: "toolmark_loop_stops",

@@ -3,6 +3,7 @@
 //!
 //! On the path of an exchange: counting, and nothing that waits.
 
+pub mod alerts;
 pub mod events;
 pub mod exposition;
 pub mod gather;
@@ -15,6 +16,7 @@ pub mod samples;
 pub mod sheet;
 pub mod stats;
 pub mod sums;
+pub mod traces;
 
 use std::{fmt, sync::Arc};
 
@@ -23,8 +25,12 @@ use exposition::Exposition;
 use metrics::Metrics;
 use readiness::{Readiness, State};
 use samples::{Sample, Samples};
+use traces::Traces;
 
-use crate::ledger::{record::ExchangeRecord, recorder::Observer};
+use crate::{
+    ledger::{record::ExchangeRecord, recorder::Observer},
+    settings::Settings,
+};
 
 /// See the module.
 pub struct Observed {
@@ -36,6 +42,8 @@ pub struct Observed {
     pub events: Arc<Events>,
     /// The parts that must be ready.
     pub readiness: Readiness,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Traces>,
     /// What Prometheus reads.
     pub exposition: Exposition,
 }
@@ -46,8 +54,12 @@ impl fmt::Debug for Observed {
     }
 }
 
-impl Default for Observed {
-    fn default() -> Self {
+impl Observed {
+    /// Of these settings.
+    ///
+    /// # Errors
+    /// Where traces are asked for and can't be sent.
+    pub fn new(settings: &Settings) -> Result<Self, traces::Error> {
         let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<Samples>::default(), Arc::<Events>::default());
         let own = events.clone();
         samples.register(move || {
@@ -60,8 +72,16 @@ impl Default for Observed {
         readiness.say("policy", State::Ready);
         let counted = metrics.clone();
         readiness.register("upstreams", move || metrics::upstreams(&counted));
+        let traces = settings.traces.as_ref().map(|traces| Traces::start(traces, &settings.upstreams)).transpose()?;
         let exposition = Exposition::new(metrics.clone(), samples.clone());
-        Self { metrics, samples, events, readiness, exposition }
+        Ok(Self { metrics, samples, events, readiness, traces, exposition })
+    }
+
+    /// Sends what waits to be sent. It blocks for a moment.
+    pub fn close(&self) {
+        if let Some(traces) = &self.traces {
+            traces.close();
+        }
     }
 }
 

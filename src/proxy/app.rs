@@ -56,6 +56,9 @@ pub enum Error {
     /// The ledger.
     #[error("[ledger] {0}")]
     Ledger(#[from] crate::ledger::store::StoreError),
+    /// Traces.
+    #[error(transparent)]
+    Traces(#[from] crate::observe::traces::Error),
     /// No randomness.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -193,7 +196,7 @@ impl App {
         let keys = settings.keys.keys()?;
         let ring = Arc::new(KeyRing::new(&keys));
         let loops = Arc::<LoopControl>::default();
-        let observed = Arc::new(Observed::default());
+        let observed = Arc::new(Observed::new(&settings)?);
         let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let store = recorder.store();
         observed.readiness.register("ledger", move || store.ready().map_or_else(|error| State::Down(error.to_string()), |()| State::Ready));

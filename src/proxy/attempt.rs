@@ -103,7 +103,8 @@ impl Run {
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
         let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
-        let sent = self.endpoint().send(Method::POST, target, self.way.headers(), body.into()).await;
+        let headers = self.traced_headers();
+        let sent = self.endpoint().send(Method::POST, target, headers, body.into()).await;
         let (outcome, failed) = match sent {
             Err(SendFailure { failed, failure }) => (Err(failure), Some(failed)),
             Ok(response) => {

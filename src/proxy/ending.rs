@@ -115,7 +115,7 @@ impl Run {
         };
         let violations = self.notes.violations(&self.tally);
         let (attempts, calls) = self.notes.take();
-        ExchangeRecord {
+        let record = ExchangeRecord {
             id: self.context.id,
             at_ms: self.begun_ms,
             api: self.api,
@@ -136,6 +136,8 @@ impl Run {
             executions: collect::executions(&self.context, self.begun_ms),
             claims: collect::claims(&self.tally),
             violations,
-        }
+        };
+        self.end_trace(&record);
+        record
     }
 }

@@ -23,5 +23,6 @@ pub mod run;
 pub mod server;
 pub mod sessions;
 pub mod streaming;
+mod traced;
 pub mod upstream;
 pub mod way;

@@ -32,6 +32,7 @@ use crate::{
     },
     judge::violation::{Code, Violation},
     ledger::record::{Api, SESSION_CHARS_MAX},
+    observe::traces::ExchangeTrace,
     responses::{
         memo,
         translate::{self, answer::Origin, request::Untranslatable},
@@ -92,6 +93,7 @@ pub struct Run {
     pub(super) begun_ms: u64,
     /// To whom it goes.
     pub way: Way,
+    pub(super) trace: Option<Box<ExchangeTrace>>,
     pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
     pub(super) looping: Looping,
@@ -119,6 +121,7 @@ impl Run {
     ) -> Self {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
         let begun_ms = worker.app.now_ms();
+        let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
         let tally = Tally { violations, ..Tally::default() };
         Self {
             worker,
@@ -133,6 +136,7 @@ impl Run {
             recorded: false,
             begun_ms,
             way,
+            trace,
             attempts: 0,
             signature: None,
             looping: Looping::default(),

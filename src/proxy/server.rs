@@ -37,6 +37,7 @@ use super::{
 };
 use crate::{
     admin::Admin,
+    observe::alerts,
     upstreams::route::{Candidate, candidates},
 };
 
@@ -153,6 +154,7 @@ impl Server {
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
         }
         drop(self.listener);
+        let alerts = alerts::start(&self.app.settings.alerts, &self.app.observed, self.stop.clone())?;
         let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
         let prober = prober::start(&self.app, self.stop.clone())?;
         for thread in threads {
@@ -167,6 +169,10 @@ impl Server {
             // A panic there was reported by its own hook.
             let _ended = prober.join();
         }
+        if alerts.is_some_and(|alerts| alerts.join().is_err()) {
+            tracing::error!("watching for alerts ended badly");
+        }
+        self.app.observed.close();
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ mod keys;
 pub(crate) mod layers;
 mod raw;
 mod secret;
+mod traces;
 mod types;
 mod upstream;
 
@@ -26,6 +27,7 @@ pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
 pub use raw::{Durability, Store};
 pub use secret::Secret;
+pub use traces::{Sampler, Traces};
 pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Scope, ToolChoice};
 pub use upstream::{Credential, Responses, Timeouts, Upstream};
 
@@ -75,6 +77,8 @@ pub struct Settings {
     pub admin: Admin,
     /// Who is told when something happens too often.
     pub alerts: Vec<Alert>,
+    /// Where traces go, if anywhere; said by OpenTelemetry's own environment variables.
+    pub traces: Option<Traces>,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -173,6 +177,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         scope: raw.marks.scope,
         admin,
         alerts: checker.alerts(&raw)?,
+        traces: traces::traces(environment)?,
         limits: checker.limits(&raw.limits)?,
         log: Log { format: raw.log.format, level: raw.log.level },
         notices,

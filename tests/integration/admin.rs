@@ -1,9 +1,10 @@
 //! The admin listener, as operators and Prometheus meet it.
 
+mod alerts;
 mod dashboard;
 mod feed;
 mod metrics;
-mod stage;
+pub mod stage;
 mod statistics;
 
 use serde_json::{Value, json};

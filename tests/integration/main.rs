@@ -30,6 +30,7 @@ mod responses_traffic;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;
+mod traces;
 mod traffic;
 mod upstreams;
 mod wire;

@@ -1,9 +1,12 @@
 //! `/metrics`: both formats, judged by Prometheus's own tool.
 
 use std::{
+    collections::HashSet,
     io::Write as _,
     process::{Command, Stdio},
 };
+
+use serde_json::Value;
 
 use super::stage::{Stage, get, get_as};
 
@@ -51,4 +54,42 @@ fn what_happened_is_counted() {
         assert!(scraped.body.lines().any(|own| own == line), "{line}\n{}", scraped.body);
     }
     assert!(!scraped.body.contains("fetch_weather"), "an invented name became a label");
+}
+
+#[test]
+fn the_grafana_dashboard_names_only_what_is_there() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/grafana.json");
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let alert = "[[alerts]]\nname = \"a\"\nmetric = \"blocked\"\nthreshold = 5\nwindow = \"1m\"\nurl = \"http://127.0.0.1:9/\"\n";
+    let stage = Stage::new("default", alert);
+    stage.exchange(&stage.repaired("s"));
+    let scraped = get(&stage.url("/metrics")).body;
+    let there: HashSet<&str> =
+        scraped.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let (mut expressions, mut open) = (Vec::new(), vec![&dashboard]);
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                expressions.extend(["expr", "query"].iter().filter_map(|name| members.get(*name)?.as_str()));
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named: HashSet<&str> =
+        expressions.iter().flat_map(|text| text.split(|c| !is_name(c))).filter(|word| word.starts_with("toolmark_")).collect();
+    assert!(named.len() > 12, "{named:?}");
+    for name in &named {
+        assert!(there.contains(name), "{name} is no metric of toolmark's");
+    }
+    // Labels too: a query by a label that isn't there finds nothing.
+    for expression in expressions.iter().filter(|text| text.contains("toolmark_")) {
+        for label in expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next()).flat_map(|list| list.split(", ")) {
+            let metric = expression.split(|c| !is_name(c)).find(|word| word.starts_with("toolmark_")).unwrap();
+            let has = |line: &&str| line.starts_with(&format!("{metric}{{")) && line.contains(&format!("{label}=\""));
+            assert!(scraped.lines().any(|line| has(&line)), "{metric} has no label {label}: {expression}");
+        }
+    }
 }

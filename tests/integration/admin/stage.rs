@@ -1,5 +1,7 @@
 //! A proxy with an admin listener, and exchanges whose outcome is known.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::testing::{Proxy, Received, Reply as Scripted, ScriptedUpstream};
@@ -11,8 +13,7 @@ use crate::{
 
 pub struct Stage {
     pub proxy: Proxy,
-    /// Kept for as long as the proxy calls it.
-    _upstream: ScriptedUpstream,
+    pub upstream: ScriptedUpstream,
     directory: TempDir,
 }
 
@@ -33,7 +34,11 @@ impl Stage {
             "policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n{settings}"
         );
         let proxy = Proxy::start(&settings, environment, directory.path()).unwrap();
-        Self { proxy, _upstream: upstream, directory }
+        Self { proxy, upstream, directory }
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn write_policy(&self, text: &str) {

@@ -1,0 +1,24 @@
+//! An exchange's place in a trace. Where nobody asks for traces, nothing here does anything.
+
+use http::HeaderMap;
+
+use super::run::Run;
+use crate::ledger::record::ExchangeRecord;
+
+impl Run {
+    /// The headers of the attempt that begins: with its span in `traceparent`; without traces the caller's own passes as any header.
+    pub(super) fn traced_headers(&mut self) -> HeaderMap {
+        let mut headers = self.way.headers();
+        if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, &mut self.trace) {
+            traces.attempt(trace, &mut headers);
+        }
+        headers
+    }
+
+    /// Hands over the spans of an exchange that has ended.
+    pub(super) fn end_trace(&mut self, record: &ExchangeRecord) {
+        if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, self.trace.take()) {
+            traces.end(&trace, record);
+        }
+    }
+}
