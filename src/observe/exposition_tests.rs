@@ -37,7 +37,7 @@ fn both_formats() {
         r#"toolmark_calls_total{tool="get",outcome="rejected"} 1"#,
         r#"toolmark_calls_total{tool="other",outcome="rejected"} 1"#,
         r#"toolmark_executions_total{tool="get",outcome="error"} 1"#,
-        r#"toolmark_tokens_total{model="m\n",attempt="repair",type="output"} 4"#,
+        r#"toolmark_tokens_total{model="m\n",attempt="first",type="output"} 4"#,
         r#"toolmark_upstream_requests_total{upstream="u",status="5xx"} 1"#,
         r#"toolmark_upstream_requests_total{upstream="u",status="none"} 1"#,
         r#"toolmark_upstream_seconds_bucket{le="0.005",upstream="u"} 1"#,

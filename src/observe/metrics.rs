@@ -191,7 +191,8 @@ impl Metrics {
     }
 
     fn count_attempts(&self, record: &ExchangeRecord) {
-        for (number, attempt) in record.attempts.iter().enumerate() {
+        let mut first = true;
+        for attempt in &record.attempts {
             self.upstreams.with(&attempt.upstream, |upstream| {
                 let answer = match attempt.status {
                     Some(0..300) => 0,
@@ -210,10 +211,11 @@ impl Metrics {
             });
             if let Some(tokens) = attempt.tokens {
                 self.models.with(&attempt.model, |model| {
-                    let [input, output] = if number == 0 { &model.first } else { &model.repair };
+                    let [input, output] = if first { &model.first } else { &model.repair };
                     input.add(tokens.input);
                     output.add(tokens.output);
                 });
+                first = false;
             }
         }
     }

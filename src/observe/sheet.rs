@@ -169,8 +169,8 @@ fn of_exchange(record: &ExchangeRecord) -> Sums {
     sums.add(Field::Attempts, record.attempts.len() as u64);
     sums.add(Field::OverheadUs, record.overhead_us());
     sums.add(Field::UpstreamUs, record.upstream_us);
-    for (number, attempt) in record.attempts.iter().enumerate() {
-        let tokens = attempt.tokens.unwrap_or_default();
+    // An upstream that gave no answer cost nothing, and who was asked instead repairs nothing.
+    for (number, tokens) in record.attempts.iter().filter_map(|attempt| attempt.tokens).enumerate() {
         let (input, output) = if number == 0 { (Field::InputFirst, Field::OutputFirst) } else { (Field::InputRepair, Field::OutputRepair) };
         sums.add(input, tokens.input);
         sums.add(output, tokens.output);
