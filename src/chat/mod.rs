@@ -7,6 +7,7 @@ pub mod answer;
 pub mod assemble;
 pub mod choice;
 pub mod chunk;
+pub mod exhibit;
 pub mod messages;
 pub mod repair;
 pub mod request;

@@ -5,7 +5,9 @@
 pub mod check;
 pub mod demo;
 pub mod judge;
+pub mod ledger;
 pub mod serve;
+pub mod verify;
 
 use std::{
     ffi::OsString,
@@ -47,12 +49,11 @@ pub enum Command {
     /// Judge one exchange offline; exit 1 if it would be blocked
     #[command(after_help = JUDGE_EXAMPLE)]
     Judge(Judge),
-    /// Arrives with a later version
-    #[command(hide = true)]
-    Verify(Unbuilt),
-    /// Arrives with a later version
-    #[command(hide = true)]
-    Ledger(Unbuilt),
+    /// Say whether an execution ID is one of ours, and what the ledger knows of it; exit 1 if it isn't
+    #[command(after_help = VERIFY_EXAMPLE)]
+    Verify(verify::Verify),
+    /// Check the ledger, export it, or print its newest MAC
+    Ledger(ledger::Ledger),
     /// Arrives with a later version
     #[command(hide = true)]
     Stats(Unbuilt),
@@ -140,8 +141,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check => check::run(&flags),
         Command::Judge(judge) => judge::run(&judge, flags),
-        Command::Verify(_) => Err(Error::NotBuilt("verify")),
-        Command::Ledger(_) => Err(Error::NotBuilt("ledger")),
+        Command::Verify(verify) => verify::run(&verify, &flags),
+        Command::Ledger(ledger) => ledger::run(&ledger, &flags),
         Command::Stats(_) => Err(Error::NotBuilt("stats")),
         Command::Replay(_) => Err(Error::NotBuilt("replay")),
         Command::Import(_) => Err(Error::NotBuilt("import")),
@@ -217,6 +218,13 @@ EXAMPLE
   toolmark judge --request request.json --response stream.sse --policy strict
 
 Exit 0 if it would pass, 1 if it would be blocked, 2 if a file can't be read.";
+
+const VERIFY_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark verify get_weather_1763760000123_abc0000000000001
+  CALLER='Bearer sk-…' toolmark verify --credential-env CALLER get_weather_1763760000123_abc0000000000001
+
+Exit 0 if it is ours, 1 if not.";
 
 #[cfg(test)]
 mod tests;

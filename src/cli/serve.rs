@@ -75,7 +75,12 @@ impl Control {
         // Signals are ours from here on, before the caller goes on.
         let signals = {
             let _entered = runtime.enter();
-            [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]
+            [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::hangup())?,
+                signal(SignalKind::from_raw(FILE_TOO_LARGE))?,
+            ]
         };
         let token = ended.clone();
         let listen = move || runtime.block_on(listen(app, stop, token, signals));
@@ -94,8 +99,8 @@ impl Drop for Control {
     }
 }
 
-async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, signals: [tokio::signal::unix::Signal; 3]) {
-    let [mut terminate, mut interrupt, mut hangup] = signals;
+async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, signals: [tokio::signal::unix::Signal; 4]) {
+    let [mut terminate, mut interrupt, mut hangup, _too_large] = signals;
     let mut watching = watch(&app);
     loop {
         let changed = async {
@@ -130,6 +135,9 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
         stop.cancel();
     }
 }
+
+/// SIGXFSZ: a file grew over the limit (`ulimit -f`). Heard, it doesn't end the process: writing fails, as on a full disk.
+const FILE_TOO_LARGE: i32 = 25;
 
 fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<()>)> {
     Watch::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()

@@ -35,7 +35,7 @@ fn the_contracts_commands() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["serve", "demo", "check", "judge"] {
+    for command in ["serve", "demo", "check", "judge", "verify", "ledger verify", "ledger export", "ledger anchor"] {
         let help = parse(&format!("toolmark {command} --help")).unwrap_err();
         assert_eq!(help.exit_code(), 0);
         assert!(help.to_string().contains("EXAMPLE\n  toolmark "), "{help}");
@@ -44,13 +44,7 @@ fn help_has_examples() {
 
 #[test]
 fn commands_of_later_versions() {
-    for line in [
-        "toolmark verify x_1_2",
-        "toolmark ledger export --since 1h",
-        "toolmark stats --help",
-        "toolmark replay c.jsonl --policy p --json",
-        "toolmark import har a.har -o c.jsonl",
-    ] {
+    for line in ["toolmark stats --help", "toolmark replay c.jsonl --policy p --json", "toolmark import har a.har -o c.jsonl"] {
         let error = run(parse(line).unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("not built yet: "), "{error}");
     }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{
+    inquiry::Inquiry,
     looping::{Loops, Stopped},
     thread::Hidden,
     tools::ToolSet,
@@ -23,7 +24,7 @@ use crate::{
         history::Execution,
         loops::Beyond,
         marks::{KeyRing, Moment, Scope},
-        text::{Known, Progress, TextGate},
+        text::TextGate,
         trail::Trail,
         violation::{Code, Severity, Violation},
     },
@@ -64,6 +65,8 @@ pub struct Context {
     pub hidden: Hidden,
     /// What its calls are watched by.
     pub loops: Loops,
+    /// What judging asks the ledger.
+    pub inquiry: Inquiry,
     request: Document,
     data_of: DataOf,
     /// The conversation's own data, decoded when first asked for.
@@ -176,6 +179,7 @@ impl Begun {
             held_bytes_max: basis.held_bytes_max,
             hidden,
             loops: Loops::new(trail, beyond, basis.now_ms),
+            inquiry: Inquiry::default(),
             request: document.clone(),
             data_of,
             data: OnceLock::new(),
@@ -197,26 +201,6 @@ impl Context {
         blocks && self.turn.tool_choice.demands() && !self.observes()
     }
 
-    /// Takes a piece of text through its gate.
-    pub fn feed(&self, gate: &mut TextGate, text: &str) {
-        match gate.handle(text, &self.text, self) {
-            Progress::Flow => {}
-            // Without a ledger nothing is asked of it (`ask_ledger`), and nothing waits.
-            Progress::Need(ids) => self.unknown_to_the_ledger(gate, &ids),
-        }
-    }
-
-    /// Ends a text.
-    pub fn close(&self, gate: &mut TextGate) {
-        while let Progress::Need(ids) = gate.finish(&self.text, self) {
-            self.unknown_to_the_ledger(gate, &ids);
-        }
-    }
-
-    fn unknown_to_the_ledger(&self, gate: &mut TextGate, ids: &[String]) {
-        ids.iter().for_each(|id| gate.answer(id, Known { same_session: false }));
-    }
-
     /// The conversation's own data, as far as the request has it.
     pub fn data(&self) -> &[String] {
         self.data.get_or_init(|| (self.data_of)(&self.request))
@@ -232,14 +216,16 @@ impl Context {
         let mut gate = TextGate::default();
         self.feed(&mut gate, text);
         self.close(&mut gate);
-        let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere];
+        let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
         let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
     }
 
     /// The mark of a call that is passed on.
     pub fn mint(&self, tool: &str, arguments: &str, moment: Moment) -> String {
-        self.ring.mint(&self.scope, tool, arguments, moment)
+        let mark = self.ring.mint(&self.scope, tool, arguments, moment);
+        self.inquiry.minted(moment, &mark);
+        mark
     }
 
     /// Judges one choice, all of whose text has gone through `gates`.

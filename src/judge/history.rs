@@ -17,6 +17,8 @@ use super::{
     violation::{Checks, Code, Violation},
 };
 
+use crate::wire::{canonical::canonical, text::unescape};
+
 /// A call in the history.
 #[derive(Clone, Debug)]
 pub struct PastCall<'h> {
@@ -82,6 +84,10 @@ pub struct Execution {
     pub expired: bool,
     /// Which item is the result; of no use where that lies outside the request.
     pub item: usize,
+    /// The id of its call, as the client holds it.
+    pub mark: String,
+    /// BLAKE3 of the result: of its text, or, where it is more than that, of its canonical JSON.
+    pub result: [u8; 32],
 }
 
 /// A call that was let through and isn't in the request, because the upstream keeps the conversation.
@@ -311,7 +317,9 @@ impl<'h> Walk<'h, '_> {
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
         let recent = self.last_user.is_none_or(|user| at > user);
         let failed = result.nature.failed;
-        self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at });
+        let mark = result.id.as_deref().unwrap_or_default().to_owned();
+        let result = result_digest(result.raw);
+        self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });
     }
 
     fn unpaired(&mut self, result: &PastResult<'_>, repeated: bool) {
@@ -332,6 +340,17 @@ impl<'h> Walk<'h, '_> {
         let message = || format!("the result for `{id}` answers no call of this conversation");
         self.report(Code::OrphanResult, None, message, "send the assistant message with the call before its result");
     }
+}
+
+/// BLAKE3 of a result's content as it lies in a request, however that is escaped.
+fn result_digest(raw: &str) -> [u8; 32] {
+    let inside = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let digest = match inside {
+        Some(text) if !text.contains('\\') => blake3::hash(text.as_bytes()),
+        Some(text) => blake3::hash(unescape(text).as_bytes()),
+        None => blake3::hash(canonical(raw).as_deref().unwrap_or(raw).as_bytes()),
+    };
+    *digest.as_bytes()
 }
 
 /// Is an execution of that moment too old to be cited? `now_ms`: Unix milliseconds. Without a `window` none is.

@@ -183,18 +183,18 @@ impl ChainStore for MemoryStore {
         Ok(expected.clone())
     }
 
-    fn row_counts(&self) -> Result<(u64, u64), StoreError> {
+    fn row_counts(&self, _tips: &[(u32, u64)]) -> Result<(u64, u64), StoreError> {
         Ok((0, 0))
     }
 
-    fn firsts(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError> {
         let kept = self.kept();
-        let first = |claim: &First| {
-            let record = kept.executions.get(&claim.key)?;
-            let execution = record.executions.iter().find(|execution| ExecutionKey::of(&execution.id) == Some(claim.key))?;
-            Some(First { key: claim.key, result: execution.result, session: record.session.clone(), recorded: true })
+        let first = |key: &ExecutionKey| {
+            let record = kept.executions.get(key)?;
+            let execution = record.executions.iter().find(|execution| ExecutionKey::of(&execution.id) == Some(*key))?;
+            Some(First { key: *key, result: execution.result, session: record.session.clone(), recorded: true })
         };
-        Ok(claims.iter().filter_map(first).collect())
+        Ok(keys.iter().filter_map(first).collect())
     }
 
     fn is_lasting(&self) -> bool {

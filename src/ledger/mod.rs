@@ -4,13 +4,18 @@
 //! which shows it to whoever observes and gives it to the [`store::Store`].
 
 pub mod chain;
+pub mod lookup;
 pub mod memory;
+pub mod open;
 pub mod page;
+pub mod postgres;
 pub mod queue;
 pub mod record;
 pub mod recorder;
 pub mod rows;
 pub mod sample;
+pub mod seen;
 pub mod sqlite;
 pub mod store;
+pub mod verify;
 pub mod writer;

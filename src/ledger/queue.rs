@@ -152,6 +152,11 @@ impl Inlet {
         Drained { records, closed: false }
     }
 
+    /// Does anything wait?
+    pub fn is_waiting(&self) -> bool {
+        self.state.records.load(Ordering::Relaxed) > 0
+    }
+
     /// Has it been closed? Something may still be in it.
     pub fn is_closed(&self) -> bool {
         self.state.closed.load(Ordering::Acquire)

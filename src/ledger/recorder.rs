@@ -10,16 +10,17 @@ use tokio::sync::oneshot;
 
 use super::{
     chain::ChainKeys,
-    memory::MemoryStore,
+    lookup::Lookup,
+    open::open,
     queue::Queue,
     record::{ExchangeRecord, ScopeDigest},
-    sqlite::SqliteStore,
-    store::{ChainStore, Hourly, Store, StoreError},
-    writer::Writer,
+    seen::Seen,
+    store::{ChainStore, ExecutionFilter, Hourly, Page, Store, StoreError},
+    writer::{Writer, now_ms},
 };
 use crate::{
     judge::marks::Scope,
-    settings::{self, Durability, LedgerUrl},
+    settings::{self, Durability},
 };
 
 /// Sees every record as its exchange ends, on that exchange's worker: it must neither wait nor take long.
@@ -35,19 +36,10 @@ pub struct Recorder {
     scope_key: [u8; 32],
     queue: Queue,
     commit: bool,
+    shared: bool,
+    seen: Seen,
+    lookup: Lookup,
     writer: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Opens the store that the settings name, to write it.
-///
-/// # Errors
-/// [`StoreError`], with what to do about it.
-pub fn open(url: &LedgerUrl) -> Result<Arc<dyn ChainStore>, StoreError> {
-    match url {
-        LedgerUrl::Memory => Ok(Arc::new(MemoryStore::default())),
-        LedgerUrl::Sqlite(path) => Ok(Arc::new(SqliteStore::open(path)?)),
-        LedgerUrl::Postgres(_) => Err(StoreError::Unavailable("postgres:// is not built yet".into())),
-    }
 }
 
 impl Recorder {
@@ -61,15 +53,35 @@ impl Recorder {
         hourly: Box<dyn Hourly>,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<Self, StoreError> {
-        let store = open(&settings.url)?;
-        let (queue, inlet) = Queue::new();
         let commit = settings.durability == Durability::Commit;
+        let store = open(&settings.url, commit)?;
+        let (queue, inlet) = Queue::new();
         let mut writer = Writer { store: store.clone(), keys: ChainKeys::new(keys), keep: settings.keep, hourly, inlet, commit };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
         let scope_key = blake3::derive_key("toolmark 2026-11-22 ledger scope v1", &keys.first().copied().unwrap_or_default());
-        Ok(Self { store, observers, scope_key, queue, commit, writer: Mutex::new(Some(thread)) })
+        // Nothing before now, nor before what another clock called later, is new for being unknown here.
+        let newest = store.executions(&ExecutionFilter { page: Page { limit: 1, ..Page::default() }, ..ExecutionFilter::default() })?;
+        let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
+        let (seen, lookup) = (Seen::new(newest_ms.max(now_ms())), Lookup::start(&store, settings.lookup)?);
+        let shared = store.is_shared();
+        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, writer: Mutex::new(Some(thread)) })
+    }
+
+    /// What this process knows of executions.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Where exchanges ask for what this process doesn't know.
+    pub fn lookup(&self) -> &Lookup {
+        &self.lookup
+    }
+
+    /// Do several processes write this ledger?
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Where records are looked up. It blocks: see [`Store`].

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::record::ExchangeRecord;
+use super::record::{Digest, ExchangeRecord};
 use crate::judge::marks::ExecutionId;
 
 /// What tells one execution from another: the time and the last 16 hex digits of its ID.
@@ -42,6 +42,8 @@ pub struct ExecutionRow {
     pub tool: Box<str>,
     /// The session.
     pub session: Option<Box<str>>,
+    /// The result's digest.
+    pub result: Digest,
 }
 
 /// Where a violation is recorded.
@@ -82,7 +84,8 @@ impl Rows {
         let ended_ms = record.ended_ms();
         let executions = record.executions.iter().zip(0..).filter_map(|(execution, place)| {
             let key = ExecutionKey::of(&execution.id)?;
-            Some(ExecutionRow { key, writer, sequence, place, tool: execution.tool.clone(), session: record.session.clone() })
+            let (tool, session) = (plain(&execution.tool), record.session.as_deref().map(plain));
+            Some(ExecutionRow { key, writer, sequence, place, tool, session, result: execution.result })
         });
         let violations = record.violations.iter().zip(0..).map(|(violation, place)| ViolationRow {
             writer,
@@ -90,9 +93,14 @@ impl Rows {
             place,
             ended_ms,
             code: violation.code.as_str().into(),
-            tool: violation.tool.clone(),
-            model: record.model.clone(),
+            tool: violation.tool.as_deref().map(plain),
+            model: plain(&record.model),
         });
         Self { exchange: record.id, ended_ms, executions: executions.collect(), violations: violations.collect() }
     }
+}
+
+/// A text as every database takes it: PostgreSQL knows no NUL in one.
+pub fn plain(text: &str) -> Box<str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

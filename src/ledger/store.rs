@@ -280,18 +280,26 @@ pub trait ChainStore: Store {
     /// [`StoreError`]
     fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError>;
 
-    /// How many executions and violations are written beside all records.
+    /// How many executions and violations are written beside the records up to these places (writer and sequence
+    /// number), and beside no record at all.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn row_counts(&self) -> Result<(u64, u64), StoreError>;
+    fn row_counts(&self, tips: &[(u32, u64)]) -> Result<(u64, u64), StoreError>;
 
-    /// What is known of these executions' results, in any order; what isn't known is left out. Where several
-    /// processes share the store, a result that isn't known becomes the first one.
+    /// What is known of these executions, in any order; what isn't known is left out.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn firsts(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError>;
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError>;
+
+    /// The same; where several processes share the store, a result that isn't known becomes the first one.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn claim(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
+        self.known(&claims.iter().map(|claim| claim.key).collect::<Vec<_>>())
+    }
 
     /// Is anything left of it when the process has ended?
     fn is_lasting(&self) -> bool;

@@ -15,13 +15,15 @@ use super::{
 };
 
 /// So often records reach the disk, where nobody waits for them.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// Records of one transaction.
 const BATCH_MAX: usize = 4_000;
 /// Pauses after a failure: from the first to the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Records that are removed at a time.
+/// Records that are removed at a time: whoever waits for the writer meanwhile waits this much longer.
 const PRUNE_MAX: usize = 250;
+/// How much of each interval may go into removing.
+const PRUNE_TIME: Duration = Duration::from_millis(20);
 /// So often it is looked for records that are too old, once none were left.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(20);
 /// So long the last records are tried to be written when toolmark stops.
@@ -51,7 +53,8 @@ struct State {
     closed: Option<Instant>,
 }
 
-fn now_ms() -> u64 {
+/// The time, in Unix milliseconds.
+pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -84,13 +87,13 @@ impl Writer {
             if drained.closed && count == 0 {
                 return;
             }
-            self.prune(&mut state, count);
+            self.prune(&mut state);
             if full || state.closed.is_some() {
                 continue;
             }
             idle = if count == 0 { idle.saturating_add(1) } else { 0 };
             // With work at hand it looks again at its time; after a while without, it sleeps until it is called.
-            if idle >= 4 || (self.commit && count == 0) {
+            if idle >= 10 || (self.commit && count == 0) {
                 self.inlet.sleep(state.next_prune.saturating_duration_since(Instant::now()).max(INTERVAL));
             } else if !self.commit {
                 self.inlet.rest(INTERVAL.saturating_sub(begun.elapsed()));
@@ -189,22 +192,24 @@ impl Writer {
     }
 
     /// Removes some of what is too old: as much as keeps up with what comes, and never so much that writing waits long.
-    fn prune(&self, state: &mut State, written: usize) {
-        if Instant::now() < state.next_prune || state.closed.is_some() {
+    fn prune(&self, state: &mut State) {
+        let begun = Instant::now();
+        if begun < state.next_prune || state.closed.is_some() {
             return;
         }
         let now = now_ms();
         let before = now.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
-        let records_max = PRUNE_MAX.max(written.saturating_mul(2).min(BATCH_MAX));
-        let more = match self.store.prune(before, now, records_max, &self.keys) {
-            Ok(removed) => removed == records_max,
-            Err(error) => {
-                tracing::error!(%error, "old records can't be removed from the ledger");
-                false
+        loop {
+            match self.store.prune(before, now, PRUNE_MAX, &self.keys) {
+                Ok(PRUNE_MAX) if begun.elapsed() < PRUNE_TIME && !(self.commit && self.inlet.is_waiting()) => {}
+                Ok(PRUNE_MAX) => return,
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::error!(%error, "old records can't be removed from the ledger");
+                    break;
+                }
             }
-        };
-        if !more {
-            state.next_prune = Instant::now() + PRUNE_INTERVAL;
         }
+        state.next_prune = Instant::now() + PRUNE_INTERVAL;
     }
 }

@@ -3,13 +3,19 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    chat,
     exchange::{context::Context, decide::Tally, turn::EchoedTurn},
     judge::{
         call::ValidCall,
+        history::Execution,
         marks::Moment,
         violation::{Place, Violation},
     },
-    ledger::record::{Attempt, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness},
+    ledger::record::{
+        Api, Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
+    },
+    responses,
+    settings::{Ledger, Store},
     wire::{
         canonical::canonical,
         json::{Document, Value},
@@ -24,6 +30,8 @@ const CALLS_MAX: usize = 1024;
 pub struct Notes {
     attempts: Vec<Attempt>,
     calls: Vec<CallRecord>,
+    /// Which of the calls were passed on, and their marks' moments.
+    moments: Vec<(usize, Moment)>,
     /// Violations that were known when the attempt of that place began.
     known: Vec<usize>,
 }
@@ -57,7 +65,7 @@ impl Notes {
     }
 
     /// A turn came that isn't passed on.
-    pub fn turn(&mut self, turn: &EchoedTurn) {
+    pub fn turn(&mut self, turn: &EchoedTurn, ledger: &Ledger) {
         let attempt = self.attempts.len() as u32;
         let room = CALLS_MAX.saturating_sub(self.calls.len());
         self.calls.extend(turn.calls.iter().take(room).map(|call| CallRecord {
@@ -66,42 +74,48 @@ impl Notes {
             outcome: if call.violations.is_empty() { CallOutcome::Withheld } else { CallOutcome::Rejected },
             mark: None,
             arguments: of_arguments(&call.arguments),
-            arguments_body: None,
+            arguments_body: body(&call.name, &call.arguments, ledger),
             corrected: false,
             violations: call.violations.iter().map(|violation| violation.code).collect(),
         }));
     }
 
     /// A call is passed on.
-    pub fn call(&mut self, call: &ValidCall, _moment: Moment) {
+    pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &Ledger) {
         if self.calls.len() >= CALLS_MAX {
             return;
         }
+        self.moments.push((self.calls.len(), moment));
         self.calls.push(CallRecord {
             attempt: self.attempts.len() as u32,
             tool: shortened(call.name()),
             outcome: CallOutcome::Accepted,
             mark: None,
             arguments: of_arguments(call.arguments()),
-            arguments_body: None,
+            arguments_body: body(call.name(), call.arguments(), ledger),
             corrected: call.corrected(),
             violations: Vec::new(),
         });
     }
 
-    /// The attempts and calls; nothing is left.
-    pub fn take(&mut self) -> (Vec<Attempt>, Vec<CallRecord>) {
+    /// The attempts and calls; nothing is left. `marks`: those that calls were given, by their moments.
+    pub fn take(&mut self, marks: &[(Moment, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
+        for (at, moment) in self.moments.drain(..) {
+            if let Some(call) = self.calls.get_mut(at) {
+                call.mark = marks.iter().find(|(own, _)| *own == moment).map(|(_, mark)| mark.clone());
+            }
+        }
         (std::mem::take(&mut self.attempts), std::mem::take(&mut self.calls))
     }
 
     /// Everything that was wrong.
-    pub fn violations(&self, tally: &Tally) -> Vec<ViolationRecord> {
+    pub fn violations(&self, tally: &Tally, ledger: &Ledger) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| ViolationRecord {
             code: violation.code,
             severity: violation.severity,
             attempt: self.known.iter().take_while(|known| **known <= at).count() as u32,
             tool: violation.tool.as_deref().map(shortened),
-            message: None,
+            message: message(violation, ledger),
         };
         tally.violations.iter().enumerate().map(record).collect()
     }
@@ -114,23 +128,41 @@ pub fn claims(tally: &Tally) -> Vec<Claim> {
     cited.chain(wrong.map(|violation| Claim { execution: None, code: Some(violation.code) })).collect()
 }
 
-/// The executions that this exchange shows. `now_ms`: when their results arrived.
-pub fn executions(context: &Context, now_ms: u64) -> Vec<ExecutionRecord> {
-    let recent = context.executions.iter().filter(|execution| execution.recent);
-    let record = |execution: &crate::judge::history::Execution| ExecutionRecord {
-        id: execution.id.as_str().into(),
-        tool: shortened(&execution.tool),
-        mark: Box::default(),
-        arguments: None,
-        result: Digest::of(b""),
-        arguments_body: None,
-        result_body: None,
-        witness: Witness::App,
-        started_ms: execution.moment.time_ms,
-        seen_ms: now_ms,
-        failed: execution.failed,
+/// The executions that this exchange is the first to show: `fresh`, of those of its context. `now_ms`: when their results
+/// arrived.
+pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
+    let record = |execution: &Execution| {
+        let shown = match api {
+            Api::Chat => chat::exhibit::exhibit(context.request(), &execution.mark),
+            Api::Responses => responses::exhibit::exhibit(context.request(), &execution.mark),
+        };
+        ExecutionRecord {
+            id: execution.id.as_str().into(),
+            tool: shortened(&execution.tool),
+            mark: execution.mark.as_str().into(),
+            arguments: shown.arguments.as_deref().map(of_arguments),
+            result: Digest(execution.result),
+            arguments_body: shown.arguments.and_then(|text| body(&execution.tool, &text, ledger)),
+            result_body: shown.result.and_then(|text| body(&execution.tool, &text, ledger)),
+            witness: Witness::App,
+            started_ms: execution.moment.time_ms,
+            seen_ms: now_ms,
+            failed: execution.failed,
+        }
     };
-    recent.map(record).collect()
+    fresh.iter().filter_map(|at| context.executions.get(*at)).map(record).collect()
+}
+
+/// A text of a tool's, where such are kept.
+fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<Body> {
+    (ledger.store == Store::Bodies && ledger.body_tools.covers(tool)).then(|| Body::of(text, ledger.body_bytes))
+}
+
+/// What is wrong, where that may be kept: it may quote any tool's arguments.
+fn message(violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
+    let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
+    let cut = || Body::of(&violation.message, ledger.body_bytes).text;
+    (ledger.store == Store::Bodies && covered).then(cut)
 }
 
 /// A time in whole microseconds.

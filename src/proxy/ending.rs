@@ -113,8 +113,8 @@ impl Run {
             None => self.tally.verdict().max(Verdict::Warn),
             Some(_) => self.tally.verdict(),
         };
-        let violations = self.notes.violations(&self.tally);
-        let (attempts, calls) = self.notes.take();
+        let violations = self.notes.violations(&self.tally, &app.settings.ledger);
+        let (attempts, calls) = self.notes.take(&self.context.inquiry.marks());
         let record = ExchangeRecord {
             id: self.context.id,
             at_ms: self.begun_ms,
@@ -133,7 +133,7 @@ impl Run {
             upstream_us: collect::micros(self.upstream_time),
             attempts,
             calls,
-            executions: collect::executions(&self.context, self.begun_ms),
+            executions: collect::executions(&self.context, &self.fresh, self.api, self.begun_ms, &app.settings.ledger),
             claims: collect::claims(&self.tally),
             violations,
         };

@@ -37,7 +37,6 @@ use crate::{
     },
     judge::{loops::Beyond, marks::Scope, violation::Verdict},
     policy::Mode,
-    responses::translate,
     wire::json::Document,
 };
 
@@ -132,6 +131,7 @@ pub(super) async fn drive<A: Adapter>(mut run: Run, stream: bool) -> Response<Bo
 }
 
 async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
+    run.witness().await;
     let enforced = run.context.rules.policy.mode == Mode::Enforce;
     let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
     if let Some(refusal) = blocking {
@@ -208,12 +208,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let body = run.endpoint().read(response, bytes_max).await?;
     run.waited(begun);
     let context = run.context.clone();
-    let read = match run.origin() {
-        Some(origin) => translate::answer::answer(&body, &origin).and_then(|body| A::Answer::read(body, &context)),
-        None => A::Answer::read(body.clone(), &context),
-    };
-    let answer = match read {
-        Ok(answer) => answer,
+    let (answer, judged) = match run.judge_whole::<A>(&body).await {
+        Ok(read) => read,
         Err(_) if context.observes() => {
             run.not_judged();
             return Ok(Some(passed(run, status, headers, body)));
@@ -223,8 +219,6 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
             return Err(Failure::protocol(&name, fault));
         }
     };
-    run.judging();
-    let judged = answer.judge(&context);
     run.found(&judged);
     run.learn(&judged);
     run.notes.usage(answer.usage());

@@ -156,7 +156,7 @@ mod tests {
     fn execution(number: u64) -> Execution {
         let moment = Moment { time_ms: number, counter: 0 };
         let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
-        Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0 }
+        Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0, mark: String::new(), result: [0; 32] }
     }
 
     /// The memo of an exchange that adds much to what is known of its conversation.

@@ -26,3 +26,4 @@ pub mod streaming;
 mod traced;
 pub mod upstream;
 pub mod way;
+mod witness;

@@ -87,6 +87,8 @@ pub struct Run {
     pub notes: Notes,
     pub(super) who: Who,
     pub(super) api: Api,
+    /// Which of the context's executions it is the first to show.
+    pub(super) fresh: Vec<usize>,
     /// Its record was made.
     pub(super) recorded: bool,
     /// Unix milliseconds.
@@ -111,7 +113,7 @@ impl Run {
     pub fn new(
         worker: Arc<Worker>,
         way: Way,
-        context: Arc<Context>,
+        mut context: Arc<Context>,
         violations: Vec<Violation>,
         model: String,
         body: Bytes,
@@ -122,6 +124,10 @@ impl Run {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
         let begun_ms = worker.app.now_ms();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
+        if let Some(context) = Arc::get_mut(&mut context) {
+            // Without a session nothing is in the same one.
+            context.text.ask_ledger = who.session.is_some();
+        }
         let tally = Tally { violations, ..Tally::default() };
         Self {
             worker,
@@ -134,6 +140,7 @@ impl Run {
             who,
             api,
             recorded: false,
+            fresh: Vec::new(),
             begun_ms,
             way,
             trace,
@@ -234,7 +241,7 @@ impl Run {
         // Where nothing is changed, valid calls pass and are noted then.
         let bad = |turn: &&EchoedTurn| !self.context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty());
         if let Some(turn) = turn.filter(bad) {
-            self.notes.turn(turn);
+            self.notes.turn(turn, &self.worker.app.settings.ledger);
         }
         let calls = &self.context.rules.policy.calls;
         let signature = turn.map(signature);
@@ -289,7 +296,7 @@ impl Run {
                 tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
             let calls: Vec<_> = calls.into_iter().map(|call| (call, app.moment(now_ms))).collect();
-            calls.iter().for_each(|(call, moment)| notes.call(call, *moment));
+            calls.iter().for_each(|(call, moment)| notes.call(call, *moment, &app.settings.ledger));
             Final::Accept(calls)
         };
         judged.into_iter().map(&mut end).collect()

@@ -96,7 +96,11 @@ async fn attempts<A: Adapter>(
     loop {
         let ended = read::<A>(run, response, judge, outlet, out).await;
         run.judging();
-        let turn = match ended.and_then(|()| Ok(judge.conclude()?)) {
+        let concluded = match ended {
+            Ok(()) => conclude::<A>(run, judge).await,
+            Err(broken) => Err(broken),
+        };
+        let turn = match concluded {
             Ok(judged) => match settle::<A>(run, judge, judged, released, out)? {
                 None => return Ok(()),
                 Some(turn) => turn,
@@ -121,6 +125,17 @@ fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
         return Ok(turn);
     }
     Err(Broken::Exhausted(exhausted(run, &turn)?))
+}
+
+/// Judges an answer that has come to its end, where need be with what the ledger says.
+async fn conclude<A: Adapter>(run: &Run, judge: &mut A::Stream) -> Result<Vec<JudgedChoice>, Broken> {
+    loop {
+        let judged = judge.conclude()?;
+        if !run.context.inquiry.is_open() {
+            return Ok(judged);
+        }
+        run.answer().await;
+    }
 }
 
 /// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
@@ -215,6 +230,9 @@ async fn read<A: Adapter>(
             Unread::Fault(fault) => Broken::Fault(fault),
             Unread::TooLong(error) => Failure::protocol(&name, error).into(),
         })?;
+        if run.context.inquiry.is_open() {
+            run.answer().await;
+        }
         if !out.is_empty() {
             outlet.write(out);
             outlet.room().await;

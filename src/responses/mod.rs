@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod answer;
 pub mod call;
+pub mod exhibit;
 pub mod items;
 pub mod memo;
 pub mod offer;

@@ -199,6 +199,9 @@ impl Minter {
         let own = (!self.taken.contains(&slot.call_id)).then_some(&*slot.call_id);
         self.taken.push(slot.call_id.clone());
         let behind = own.and_then(|id| context.ring.mint_behind(id, &context.scope, tool, arguments, moment));
+        if let Some(mark) = &behind {
+            context.inquiry.minted(moment, mark);
+        }
         behind.unwrap_or_else(|| context.mint(tool, arguments, moment))
     }
 }

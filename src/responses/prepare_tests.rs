@@ -172,6 +172,8 @@ fn what_is_remembered() {
         recent: true,
         expired: true,
         item: 3,
+        mark: String::new(),
+        result: [0; 32],
     };
     let executions = vec![execution("a", 400), execution("b", 600), execution(&bench.execution_id(), 0)];
     let earlier = Thread { executions, succeeded: vec!["old".into(), TOOL.into()], ..Thread::default() };

@@ -67,6 +67,8 @@ impl Bench {
             recent: false,
             expired: false,
             item: 0,
+            mark: String::new(),
+            result: [0; 32],
         };
         let mut prepared = Prepared {
             body: document.bytes().clone(),

@@ -131,6 +131,10 @@ pub struct Offline {
     pub keys: KeySource,
     /// What marks are bound to.
     pub scope: Scope,
+    /// The lasting record.
+    pub ledger: Ledger,
+    /// toolmark's own keys for callers.
+    pub clients: Vec<Client>,
 }
 
 /// Reads what judging offline needs, from the same layers as [`load`].
@@ -139,9 +143,10 @@ pub struct Offline {
 /// The first thing that is wrong with it.
 pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
     let (layers, raw, _) = read(flags, environment, directory)?;
-    let ledger = Checker { layers: &layers, environment, directory }.ledger(&raw.ledger)?;
+    let checker = Checker { layers: &layers, environment, directory };
+    let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw)?);
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
-    Ok(Offline { policy: PolicySource::choose(raw.policy.as_deref(), directory), keys, scope: raw.marks.scope })
+    Ok(Offline { policy: PolicySource::choose(raw.policy.as_deref(), directory), keys, scope: raw.marks.scope, ledger, clients })
 }
 
 /// Reads and checks all settings. Relative paths are taken from `directory`, the working directory.

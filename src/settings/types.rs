@@ -53,6 +53,11 @@ impl BodyTools {
     pub fn covers(&self, tool: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.except.is_match(tool)
     }
+
+    /// Are those of all tools?
+    pub fn covers_all(&self) -> bool {
+        self.only.is_none() && self.except.is_empty()
+    }
 }
 
 /// `[ledger] url`

@@ -20,6 +20,7 @@ mod ledger;
 mod loops;
 mod marks;
 mod mutants;
+mod postgres;
 mod process;
 mod program;
 mod readme;

@@ -75,6 +75,11 @@ impl Running {
         Self { child, lines, reader: Some(reader) }
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it wrote to stdout so far.
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()

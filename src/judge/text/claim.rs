@@ -40,7 +40,8 @@ pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Ev
             Whereabouts::Here { expired: false } => return Ruling::Verified(canonical),
             Whereabouts::Here { expired: true } => Code::ExpiredExecution,
             Whereabouts::Elsewhere => match known.iter().find(|(id, _)| *id == canonical) {
-                Some((_, Known { same_session: true })) => return Ruling::Verified(canonical),
+                Some((_, Known { same_session: true, .. })) => return Ruling::Verified(canonical),
+                Some((_, Known { unavailable: true, .. })) => return Ruling::Against(unanswered(rules, &canonical)),
                 None if rules.ask_ledger => return Ruling::Ask(canonical),
                 // It was issued here, and its result may stand where nobody can see it.
                 Some(_) | None if evidence.is_incomplete() => return Ruling::Against(unknowable(rules)),
@@ -77,6 +78,13 @@ pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn E
         return Ruling::Against(unknowable(rules));
     }
     Ruling::Against(citation(rules, Code::UnknownExecution, text))
+}
+
+/// What only the ledger could tell, where it doesn't.
+fn unanswered(rules: &Rules, id: &str) -> Option<Violation> {
+    let message = format!("the ledger didn't say in time whether `{}` belongs to this session", quoted(id));
+    let advice = "cite only executions whose results are in this conversation, or call the tool again";
+    rules.checks.violation(Code::LedgerUnavailable, Some(shape::tool(id)), message, advice)
 }
 
 /// What depends on a part of the conversation that isn't known.

@@ -75,10 +75,12 @@ pub trait Evidence {
 }
 
 /// What the ledger answered about an id that is [`Whereabouts::Elsewhere`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Known {
     /// The execution belongs to the session of this exchange, so it may be cited.
     pub same_session: bool,
+    /// It didn't say in time.
+    pub unavailable: bool,
 }
 
 /// A thing that may be said only if a tool succeeded: one of the policy's `[[claims]]`.

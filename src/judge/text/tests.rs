@@ -319,7 +319,7 @@ fn the_ledger_is_asked() {
         let need = Progress::Need(vec![AWAY.to_owned()]);
         assert_eq!(gate.handle(&format!("so (execution_id: {AWAY}) it"), &rules, &Stub), need);
         assert_eq!(gate.cleared(), "so".len());
-        gate.answer(AWAY, Known { same_session });
+        gate.answer(AWAY, Known { same_session, unavailable: false });
         assert_eq!(gate.finish(&rules, &Stub), Progress::Flow);
         assert_eq!(gate.violations().iter().map(|violation| violation.code).collect::<Vec<_>>(), codes);
         assert_eq!(gate.blocked().is_some(), !same_session);

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::{SqliteStore, WRITER, array, unavailable, unsigned, write};
 use crate::ledger::{
     chain::{Anchor, ChainKeys},
+    record::Digest,
     rows::{ExecutionKey, ExecutionRow, Rows, ViolationRow},
     store::{Batch, Chain, ChainStore, First, HourRow, Position, StoreError, StoredRecord},
 };
@@ -74,20 +75,22 @@ impl ChainStore for SqliteStore {
 
     fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError> {
         self.reading(|connection| {
-            let sql = "SELECT sequence, place, tool, session FROM executions WHERE started_ms = ?1 AND tail = ?2";
+            let sql = "SELECT sequence, place, tool, session, result FROM executions WHERE started_ms = ?1 AND tail = ?2";
             let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
             let mut executions = Vec::new();
             for wanted in &expected.executions {
                 let row = select
                     .query_row(params![wanted.key.signed().0, wanted.key.signed().1], |row| {
-                        Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?))
+                        let tool: String = row.get(2)?;
+                        Ok((row.get::<_, i64>(0)?, row.get(1)?, tool, row.get::<_, Option<String>>(3)?, row.get::<_, Vec<u8>>(4)?))
                     })
                     .optional()
                     .map_err(unavailable)?;
-                let Some((sequence, place, tool, session)) = row else { continue };
+                let Some((sequence, place, tool, session, result)) = row else { continue };
                 let sequence = unsigned(sequence, "a sequence number")?;
                 let session = session.map(Into::into);
-                executions.push(ExecutionRow { key: wanted.key, writer: WRITER, sequence, place, tool: tool.into(), session });
+                let result = Digest(array(&result, "a result's digest")?);
+                executions.push(ExecutionRow { key: wanted.key, writer: WRITER, sequence, place, tool: tool.into(), session, result });
             }
             let sql = "SELECT place, code, tool, model FROM violations WHERE ended_ms = ?1 AND sequence = ?2 ORDER BY place";
             let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
@@ -108,20 +111,36 @@ impl ChainStore for SqliteStore {
         })
     }
 
-    fn row_counts(&self) -> Result<(u64, u64), StoreError> {
+    fn row_counts(&self, tips: &[(u32, u64)]) -> Result<(u64, u64), StoreError> {
+        let tip = tips.iter().find(|(writer, _)| *writer == WRITER).map_or(0, |(_, sequence)| *sequence as i64);
         self.reading(|connection| {
-            let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(unavailable);
-            Ok((count("SELECT count(*) FROM executions")? as u64, count("SELECT count(*) FROM violations")? as u64))
+            let count = |table: &str| {
+                let sql = format!(
+                    "SELECT count(*) FROM {table} t WHERE sequence <= ?1 OR NOT EXISTS (SELECT 1 FROM records r WHERE r.sequence = t.sequence)"
+                );
+                connection.query_row(&sql, [tip], |row| row.get::<_, i64>(0)).map_err(unavailable)
+            };
+            Ok((count("executions")? as u64, count("violations")? as u64))
         })
     }
 
-    fn firsts(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
-        let keys: Vec<ExecutionKey> = claims.iter().map(|claim| claim.key).collect();
-        let known = self.by_keys(&keys)?;
-        Ok(known
-            .into_iter()
-            .map(|(key, found)| First { key, result: found.execution.result, session: found.session, recorded: true })
-            .collect())
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError> {
+        self.reading(|connection| {
+            let sql = "SELECT result, session FROM executions WHERE started_ms = ?1 AND tail = ?2";
+            let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
+            let mut all = Vec::new();
+            for key in keys {
+                let row: Option<(Vec<u8>, Option<String>)> = select
+                    .query_row(params![key.signed().0, key.signed().1], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
+                    .map_err(unavailable)?;
+                if let Some((result, session)) = row {
+                    let (result, session) = (Digest(array(&result, "a result's digest")?), session.map(Into::into));
+                    all.push(First { key: *key, result, session, recorded: true });
+                }
+            }
+            Ok(all)
+        })
     }
 
     fn is_lasting(&self) -> bool {

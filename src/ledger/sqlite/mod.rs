@@ -1,9 +1,9 @@
 //! The embedded store: one SQLite file, written by one process, read by any.
 //!
-//! WAL, so that nobody who reads stalls the writer; every transaction is on disk when it is committed. What is kept
-//! of one exchange is one row, and one more for each execution and violation in it, so that they can be found.
+//! WAL, so that nobody who reads stalls the writer. What is kept of one exchange is one row, and one more for each execution and violation in it, so that they can be found.
 
 mod audit;
+mod behind;
 mod read;
 mod write;
 
@@ -17,6 +17,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 use super::store::StoreError;
+use behind::Behind;
 
 /// The one writer of an embedded store.
 pub const WRITER: u32 = 1;
@@ -39,6 +40,8 @@ pub struct SqliteStore {
     path: PathBuf,
     writing: Mutex<Writing>,
     readers: Mutex<Vec<Connection>>,
+    /// Where transactions needn't be on disk at once.
+    behind: Option<Behind>,
     /// Held for as long as this process writes.
     _lock: Option<File>,
 }
@@ -51,13 +54,15 @@ struct Writing {
 }
 
 impl SqliteStore {
-    /// Opens the file to write it, or makes it.
+    /// Opens the file to write it, or makes it. `at_once`: what is written is on disk before [`ChainStore::append`](super::store::ChainStore::append)
+    /// comes back; else it survives the end of the process at once, and that of the machine within about a second.
     ///
     /// # Errors
     /// [`StoreError`], with what to do: another process writes it, it can't be made, it is no ledger.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, at_once: bool) -> Result<Self, StoreError> {
         let lock = lock(path)?;
-        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), _lock: Some(lock) };
+        let behind = if at_once { None } else { Some(Behind::start(path)?) };
+        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind, _lock: Some(lock) };
         store.writing(|_| Ok(()))?;
         Ok(store)
     }
@@ -73,7 +78,7 @@ impl SqliteStore {
                 path.display()
             )));
         }
-        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), _lock: None };
+        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind: None, _lock: None };
         store.reading(|_| Ok(()))?;
         Ok(store)
     }
@@ -88,6 +93,8 @@ impl SqliteStore {
         }
         if writing.connection.is_none() {
             let opened = connect(&self.path, true)?;
+            let synchronous = if self.behind.is_some() { "NORMAL" } else { "FULL" };
+            opened.pragma_update(None, "synchronous", synchronous).map_err(unavailable)?;
             writing.connection = Some(opened);
             writing.file = identity(&self.path);
         }
@@ -155,7 +162,6 @@ fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     if write {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(named)?;
-        connection.pragma_update(None, "synchronous", "FULL").map_err(named)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(named)?;
         migrate(&mut connection, path)?;
     } else {

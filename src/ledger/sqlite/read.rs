@@ -34,25 +34,6 @@ pub(super) fn hours(connection: &Connection, since: u32, until: u32) -> Result<V
     select.query_map([since, until], row).and_then(Iterator::collect).map_err(unavailable)
 }
 
-impl SqliteStore {
-    /// The executions with these keys that are known, with their exchanges.
-    pub(super) fn by_keys(&self, keys: &[ExecutionKey]) -> Result<Vec<(ExecutionKey, FoundExecution)>, StoreError> {
-        self.reading(|connection| {
-            let sql = "SELECT r.body, e.place FROM executions e JOIN records r ON r.sequence = e.sequence WHERE e.started_ms = ?1 AND e.tail = ?2";
-            let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
-            let mut all = Vec::new();
-            for key in keys {
-                let row: Option<(Vec<u8>, i64)> =
-                    select.query_row(params![key.signed().0, key.signed().1], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
-                if let Some((body, place)) = row {
-                    all.push((*key, found(&body, place, *key)?));
-                }
-            }
-            Ok(all)
-        })
-    }
-}
-
 impl Store for SqliteStore {
     fn exchange(&self, id: Uuid) -> Result<Option<Arc<ExchangeRecord>>, StoreError> {
         self.reading(|connection| {
@@ -64,8 +45,16 @@ impl Store for SqliteStore {
 
     fn execution(&self, id: &str) -> Result<Option<FoundExecution>, StoreError> {
         let Some(key) = ExecutionKey::of(id) else { return Ok(None) };
-        let found = self.by_keys(&[key])?.into_iter().next();
-        Ok(found.map(|(_, found)| found).filter(|found| *found.execution.id == *id))
+        let sql =
+            "SELECT r.body, e.place FROM executions e JOIN records r ON r.sequence = e.sequence WHERE e.started_ms = ?1 AND e.tail = ?2";
+        self.reading(|connection| {
+            let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
+            let (started_ms, tail) = key.signed();
+            let row: Option<(Vec<u8>, i64)> =
+                select.query_row(params![started_ms, tail], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
+            let found = row.map(|(body, place)| found(&body, place, key)).transpose()?;
+            Ok(found.filter(|found| *found.execution.id == *id))
+        })
     }
 
     fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {

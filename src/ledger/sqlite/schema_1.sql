@@ -16,6 +16,7 @@ CREATE TABLE executions (
     place INTEGER NOT NULL,
     tool TEXT NOT NULL,
     session TEXT,
+    result BLOB NOT NULL,
     PRIMARY KEY (started_ms, tail)
 ) STRICT, WITHOUT ROWID;
 

@@ -15,7 +15,7 @@ fn keys() -> ChainKeys {
 
 /// A store with so many sample records, one per second from 1970 on.
 fn filled(directory: &Path, count: u64) -> SqliteStore {
-    let store = SqliteStore::open(&directory.join("toolmark.db")).unwrap();
+    let store = SqliteStore::open(&directory.join("toolmark.db"), true).unwrap();
     let (tip, _) = store.begin(0).unwrap();
     let records = (0..count).map(|number| Arc::new(Sample::record(number))).collect::<Vec<_>>();
     let hours = vec![HourRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
@@ -74,7 +74,7 @@ fn lists_come_in_pages_without_gap_or_repetition() {
 fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 10));
-    let store = SqliteStore::open(&directory.path().join("toolmark.db")).unwrap();
+    let store = SqliteStore::open(&directory.path().join("toolmark.db"), true).unwrap();
     let (tip, hours) = store.begin(0).unwrap();
     assert_eq!((tip.sequence, hours.len()), (10, 1));
     let removed = store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap();
@@ -84,7 +84,7 @@ fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
     let chain = store.chains().unwrap().pop().unwrap();
     assert!(chain.anchor.is_some_and(|anchor| anchor.sequence == 4 && keys().is_anchor(&anchor)));
     assert_eq!(store.records(WRITER, 0, 100).unwrap().len(), 6);
-    assert_eq!(store.row_counts().unwrap(), (6, (4..10).map(|number| Sample::record(number).violations.len() as u64).sum()));
+    assert_eq!(store.row_counts(&[(WRITER, 10)]).unwrap(), (6, (4..10).map(|number| Sample::record(number).violations.len() as u64).sum()));
     assert_eq!(store.prune(u64::MAX, 99, 100, &keys()).unwrap(), 6);
     assert_eq!(store.begin(0).unwrap().0.sequence, 10);
 }
@@ -95,15 +95,15 @@ fn one_process_writes_and_others_may_read() {
     let path = directory.path().join("toolmark.db");
     assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("no file"));
     let _store = filled(directory.path(), 3);
-    assert!(SqliteStore::open(&path).err().unwrap().to_string().contains("another process writes"));
+    assert!(SqliteStore::open(&path, true).err().unwrap().to_string().contains("another process writes"));
     let reader = SqliteStore::open_to_read(&path).unwrap();
     assert_eq!(reader.records(WRITER, 0, 100).unwrap().len(), 3);
     assert!(reader.append(&Batch::default()).is_ok(), "an empty batch changes nothing");
     let foreign = directory.path().join("other.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-    assert!(SqliteStore::open(&foreign).err().unwrap().to_string().contains("no ledger of toolmark's"));
+    assert!(SqliteStore::open(&foreign, true).err().unwrap().to_string().contains("no ledger of toolmark's"));
     std::fs::write(directory.path().join("junk.db"), "not a database at all, but long enough to look like one".repeat(20)).unwrap();
-    assert!(SqliteStore::open(&directory.path().join("junk.db")).is_err());
+    assert!(SqliteStore::open(&directory.path().join("junk.db"), false).is_err());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::ledger::{
 const RECORD: &str = "INSERT INTO records (sequence, exchange, ended_ms, body, mac) VALUES (?1, ?2, ?3, ?4, ?5)";
 /// The first record of an execution counts.
 const EXECUTION: &str =
-    "INSERT OR IGNORE INTO executions (started_ms, tail, sequence, place, tool, session) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    "INSERT OR IGNORE INTO executions (started_ms, tail, sequence, place, tool, session, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const VIOLATION: &str = "INSERT INTO violations (ended_ms, sequence, place, code, tool, model) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const HOUR: &str = "INSERT OR REPLACE INTO hours (hour, name, sums) VALUES (?1, ?2, ?3)";
 const MILLIS_PER_HOUR: u64 = 3_600_000;
@@ -31,7 +31,9 @@ impl SqliteStore {
             let transaction = connection.transaction().map_err(unavailable)?;
             insert(&transaction, batch).map_err(unavailable)?;
             transaction.commit().map_err(unavailable)
-        })
+        })?;
+        self.behind.iter().for_each(super::behind::Behind::written);
+        Ok(())
     }
 
     pub(super) fn remove(&self, before_ms: u64, now_ms: u64, records_max: usize, keys: &ChainKeys) -> Result<usize, StoreError> {
@@ -85,7 +87,7 @@ fn insert(connection: &Connection, batch: &Batch) -> rusqlite::Result<()> {
         let rows = Rows::of(own, WRITER, position.sequence);
         for row in &rows.executions {
             let (started_ms, tail) = row.key.signed();
-            execution.execute(params![started_ms, tail, sequence, row.place, row.tool, row.session])?;
+            execution.execute(params![started_ms, tail, sequence, row.place, row.tool, row.session, &row.result.0[..]])?;
         }
         for row in &rows.violations {
             violation.execute(params![row.ended_ms as i64, sequence, row.place, row.code, row.tool, row.model])?;

@@ -67,7 +67,9 @@ pub struct Texts {
     fed: [usize; 2],
     /// By kind: where the first part begins to claim, by itself, what may not be claimed.
     limits: [Option<usize>; 2],
-    apart: Vec<(usize, TextGate)>,
+    /// Parts by themselves: their kind, and where they start.
+    apart: Vec<(usize, usize, TextGate)>,
+    closed: bool,
     /// In the order in which they began.
     pub parts: Vec<Part>,
     /// The next text that leaves begins a paragraph: an earlier attempt's text has left.
@@ -129,13 +131,13 @@ impl Texts {
         context.close(&mut gate);
         let blocked = gate.blocked().map(|at| part.start + at);
         self.limits[kind] = self.limits[kind].or(blocked);
-        self.apart.push((kind, gate));
+        self.apart.push((kind, part.start, gate));
     }
 
     /// The gates of all texts, and of parts that claim by themselves what they don't when joined.
     pub fn judged(&self) -> Vec<&TextGate> {
-        let adds = |(kind, gate): &&(usize, TextGate)| adds_to(gate, &self.gates[*kind]);
-        let mut apart: Vec<&TextGate> = self.apart.iter().filter(adds).map(|(_, gate)| gate).collect();
+        let adds = |(kind, _, gate): &&(usize, usize, TextGate)| adds_to(gate, &self.gates[*kind]);
+        let mut apart: Vec<&TextGate> = self.apart.iter().filter(adds).map(|(.., gate)| gate).collect();
         // What blocks is never the part that is left out.
         apart.sort_by_key(|gate| gate.blocked().is_none());
         apart.truncate(APART_MAX);
@@ -188,11 +190,19 @@ impl Texts {
         text
     }
 
-    /// There is no more text.
+    /// There is no more text. Is called again where the ledger had to be asked.
     pub fn close(&mut self, context: &Context) {
         for kind in [TEXT, REFUSAL] {
-            self.separate(kind, true, context);
+            if !self.closed {
+                self.separate(kind, true, context);
+            }
             context.close(&mut self.gates[kind]);
+        }
+        if std::mem::replace(&mut self.closed, true) {
+            for (kind, start, gate) in &mut self.apart {
+                context.close(gate);
+                self.limits[*kind] = self.limits[*kind].or(gate.blocked().map(|at| *start + at));
+            }
         }
     }
 

@@ -1,0 +1,213 @@
+//! `toolmark ledger verify | export | anchor`, and what they share with `toolmark verify`.
+
+use std::{
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use crate::{
+    ledger::{
+        chain::ChainKeys,
+        open::open_to_read,
+        record::Digest,
+        store::{ChainStore, Position, StoreError},
+        verify,
+    },
+    settings::{self, Environment, Flags, KeySource, LedgerUrl, Offline},
+};
+
+/// Records read at a time.
+const READ: usize = 500;
+
+/// `toolmark ledger`
+#[derive(Args, Clone, Debug)]
+pub struct Ledger {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: LedgerCommand,
+}
+
+/// What to do with the ledger.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LedgerCommand {
+    /// Check that no record was changed, removed, inserted or reordered; exit 1 and the first one if so
+    #[command(after_help = VERIFY_EXAMPLE)]
+    Verify {
+        /// What `toolmark ledger anchor` printed earlier: records cut off since then are noticed too
+        #[arg(long, value_name = "FILE")]
+        anchor: Option<PathBuf>,
+    },
+    /// Write the records as JSON lines
+    #[command(after_help = EXPORT_EXAMPLE)]
+    Export {
+        /// Only of exchanges that ended so long ago at most, e.g. 1h
+        #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+        since: Option<Duration>,
+        /// Only of exchanges that ended so long ago at least
+        #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+        until: Option<Duration>,
+    },
+    /// Print the newest MAC of each chain, to be kept elsewhere
+    #[command(after_help = ANCHOR_EXAMPLE)]
+    Anchor,
+}
+
+/// What `toolmark ledger anchor` prints.
+#[derive(Debug, Deserialize, Serialize)]
+struct Noted {
+    /// RFC 3339.
+    at: String,
+    chains: Vec<NotedChain>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct NotedChain {
+    writer: u32,
+    sequence: u64,
+    mac: Digest,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// Settings, keys or a ledger that can't be read.
+pub fn run(ledger: &Ledger, flags: &Flags) -> Result<ExitCode, Error> {
+    let offline = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?;
+    let store = open(&offline)?;
+    match &ledger.command {
+        LedgerCommand::Verify { anchor } => check(&offline, &*store, anchor.as_deref()),
+        LedgerCommand::Export { since, until } => export(&*store, *since, *until),
+        LedgerCommand::Anchor => anchor(&*store),
+    }
+}
+
+/// The ledger that the settings name, to be read.
+pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
+    if offline.ledger.url == LedgerUrl::Memory {
+        return Err(Error::Failed("the ledger is `memory:`, which ends with its process: there is nothing to be read".into()));
+    }
+    open_to_read(&offline.ledger.url).map_err(failed)
+}
+
+/// The keys; none are made here.
+pub(super) fn keys(offline: &Offline) -> Result<Vec<[u8; 32]>, Error> {
+    if let KeySource::File(path) = &offline.keys
+        && !path.exists()
+    {
+        return Err(Error::Failed(format!(
+            "there is no key file {}: it lies beside the ledger; or give the key in TOOLMARK_KEY",
+            path.display()
+        )));
+    }
+    offline.keys.keys().map_err(|error| Error::Failed(error.to_string()))
+}
+
+fn failed(error: StoreError) -> Error {
+    Error::Failed(error.to_string())
+}
+
+fn written(error: io::Error) -> Error {
+    Error::Failed(format!("the output can't be written: {error}"))
+}
+
+fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Result<ExitCode, Error> {
+    let keys = ChainKeys::new(&keys(offline)?);
+    let kept = anchor.map_or(Ok(Vec::new()), read_anchor)?;
+    let report = verify::verify(store, &keys, &kept);
+    let mut out = io::stdout().lock();
+    let report = match report {
+        Ok(report) => report,
+        Err(StoreError::Corrupt(what)) => {
+            writeln!(out, "NOT WHOLE: {what}").map_err(written)?;
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let removed = if report.removed > 0 {
+        format!("; {} older ones were removed for their age, under a seal", report.removed)
+    } else {
+        String::new()
+    };
+    match &report.fault {
+        None => {
+            let (chains, records) = (report.chains, report.records);
+            writeln!(out, "whole: {records} records in {chains} chains, and all that is written beside them to find them{removed}")
+                .map_err(written)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(fault) => {
+            writeln!(out, "NOT WHOLE: {fault}\n{} records before it are whole{removed}", report.records).map_err(written)?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn read_anchor(path: &Path) -> Result<Vec<Position>, Error> {
+    let wrong = |why: String| Error::Failed(format!("the anchor {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let noted: Noted =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("{error}: it is what `toolmark ledger anchor` prints")))?;
+    Ok(noted.chains.into_iter().map(|chain| Position { writer: chain.writer, sequence: chain.sequence, mac: chain.mac.0 }).collect())
+}
+
+fn anchor(store: &dyn ChainStore) -> Result<ExitCode, Error> {
+    let chains = store.chains().map_err(failed)?;
+    let noted = |position: Position| NotedChain { writer: position.writer, sequence: position.sequence, mac: Digest(position.mac) };
+    let chains = chains.into_iter().filter_map(|chain| chain.tip.map(noted)).collect();
+    let noted = Noted { at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(), chains };
+    let json = serde_json::to_string(&noted).map_err(|error| Error::Failed(error.to_string()))?;
+    writeln!(io::stdout().lock(), "{json}").map_err(written)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duration>) -> Result<ExitCode, Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ago = |time: Option<Duration>| time.map(|time| now.saturating_sub(time).as_millis() as u64);
+    let (since, until) = (ago(since).unwrap_or(0), ago(until).unwrap_or(u64::MAX));
+    let mut out = BufWriter::new(io::stdout().lock());
+    for chain in store.chains().map_err(failed)? {
+        let mut after = 0;
+        loop {
+            let records = store.records(chain.writer, after, READ).map_err(failed)?;
+            let Some(last) = records.last() else { break };
+            after = last.position.sequence;
+            for record in records.iter().filter(|record| (since..=until).contains(&record.ended_ms)) {
+                let Position { writer, sequence, mac } = &record.position;
+                // The record itself, byte for byte as it was sealed.
+                let body = String::from_utf8_lossy(&record.body);
+                match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{}\",\"record\":{body}}}", Digest(*mac)) {
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+                    line => line.map_err(written)?,
+                }
+            }
+        }
+    }
+    out.flush().map_err(written)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const VERIFY_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark ledger verify
+  toolmark ledger verify --anchor /mnt/elsewhere/anchor.json
+
+It needs the key that the records were sealed with. Whoever has that key can write the ledger anew; that the newest
+records were cut off is noticed only against an anchor that was kept elsewhere. Exit 0 if whole, 1 if not.";
+
+const EXPORT_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark ledger export > records.jsonl
+  toolmark ledger export --since 1h | jq .record.verdict";
+
+const ANCHOR_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark ledger anchor > /mnt/elsewhere/anchor.json
+
+Keep it where whoever could change the ledger can't reach it, and give it to `toolmark ledger verify --anchor`.";

@@ -1,0 +1,118 @@
+//! What judging an exchange asks the ledger, what the ledger answered, and what the record is told of the marks that
+//! were given: by value. The shell carries it.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::context::Context;
+use crate::judge::{
+    marks::Moment,
+    text::{Known, Progress, TextGate},
+};
+
+/// Ids of one exchange that are asked for; further ones count as unknown.
+const ASKED_MAX: usize = 256;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Inquiry {
+    open: AtomicBool,
+    ids: Mutex<Ids>,
+}
+
+#[derive(Debug, Default)]
+struct Ids {
+    asked: Vec<String>,
+    known: Vec<(String, Known)>,
+    marks: Vec<(Moment, Box<str>)>,
+}
+
+impl Inquiry {
+    fn ids(&self) -> MutexGuard<'_, Ids> {
+        // Never contended: an exchange is one task.
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of an id; where nothing is, it is asked for.
+    pub fn ask(&self, id: &str) -> Option<Known> {
+        let mut ids = self.ids();
+        if let Some((_, known)) = ids.known.iter().find(|(known, _)| known == id) {
+            return Some(*known);
+        }
+        if ids.known.len() + ids.asked.len() >= ASKED_MAX {
+            return Some(Known::default());
+        }
+        if !ids.asked.iter().any(|asked| asked == id) {
+            ids.asked.push(id.to_owned());
+        }
+        self.open.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Notes the mark that a call of that moment got.
+    pub fn minted(&self, moment: Moment, mark: &str) {
+        self.ids().marks.push((moment, mark.into()));
+    }
+
+    /// The marks that calls got; none are left.
+    pub fn marks(&self) -> Vec<(Moment, Box<str>)> {
+        std::mem::take(&mut self.ids().marks)
+    }
+
+    /// Is anything asked for and not answered?
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The ids that are asked for.
+    pub fn asked(&self) -> Vec<String> {
+        self.ids().asked.clone()
+    }
+
+    /// The answers to all that is asked: what is left out isn't known to the ledger.
+    pub fn answer(&self, mut known: impl FnMut(&str) -> Known) {
+        let mut ids = self.ids();
+        let asked = std::mem::take(&mut ids.asked);
+        ids.known.extend(asked.into_iter().map(|id| {
+            let answer = known(&id);
+            (id, answer)
+        }));
+        self.open.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Context {
+    /// Takes a piece of text through its gate.
+    pub fn feed(&self, gate: &mut TextGate, text: &str) {
+        let mut progress = gate.handle(text, &self.text, self);
+        while let Progress::Need(ids) = progress {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+            progress = gate.handle("", &self.text, self);
+        }
+    }
+
+    /// Ends a text. Where the ledger must be asked first ([`Inquiry::is_open`]), it is to be called again.
+    pub fn close(&self, gate: &mut TextGate) {
+        while let Progress::Need(ids) = gate.finish(&self.text, self) {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+        }
+    }
+
+    /// Tells a gate what is known of the ids that it needs; false where the ledger must be asked.
+    fn tell(&self, gate: &mut TextGate, ids: &[String]) -> bool {
+        let mut all = true;
+        for id in ids {
+            match self.inquiry.ask(id) {
+                Some(known) => gate.answer(id, known),
+                None => all = false,
+            }
+        }
+        all
+    }
+}

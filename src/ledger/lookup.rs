@@ -1,0 +1,138 @@
+//! Questions that exchanges have for the ledger: asked without blocking a worker, answered by threads of their own.
+//!
+//! What waits is bounded, and so is how long an exchange waits; questions of several exchanges become one query.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    rows::ExecutionKey,
+    store::{ChainStore, First, StoreError},
+};
+
+/// Questions that may wait.
+const WAITING_MAX: usize = 1024;
+/// Questions of one query.
+const TOGETHER_MAX: usize = 64;
+/// Threads that ask a shared database; an embedded one needs one.
+const THREADS: usize = 3;
+
+/// The ledger didn't answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unanswered;
+
+enum Question {
+    Known(Vec<ExecutionKey>),
+    Claim(Vec<First>),
+}
+
+struct Asked {
+    question: Question,
+    now_ms: u64,
+    answer: oneshot::Sender<Vec<First>>,
+}
+
+/// See the module. Its threads end when it is dropped.
+pub struct Lookup {
+    sender: mpsc::SyncSender<Asked>,
+    deadline: Duration,
+}
+
+impl Lookup {
+    /// Starts the threads. `deadline`: how long an exchange waits at most.
+    ///
+    /// # Errors
+    /// [`StoreError`] where they can't be started.
+    pub fn start(store: &Arc<dyn ChainStore>, deadline: Duration) -> Result<Self, StoreError> {
+        let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
+        let receiver = Arc::new(Mutex::new(receiver));
+        for number in 0..if store.is_shared() { THREADS } else { 1 } {
+            let (store, receiver) = (store.clone(), receiver.clone());
+            let thread = std::thread::Builder::new().name(format!("lookup-{number}"));
+            thread
+                .spawn(move || answer_all(&*store, &receiver))
+                .map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+        }
+        Ok(Self { sender, deadline })
+    }
+
+    /// What is known of these executions.
+    ///
+    /// # Errors
+    /// [`Unanswered`], in time.
+    pub async fn known(&self, keys: Vec<ExecutionKey>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
+        self.ask(Question::Known(keys), now_ms).await
+    }
+
+    /// What is known of these executions' results; what isn't becomes the first, where several processes share the store.
+    ///
+    /// # Errors
+    /// [`Unanswered`], in time.
+    pub async fn claim(&self, claims: Vec<First>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
+        self.ask(Question::Claim(claims), now_ms).await
+    }
+
+    async fn ask(&self, question: Question, now_ms: u64) -> Result<Vec<First>, Unanswered> {
+        let (answer, answered) = oneshot::channel();
+        self.sender.try_send(Asked { question, now_ms, answer }).map_err(|_| Unanswered)?;
+        match tokio::time::timeout(self.deadline, answered).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(_)) | Err(_) => Err(Unanswered),
+        }
+    }
+}
+
+fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<Asked>>) {
+    loop {
+        let mut asked = Vec::new();
+        {
+            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(first) = receiver.recv() else { return };
+            asked.push(first);
+            while asked.len() < TOGETHER_MAX
+                && let Ok(further) = receiver.try_recv()
+            {
+                asked.push(further);
+            }
+        }
+        // Whoever gave up needs no answer.
+        asked.retain(|asked| !asked.answer.is_closed());
+        let (claims, known): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| matches!(asked.question, Question::Claim(_)));
+        answer(store, claims);
+        answer(store, known);
+    }
+}
+
+fn answer(store: &dyn ChainStore, asked: Vec<Asked>) {
+    let now_ms = asked.iter().map(|asked| asked.now_ms).max().unwrap_or(0);
+    let (mut claims, mut keys) = (Vec::new(), Vec::new());
+    for asked in &asked {
+        match &asked.question {
+            Question::Claim(own) => claims.extend(own.iter().cloned()),
+            Question::Known(own) => keys.extend(own.iter().copied()),
+        }
+    }
+    if claims.is_empty() && keys.is_empty() {
+        return;
+    }
+    let found = if claims.is_empty() { store.known(&keys) } else { store.claim(&claims, now_ms) };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::error!(%error, questions = asked.len(), "the ledger can't be asked");
+            return;
+        }
+    };
+    for Asked { question, answer, .. } in asked {
+        let own = |first: &&First| match &question {
+            Question::Claim(claims) => claims.iter().any(|claim| claim.key == first.key),
+            Question::Known(keys) => keys.contains(&first.key),
+        };
+        // Whoever asked may have gone.
+        let _gone = answer.send(found.iter().filter(own).cloned().collect());
+    }
+}

@@ -1,0 +1,76 @@
+//! Bringing what was written to the disk itself, behind the writer: about once a second while there is anything.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use crate::ledger::store::StoreError;
+
+const INTERVAL: Duration = Duration::from_millis(700);
+
+#[derive(Default)]
+struct State {
+    written: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// The thread that does it; it ends when this is dropped.
+pub(super) struct Behind {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Behind {
+    pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let (state, log) = (Arc::new(State::default()), PathBuf::from(log));
+        let own = state.clone();
+        let thread = std::thread::Builder::new().name("ledger-sync".into()).spawn(move || run(&own, &log));
+        let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+        Ok(Self { state, thread: Some(thread) })
+    }
+
+    /// Something was written.
+    pub(super) fn written(&self) {
+        if !self.state.written.swap(true, Ordering::AcqRel)
+            && let Some(thread) = &self.thread
+        {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn run(state: &State, log: &Path) {
+    while !state.stop.load(Ordering::Acquire) {
+        if !state.written.swap(false, Ordering::AcqRel) {
+            std::thread::park();
+            continue;
+        }
+        // There is none after everything in it was moved into the database.
+        if let Ok(file) = File::open(log)
+            && let Err(error) = file.sync_data()
+        {
+            tracing::error!(%error, path = %log.display(), "what the ledger wrote may not be on disk");
+        }
+        std::thread::park_timeout(INTERVAL);
+    }
+}

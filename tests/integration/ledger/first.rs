@@ -1,0 +1,91 @@
+//! The first result wins, and a session may cite what it saw.
+
+use serde_json::json;
+
+use super::talk::{self, KEY, request, result, script, user};
+use crate::{
+    harness::Fixture,
+    postgres::Ledger,
+    process::Process,
+    wire::{Connection, Reply},
+};
+use toolmark::testing::ScriptedUpstream;
+
+fn as_session(connection: &mut Connection, session: &str, body: &str) -> Reply {
+    connection.post("/v1/chat/completions", &format!("toolmark-session: {session}\r\n"), body.as_bytes())
+}
+
+fn codes(reply: &Reply) -> String {
+    reply.header("toolmark-violations").to_owned()
+}
+
+/// The execution ID that the upstream saw last.
+fn stamped(upstream: &ScriptedUpstream) -> String {
+    let body = upstream.received().last().unwrap().json();
+    let result = body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "tool").unwrap();
+    let text = result["content"].as_str().unwrap();
+    text.split(['"', ' ']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
+}
+
+#[test]
+fn another_result_for_the_same_call_is_noticed() {
+    for (policy, status, code) in [("default", 200, None), ("strict", 400, Some("rewritten_result"))] {
+        let fixture = Fixture::new(policy, script);
+        let question = user("Weather?");
+        let called = fixture.chat(&request(std::slice::from_ref(&question))).json()["choices"][0]["message"].clone();
+        let with = |content: &str| request(&[question.clone(), called.clone(), result(&called, content)]);
+        let first = fixture.chat(&with("{\"a\":\"\\u00e9\"}"));
+        assert!(!first.header("toolmark-violations").contains("rewritten_result"), "{first:?}");
+        let other = fixture.chat(&with("{\"a\":2}"));
+        assert_eq!(other.status, status, "{other:?}");
+        assert!(other.header("toolmark-violations").contains("rewritten_result"), "{other:?}");
+        assert_eq!(other.json()["error"]["code"].as_str(), code);
+        // The first one stays the first.
+        let again = fixture.chat(&with("{\"a\":\"\\u00e9\"}"));
+        assert!(!again.header("toolmark-violations").contains("rewritten_result"), "{again:?}");
+    }
+}
+
+/// After a restart, when nothing is in memory any more.
+fn survives_a_restart(ledger: &Ledger) {
+    let upstream = ScriptedUpstream::start(script).unwrap();
+    let settings = format!("[ledger]\nurl = \"{}\"\n", ledger.url());
+    let start = || Process::start_in(ledger.directory(), &upstream, &settings, Some(KEY));
+    let before = start();
+    let mut connection = before.connect();
+    let question = user("Weather?");
+    let called = as_session(&mut connection, "s1", &request(std::slice::from_ref(&question))).json()["choices"][0]["message"].clone();
+    let with = |content: &str| request(&[question.clone(), called.clone(), result(&called, content)]);
+    assert_eq!(codes(&as_session(&mut connection, "s1", &with("first"))), "");
+    let id = stamped(&upstream);
+    drop(connection);
+    assert!(before.stop().success());
+
+    let after = start();
+    let mut connection = after.connect();
+    for (session, stream, expected) in [("s1", false, "pass"), ("s1", true, "pass"), ("s2", false, "warn"), ("s2", true, "warn")] {
+        let say = user(&format!("say It was sunny (execution_id: {id}), all day long."));
+        let body = json!({"model": "m", "messages": [say], "tools": talk::tools(), "stream": stream}).to_string();
+        // The process doesn't know it: the ledger is asked.
+        let reply = as_session(&mut connection, session, &body);
+        let text = reply.text();
+        assert_eq!(text.contains("execution_elsewhere"), expected == "warn", "{session} {stream}: {text}");
+        if !stream {
+            let found = if expected == "warn" { "execution_elsewhere" } else { "" };
+            assert_eq!((codes(&reply).as_str(), reply.header("toolmark-verdict")), (found, expected));
+            // Of a verified citation only the prose is left.
+            let shown = reply.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().contains(&id);
+            assert_eq!(shown, expected == "warn", "{text}");
+        }
+    }
+    assert_eq!(codes(&as_session(&mut connection, "s1", &with("second"))), "rewritten_result");
+    assert_eq!(codes(&as_session(&mut connection, "s1", &with("first"))), "");
+    drop(connection);
+    assert!(after.stop().success());
+}
+
+#[test]
+fn what_was_first_and_whose_survives_a_restart() {
+    survives_a_restart(&Ledger::sqlite());
+    survives_a_restart(&Ledger::postgres());
+}

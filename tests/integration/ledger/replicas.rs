@@ -1,0 +1,94 @@
+//! Two replicas that share one PostgreSQL: each result has one first, each execution one record.
+
+use std::{collections::HashSet, sync::Barrier};
+
+use toolmark::{
+    ledger::{
+        chain::ChainKeys,
+        store::{ExecutionFilter, Page},
+        verify::verify,
+    },
+    testing::ScriptedUpstream,
+};
+
+use super::{
+    crash::{key, store_of},
+    talk::{KEY, request, result, script, user},
+};
+use crate::{
+    postgres::Ledger,
+    process::Process,
+    program::until,
+    wire::{Connection, Reply},
+};
+
+const ROUNDS: usize = 40;
+
+#[test]
+fn first_wins_across_replicas_without_duplicate_or_deadlock() {
+    let ledger = Ledger::postgres();
+    let upstream = ScriptedUpstream::start(script).unwrap();
+    let settings = format!("[ledger]\nurl = \"{}\"\n", ledger.url());
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let replicas: Vec<Process> =
+        directories.iter().map(|directory| Process::start_in(directory.path(), &upstream, &settings, Some(KEY))).collect();
+    let question = user("Weather?");
+    let mut asking = replicas.first().unwrap().connect();
+    // Several calls of one request, so that rows are claimed many at a time.
+    let called: Vec<_> =
+        (0..ROUNDS * 3).map(|_| asking.chat(&request(std::slice::from_ref(&question))).json()["choices"][0]["message"].clone()).collect();
+    let conversation = |round: usize, said: &str, backwards: bool| {
+        let mut turns: Vec<_> = called[round * 3..round * 3 + 3].iter().map(|call| [call.clone(), result(call, said)]).collect();
+        if backwards {
+            turns.reverse();
+        }
+        request(&std::iter::once(question.clone()).chain(turns.into_iter().flatten()).collect::<Vec<_>>())
+    };
+    let barrier = Barrier::new(2);
+    let talk = |mut connection: Connection, said: &'static str, backwards: bool| -> Vec<Reply> {
+        let one = |round| {
+            let body = conversation(round, said, backwards);
+            barrier.wait();
+            connection.chat(&body)
+        };
+        (0..ROUNDS).map(one).collect()
+    };
+    let (left, right) = std::thread::scope(|scope| {
+        let [left, right] = [("left", false), ("right", true)].map(|(said, backwards)| {
+            let connection = replicas[usize::from(backwards)].connect();
+            let talk = &talk;
+            scope.spawn(move || talk(connection, said, backwards))
+        });
+        (left.join().unwrap(), right.join().unwrap())
+    });
+    let rewritten = |reply: &Reply| {
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.header("toolmark-violations").contains("rewritten_result")
+    };
+    for (round, (left, right)) in left.iter().zip(&right).enumerate() {
+        // Claimed together, the three have one first; where each side got some, both notice.
+        assert!(rewritten(left) || rewritten(right), "round {round}: both were first");
+    }
+    let store = store_of(&ledger);
+    let page = Page { limit: 1000, ..Page::default() };
+    let filter = ExecutionFilter { page, ..ExecutionFilter::default() };
+    let rows = until("all executions are recorded", || {
+        let rows = store.executions(&filter).unwrap().rows;
+        (rows.len() >= called.len()).then_some(rows)
+    });
+    let ids: HashSet<_> = rows.iter().map(|row| row.execution.id.clone()).collect();
+    assert_eq!((rows.len(), ids.len()), (called.len(), called.len()));
+    assert!(replicas.into_iter().all(|replica| replica.stop().success()));
+    let report = verify(&*store, &ChainKeys::new(&[key()]), &[]).unwrap();
+    assert_eq!((report.fault, report.chains), (None, 2));
+    // In the records themselves, too, each stands once.
+    let recorded: u64 = store.chains().unwrap().iter().map(|chain| count(&*store, chain.writer)).sum();
+    assert_eq!(recorded, called.len() as u64);
+}
+
+fn count(store: &dyn toolmark::ledger::store::ChainStore, writer: u32) -> u64 {
+    let records = store.records(writer, 0, 10_000).unwrap();
+    let executions =
+        |body: &[u8]| serde_json::from_slice::<toolmark::ledger::record::ExchangeRecord>(body).unwrap().executions.len() as u64;
+    records.iter().map(|record| executions(&record.body)).sum()
+}
