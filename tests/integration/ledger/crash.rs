@@ -38,7 +38,7 @@ pub fn store_of(ledger: &Ledger) -> std::sync::Arc<dyn ChainStore> {
 }
 
 /// Talks until told to stop, or cut off; every answer that came whole is noted.
-fn talk(mut connection: Connection, stop: &AtomicBool, answered: &Mutex<Vec<(Uuid, Instant)>>) {
+fn talk(mut connection: Connection, round: usize, stop: &AtomicBool, answered: &Mutex<Vec<(Uuid, usize, Instant)>>) {
     let question = user("Weather?");
     let mut conversation = vec![question.clone()];
     while !stop.load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ fn talk(mut connection: Connection, stop: &AtomicBool, answered: &Mutex<Vec<(Uui
         if !reply.whole || reply.status != 200 {
             return;
         }
-        answered.lock().unwrap().push((reply.header("toolmark-exchange").parse().unwrap(), Instant::now()));
+        answered.lock().unwrap().push((reply.header("toolmark-exchange").parse().unwrap(), round, Instant::now()));
         let message = reply.json()["choices"][0]["message"].clone();
         conversation.truncate(1);
         if message["tool_calls"].is_array() {
@@ -78,9 +78,10 @@ fn rounds(ledger: &Ledger, durability: &str) {
         let stop = AtomicBool::new(false);
         // Some moment or other; now and then later than what may be lost.
         let moment = if round % 6 == 5 { Duration::from_millis(1500) } else { Duration::from_millis(20 + (round * 7919) % 331) };
+        let number = killed.len();
         let mut connections: Vec<Connection> = (0..2).map(|_| process.connect()).collect();
         std::thread::scope(|scope| {
-            let talking: Vec<_> = connections.drain(..).map(|own| scope.spawn(|| talk(own, &stop, &answered))).collect();
+            let talking: Vec<_> = connections.drain(..).map(|own| scope.spawn(|| talk(own, number, &stop, &answered))).collect();
             lag = lag.max(pass(moment));
             killed.push(Instant::now());
             drop(process);
@@ -95,9 +96,10 @@ fn rounds(ledger: &Ledger, durability: &str) {
     let answered = answered.into_inner().unwrap();
     assert!(answered.len() > 50, "{} answers in all", answered.len());
     let mut missing = 0;
-    for (id, at) in &answered {
+    for (id, round, at) in &answered {
         let kept = store.exchange(*id).unwrap().is_some();
-        let end = killed.iter().find(|end| *end >= at).unwrap_or(at);
+        // An answer may have come while the process was being killed.
+        let end = killed.get(*round).unwrap_or(at).max(at);
         let may_be_lost = durability == "batch" && end.duration_since(*at) < LOST + lag * 8;
         assert!(kept || may_be_lost, "{durability}: {id}, answered {:?} before the end, isn't there", end.duration_since(*at));
         missing += usize::from(!kept);
