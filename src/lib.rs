@@ -1,6 +1,7 @@
 //! toolmark: an OpenAI-compatible reverse proxy that enforces tool-call integrity inline.
 
 pub mod admin;
+pub mod cassette;
 pub mod chat;
 pub mod cli;
 pub mod exchange;

@@ -14,30 +14,27 @@ use bytes::Bytes;
 
 use super::Error;
 use crate::{
-    chat::{adapter::Chat, request},
+    cassette::offline::{Api, Bench, HELD_BYTES_MAX, Unheard, When, hear, looks_streamed},
     exchange::{
-        adapter::{Adapter, AnswerStream as _, Flow, WholeAnswer as _},
-        context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        context::{Begun, JudgedChoice, Upstream},
         fault::Fault,
         refusal::Refusal,
-        tools::ToolSet,
         turn::Said,
     },
     judge::{
         call::{Arguments, Outcome},
-        loops::Beyond,
         marks::{KeyRing, Scope},
-        registry::SchemaCache,
         violation::Violation,
     },
     policy::Mode,
     proxy::app::Standard,
-    responses::{self, adapter::Responses, request::Recalled},
+    responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, Offline},
-    wire::{json::Document, sse::Parser},
+    wire::json::Document,
 };
 
 mod report;
+pub(super) use report::Marks;
 use report::{Choice, Report};
 
 /// Runs it.
@@ -94,27 +91,15 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         settings::Scope::Caller => Scope::anonymous(),
     };
     let document = Document::parse(request).map_err(|error| Unreadable::Request(format!("it is {error}")))?;
-    let of_responses = document.root().get("messages").is_none() && document.root().get("input").is_some();
-    let basis = |tools| Basis {
-        id: uuid::Uuid::nil(),
-        rules: &standard.rules,
-        call_rules: &standard.calls,
-        text: &standard.text,
-        ring: &ring,
-        scope: scope.clone(),
-        tools,
-        now_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
-        upstream: Upstream::default(),
-        protocol: &standard.protocol,
-        held_bytes_max: HELD_BYTES_MAX,
-        beyond: Beyond::default(),
-    };
-    let begun = if of_responses { begin_responses(&document, &standard, basis) } else { begin_chat(&document, &standard, basis) };
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let bench = Bench { standard: Arc::new(standard), ring, schemas: Arc::default() };
+    let when = When { id: uuid::Uuid::nil(), scope, now_ms, upstream: Upstream::default() };
+    let api = Api::of_request(&document);
     let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
-    let Begun { context, violations, .. } = begun.map_err(refused)?;
-    let (context, policy) = (Arc::new(context), &standard.rules.policy);
+    let Begun { context, violations, .. } = bench.begin(api, &document, &when, &Recalled::default()).map_err(refused)?;
+    let (context, policy) = (Arc::new(context), &bench.standard.rules.policy);
     let mut report = Report {
-        policy: standard.rules.source.to_string(),
+        policy: bench.standard.rules.source.to_string(),
         enforced: policy.mode == Mode::Enforce,
         repairs: if context.choices <= 1 { policy.calls.max_repairs } else { 0 },
         marks,
@@ -123,10 +108,10 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         choices: Vec::new(),
         fault: None,
     };
-    let judged = if of_responses { judge_response::<Responses>(&context, response)? } else { judge_response::<Chat>(&context, response)? };
-    match judged {
-        Ok(choices) => report.choices = choices,
-        Err(fault) => report.fault = Some(fault),
+    let streamed = looks_streamed(&response);
+    match hear(api, &context, response, None) {
+        Ok(heard) => report.choices = heard.choices.into_iter().map(|(said, judged)| to_choice(said, judged)).collect(),
+        Err(unheard) => report.fault = Some(unreadable(unheard, streamed)?),
     }
     if !report.marks.known() {
         report.unjudge_marks(context.data());
@@ -134,23 +119,8 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
     Ok(report)
 }
 
-fn begin_chat<'s>(document: &Document, standard: &'s Standard, basis: impl Fn(Arc<ToolSet>) -> Basis<'s>) -> Result<Begun, Refusal> {
-    let head = request::Head::read(document)?;
-    let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
-    let tools = standard.tools.get(head.brought(), policy, checks, &SchemaCache::default())?;
-    request::begin(document, &head, basis(tools))
-}
-
-fn begin_responses<'s>(document: &Document, standard: &'s Standard, basis: impl Fn(Arc<ToolSet>) -> Basis<'s>) -> Result<Begun, Refusal> {
-    let head = responses::request::Head::read(document)?;
-    let further = head.further_tools();
-    let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
-    let tools = standard.tools.get(head.brought(&further), policy, checks, &SchemaCache::default())?;
-    responses::request::begin(document, &head, &Recalled::default(), further, basis(tools))
-}
-
 /// The keys, where there are any; a missing file isn't made.
-fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
+pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
     let missing = match keys {
         KeySource::File(path) if !path.exists() => Some(format!("there is no key in {}", path.display())),
         KeySource::Ephemeral => Some("no key is set".to_owned()),
@@ -168,50 +138,23 @@ fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
     Ok((Arc::new(KeyRing::new(&keys)), marks))
 }
 
-/// The choices as judged, or why toolmark would break off.
-fn judge_response<A: Adapter>(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
-    let start = response.trim_ascii_start();
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-    if [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix)) {
-        return judge_stream::<A>(context, response);
+/// Why toolmark would break off.
+///
+/// # Errors
+/// [`Unreadable`] where it is no answer at all.
+fn unreadable(unheard: Unheard, streamed: bool) -> Result<String, Unreadable> {
+    let fault = match unheard {
+        Unheard::Fault(fault) => fault,
+        Unheard::TooLong(error) => return Err(Unreadable::Response(error.to_string())),
+    };
+    match fault {
+        Fault::Json(error) if streamed => Err(Unreadable::Response(format!("an event is {error}"))),
+        Fault::Json(error) => Err(Unreadable::Response(format!("it is {error}"))),
+        Fault::Reported(_) if streamed => Err(Unreadable::Response("the stream reports an error: there is nothing to judge".into())),
+        Fault::Reported(_) => Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into())),
+        Fault::Unknown(no @ ("no `choices`" | "no `output`")) if !streamed => Err(Unreadable::Response(format!("it has {no}"))),
+        fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut) => Ok(fault.to_string()),
     }
-    let answer = match A::Answer::read(response, context) {
-        Ok(answer) => answer,
-        Err(Fault::Json(error)) => return Err(Unreadable::Response(format!("it is {error}"))),
-        Err(Fault::Reported(_)) => {
-            return Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into()));
-        }
-        Err(Fault::Unknown(no @ ("no `choices`" | "no `output`"))) => return Err(Unreadable::Response(format!("it has {no}"))),
-        Err(fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => return Ok(Err(fault.to_string())),
-    };
-    let judged = answer.judge(context);
-    let choices = judged.into_iter().enumerate().map(|(at, judged)| to_choice(answer.said(at), judged));
-    Ok(Ok(choices.collect()))
-}
-
-fn judge_stream<A: Adapter>(context: &Arc<Context>, response: Bytes) -> Result<Result<Vec<Choice>, String>, Unreadable> {
-    let mut events = Vec::new();
-    let mut parser = Parser::default();
-    parser.handle(response, |event| events.push(event)).map_err(|error| Unreadable::Response(error.to_string()))?;
-    events.extend(parser.finish());
-    let mut judge = A::Stream::new(context.clone(), None);
-    let mut out = bytes::BytesMut::new();
-    let read = || -> Result<Vec<JudgedChoice>, Fault> {
-        for event in events {
-            if judge.handle(event, &mut out)? == Flow::Done {
-                break;
-            }
-        }
-        judge.conclude()
-    };
-    let judged = match read() {
-        Ok(judged) => judged,
-        Err(Fault::Json(error)) => return Err(Unreadable::Response(format!("an event is {error}"))),
-        Err(Fault::Reported(_)) => return Err(Unreadable::Response("the stream reports an error: there is nothing to judge".into())),
-        Err(fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => return Ok(Err(fault.to_string())),
-    };
-    let choices = judged.into_iter().enumerate().map(|(at, judged)| to_choice(judge.said(at), judged));
-    Ok(Ok(choices.collect()))
 }
 
 fn to_choice(said: Said, judged: JudgedChoice) -> Choice {
@@ -229,6 +172,3 @@ fn to_choice(said: Said, judged: JudgedChoice) -> Choice {
     let says: Vec<Violation> = judged.of_text;
     Choice { calls, of_turn, has_text: !said.text.is_empty(), of_text: says, citations: judged.citations }
 }
-
-/// Bytes held of one call or block; the default of `[limits] held_bytes`.
-const HELD_BYTES_MAX: usize = 1 << 20;

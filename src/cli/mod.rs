@@ -4,8 +4,10 @@
 
 pub mod check;
 pub mod demo;
+pub mod import;
 pub mod judge;
 pub mod ledger;
+pub mod replay;
 pub mod serve;
 pub mod verify;
 
@@ -57,12 +59,15 @@ pub enum Command {
     /// Arrives with a later version
     #[command(hide = true)]
     Stats(Unbuilt),
-    /// Arrives with a later version
-    #[command(hide = true)]
-    Replay(Unbuilt),
-    /// Arrives with a later version
-    #[command(hide = true)]
-    Import(Unbuilt),
+    /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
+    #[command(after_help = REPLAY_EXAMPLE)]
+    Replay(replay::Replay),
+    /// Make a cassette of other tools' recordings
+    #[command(after_help = IMPORT_EXAMPLE)]
+    Import(import::Import),
+    /// Write a cassette in another tool's form
+    #[command(after_help = EXPORT_EXAMPLE)]
+    Export(import::Export),
 }
 
 /// `toolmark serve`
@@ -77,9 +82,12 @@ pub struct Serve {
     /// The policy: a file, or one of `default`, `strict`, `observe`
     #[arg(long, value_name = "FILE")]
     pub policy: Option<String>,
-    /// Record exchanges in a cassette (not built yet)
+    /// Record exchanges in a cassette: a file, or a directory of files
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Answer from a cassette instead of a model: no network, and no upstream is needed
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
 }
 
 /// `toolmark demo`
@@ -137,15 +145,18 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
     let config = cli.config;
     let flags = Flags { config, ..Flags::default() };
     match cli.command {
-        Command::Serve(Serve { listen, upstream, policy, record }) => serve::run(Flags { listen, upstream, policy, record, ..flags }),
+        Command::Serve(Serve { listen, upstream, policy, record, replay }) => {
+            serve::run(Flags { listen, upstream, policy, record, replay, ..flags })
+        }
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check => check::run(&flags),
         Command::Judge(judge) => judge::run(&judge, flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
         Command::Stats(_) => Err(Error::NotBuilt("stats")),
-        Command::Replay(_) => Err(Error::NotBuilt("replay")),
-        Command::Import(_) => Err(Error::NotBuilt("import")),
+        Command::Replay(replay) => replay::run(&replay, flags),
+        Command::Import(import) => import::import(&import),
+        Command::Export(export) => import::export(&export),
     }
 }
 
@@ -194,6 +205,8 @@ const SERVE_EXAMPLE: &str = "\
 EXAMPLE
   toolmark serve --upstream http://localhost:11434/v1
   toolmark serve --config /etc/toolmark.toml --listen 127.0.0.1:9000 --policy strict
+  toolmark serve --upstream https://api.openai.com/v1 --record session.jsonl
+  toolmark serve --replay session.jsonl
 
 Settings: defaults, then toolmark.toml, then TOOLMARK_SECTION__KEY in the environment, then flags.
 Then point the application at it: OPENAI_BASE_URL=http://127.0.0.1:8787/v1";
@@ -225,6 +238,34 @@ EXAMPLE
   CALLER='Bearer sk-…' toolmark verify --credential-env CALLER get_weather_1763760000123_abc0000000000001
 
 Exit 0 if it is ours, 1 if not.";
+
+const REPLAY_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark replay session.jsonl
+  toolmark replay cassettes/ --policy default --against strict
+  toolmark replay session.jsonl --policy my.toml --junit replay.xml --json
+
+Compares with the verdicts that were recorded, or one policy with another. Exit 0 if nothing differs, 1 if something does
+(with --strict also where something is blocked and no verdict was recorded), 2 if a file can't be read.";
+
+const IMPORT_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark import vcr tests/cassettes/*.yaml -o session.jsonl
+  toolmark import har capture.har -o session.jsonl --redact /metadata/email
+
+Credentials are taken out while writing. Then: toolmark replay session.jsonl --strict";
+
+const EXPORT_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark export vcr session.jsonl -o session.yaml
+  toolmark export har cassettes/ -o session.har
+
+Importing the file gives the same cassette again.";
+
+/// Prints; a closed pipe is no panic, as it is for `println!`.
+fn print(text: &str) {
+    let _closed = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+}
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,9 @@ fn announce(app: &App, address: SocketAddr, admin: Option<SocketAddr>) {
         tracing::warn!("{notice}");
     }
     for upstream in &settings.upstreams {
-        tracing::info!(upstream = &*upstream.name, base_url = &*upstream.base_url, "upstream `{}`", upstream.name);
+        let base_url =
+            upstream.cassette.as_ref().map_or_else(|| upstream.base_url.to_string(), |file| format!("cassette:{}", file.display()));
+        tracing::info!(upstream = &*upstream.name, base_url, "upstream `{}`", upstream.name);
     }
     if app.tracks() && matches!(settings.keys, KeySource::Ring(_)) {
         // A key that is given may be given to several.

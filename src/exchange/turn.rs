@@ -1,9 +1,10 @@
 //! What a model said in one turn, and the turn as it is echoed to it when it isn't passed on. Pure.
 
+use super::error::Reported;
 use crate::{
     judge::{
         call::{Call, CallKind},
-        violation::Violation,
+        violation::{Checks, Violation},
     },
     wire::json::Document,
 };
@@ -72,6 +73,18 @@ pub struct EchoedTurn {
     pub items: Vec<SaidItem>,
     /// What was wrong with the text, or with the turn as a whole.
     pub violations: Vec<Violation>,
+}
+
+impl EchoedTurn {
+    /// The turn that the upstream refused itself (Groq's `tool_use_failed`), where that is what the error says and the
+    /// policy holds it for wrong.
+    pub fn of_failed_call(error: &Reported, checks: &Checks) -> Option<Self> {
+        let (code, generation) = error.failed_call()?;
+        let advice = "call one of the tools with arguments that fit its schema";
+        let message = format!("the upstream could not make a tool call of what you wrote: {}", error.message);
+        let violation = checks.violation(code, None, message, advice)?;
+        violation.blocks().then(|| Self { text: generation, violations: vec![violation], ..Self::default() })
+    }
 }
 
 impl EchoedCall {

@@ -3,10 +3,15 @@
 //! DESIGN.md, "Marks". All MACs are BLAKE3 keyed hashes, with a derived key per purpose; comparisons take
 //! constant time. Pure: time and counter come in as values.
 
-use std::fmt::Write as _;
+mod recorded;
+mod seal;
+
+use std::{fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use subtle::ConstantTimeEq;
+
+pub use recorded::RecordedMarks;
 
 use crate::wire::canonical::canonical;
 
@@ -24,13 +29,19 @@ const MAC_BITS_EXECUTION: u32 = 52;
 
 /// The keys: the first mints, all verify.
 #[derive(Clone)]
-pub struct KeyRing(Vec<Keys>);
+pub struct KeyRing {
+    keys: Vec<Keys>,
+    /// What a recording that is played says was issued.
+    recorded: Option<Arc<RecordedMarks>>,
+}
 
 #[derive(Clone)]
 struct Keys {
     call: [u8; 32],
     suffix: [u8; 32],
     execution: [u8; 32],
+    /// Hides scopes that are written down.
+    seal: [u8; 32],
 }
 
 /// Whose marks these are: what every MAC is bound to.
@@ -86,13 +97,23 @@ impl KeyRing {
             call: derive("toolmark 2026-11-21 call mark v1", key),
             suffix: derive("toolmark 2026-11-22 call mark behind an upstream's id v1", key),
             execution: derive("toolmark 2026-11-21 execution id v1", key),
+            seal: derive("toolmark 2026-11-22 scope written down v1", key),
         });
-        Self(keys.collect())
+        Self { keys: keys.collect(), recorded: None }
+    }
+
+    /// The same ring, for which also holds what a recording says was issued.
+    #[must_use]
+    pub fn with_recorded(self, recorded: Arc<RecordedMarks>) -> Self {
+        Self { recorded: Some(recorded), ..self }
     }
 
     /// The call mark of a call that is let through.
     pub fn mint(&self, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> String {
-        let mac = self.0.first().map_or(0, |keys| call_mac(&keys.call, scope, None, tool, arguments, moment));
+        if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(None, tool, arguments, moment)) {
+            return mark.to_owned();
+        }
+        let mac = self.keys.first().map_or(0, |keys| call_mac(&keys.call, scope, None, tool, arguments, moment));
         let mut mark = String::with_capacity(CALL_MARK_BYTES);
         mark.push_str("call_");
         for byte in mark_bytes(moment, mac) {
@@ -108,7 +129,10 @@ impl KeyRing {
         if upstream_id.is_empty() || upstream_id.len() + 1 + SUFFIX_BYTES > CALL_ID_BYTES_MAX {
             return None;
         }
-        let mac = self.0.first().map_or(0, |keys| call_mac(&keys.suffix, scope, Some(upstream_id), tool, arguments, moment));
+        if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(Some(upstream_id), tool, arguments, moment)) {
+            return Some(mark.to_owned());
+        }
+        let mac = self.keys.first().map_or(0, |keys| call_mac(&keys.suffix, scope, Some(upstream_id), tool, arguments, moment));
         Some(format!("{upstream_id}_{}", URL_SAFE_NO_PAD.encode(mark_bytes(moment, mac))))
     }
 
@@ -119,13 +143,17 @@ impl KeyRing {
             let mac = call_mac(key, scope, mark.upstream_id, tool, arguments, mark.moment);
             bool::from(mac.ct_eq(&mark.mac))
         };
-        self.0.iter().any(fits).then_some(mark.moment)
+        let held = || self.recorded.as_ref().is_some_and(|recorded| recorded.holds(mark, tool, arguments));
+        (self.keys.iter().any(fits) || held()).then_some(mark.moment)
     }
 
     /// The execution ID that follows from a call mark's moment.
     pub fn execution_id(&self, scope: &Scope, tool: &str, moment: Moment) -> String {
         let tool = execution_tool(tool);
-        let mac = self.0.first().map_or(0, |keys| execution_mac(&keys.execution, scope, &tool, moment));
+        if let Some(id) = self.recorded.as_ref().and_then(|recorded| recorded.execution(&tool, moment)) {
+            return id.to_owned();
+        }
+        let mac = self.keys.first().map_or(0, |keys| execution_mac(&keys.execution, scope, &tool, moment));
         let tail = (u64::from(moment.counter & 0x0fff) << MAC_BITS_EXECUTION) | mac;
         let mut id = tool;
         // Writing to a String can't fail.
@@ -135,16 +163,18 @@ impl KeyRing {
 
     /// True where the ID was issued in this scope.
     pub fn is_execution(&self, id: &ExecutionId<'_>, scope: &Scope) -> bool {
-        self.0.iter().any(|keys| {
+        let recorded = self.recorded.as_ref().and_then(|recorded| recorded.execution(id.tool, id.moment)).and_then(ExecutionId::parse);
+        let minted = |keys: &Keys| {
             let mac = execution_mac(&keys.execution, scope, id.tool, id.moment);
             bool::from(mac.ct_eq(&id.mac))
-        })
+        };
+        self.keys.iter().any(minted) || recorded == Some(*id)
     }
 }
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "KeyRing({} keys)", self.0.len())
+        write!(out, "KeyRing({} keys)", self.keys.len())
     }
 }
 

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{loops::LoopControl, memory::Memory, way::Standing};
+use super::{loops::LoopControl, memory::Memory, stage::Cassettes, way::Standing};
 use crate::{
     exchange::tools::ToolSets,
     judge::{
@@ -59,6 +59,12 @@ pub enum Error {
     /// Traces.
     #[error(transparent)]
     Traces(#[from] crate::observe::traces::Error),
+    /// A cassette that is to be played.
+    #[error(transparent)]
+    Played(#[from] crate::cassette::read::ReadError),
+    /// A cassette that is to be recorded.
+    #[error(transparent)]
+    Recorded(#[from] crate::cassette::write::WriteError),
     /// No randomness.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -163,6 +169,8 @@ pub struct App {
     pub recorder: Recorder,
     /// What loop control stopped, and what was reset.
     pub loops: Arc<LoopControl>,
+    /// What is recorded and played, and what goes wrong on purpose.
+    pub cassettes: Cassettes,
     /// What is known of each of the upstreams.
     pub standings: Vec<Standing>,
     started: Instant,
@@ -194,7 +202,13 @@ impl App {
             });
         }
         let keys = settings.keys.keys()?;
-        let ring = Arc::new(KeyRing::new(&keys));
+        let (mut cassettes, marks) = Cassettes::open(&settings)?;
+        let ring = KeyRing::new(&keys);
+        let ring = Arc::new(match marks {
+            Some(marks) => ring.with_recorded(Arc::new(marks)),
+            None => ring,
+        });
+        cassettes.record(&settings, ring.clone())?;
         let loops = Arc::<LoopControl>::default();
         let observed = Arc::new(Observed::new(&settings)?);
         let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
@@ -210,6 +224,7 @@ impl App {
             observed,
             recorder,
             loops,
+            cassettes,
             standings,
             started: Instant::now(),
             counter,

@@ -12,13 +12,12 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Method, StatusCode, header};
+use http::{StatusCode, header};
 
 use super::{
     prober::{self, Asked},
     reply::Failure,
     run::{Reply, Run},
-    upstream::SendFailure,
     way::Passage,
 };
 use crate::{
@@ -104,9 +103,9 @@ impl Run {
         let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
         let headers = self.traced_headers();
-        let sent = self.endpoint().send(Method::POST, target, headers, body.into()).await;
+        let sent = self.send(target, headers, body).await;
         let (outcome, failed) = match sent {
-            Err(SendFailure { failed, failure }) => (Err(failure), Some(failed)),
+            Err((failure, failed)) => (Err(failure), failed),
             Ok(response) => {
                 let asked = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
                 let wait = retry::retry_after(asked("retry-after-ms"), asked(header::RETRY_AFTER.as_str()));
@@ -126,7 +125,7 @@ impl Run {
     }
 
     fn report(&self, passage: &mut Passage, failed: Option<Failed>) {
-        let Some(standing) = self.worker.app.standings.get(self.way.upstream()) else { return };
+        let Some(standing) = self.worker.app.standings.get(self.way.upstream()).filter(|_| !self.stage.plays()) else { return };
         if let Some(Failed::Status(429, wait)) = failed
             && self.endpoint().own_key().is_some()
         {
@@ -207,6 +206,8 @@ impl Run {
         };
         match next {
             Next::Again(pause) => {
+                // Nobody is spared by waiting where a recording answers.
+                let pause = if self.stage.plays() { std::time::Duration::ZERO } else { pause };
                 let pause_ms = pause.as_millis() as u64;
                 tracing::warn!(exchange = %self.context.id, upstream = &*name, failed = failed.as_str(), pause_ms, "upstream `{name}` failed: once more");
                 tokio::time::sleep(pause).await;
@@ -266,6 +267,9 @@ impl Run {
 
     /// May the upstream that is next be asked, and is it a trial?
     async fn may(&mut self) -> Result<bool, Not> {
+        if self.stage.plays() {
+            return Ok(false);
+        }
         let (app, upstream) = (self.worker.app.clone(), self.way.upstream());
         let standing = app.standings.get(upstream).ok_or(Not::Last)?;
         if self.way.is_foreign() {

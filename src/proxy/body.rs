@@ -15,7 +15,10 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::client::AnswerBody;
+use http::Response;
+
+use super::{answer::Interrupted, client::AnswerBody};
+use crate::cassette::recorder::Tape;
 
 /// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
@@ -62,9 +65,20 @@ pub enum Body {
     Pass(AnswerBody),
     /// Written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Running>),
+    /// Any of these, recorded as it leaves.
+    Recorded(Box<Body>, Tape),
 }
 
 impl Body {
+    /// A response whose body is recorded as it leaves.
+    pub fn recorded(response: Response<Self>, tape: Tape) -> Response<Self> {
+        tape.respond(response.status().as_u16(), response.headers().clone());
+        if response.body().is_end_stream() {
+            tape.sent();
+        }
+        response.map(|body| Self::Recorded(Box::new(body), tape))
+    }
+
     /// The body that `exchange` writes.
     pub fn running(outlet: Outlet, exchange: impl Future<Output = ()> + Send + 'static) -> Self {
         Self::Running(outlet, Some(Box::pin(exchange)))
@@ -80,7 +94,7 @@ impl From<String> for Body {
 /// The upstream broke off; the client sees a broken transfer, never a whole one.
 #[derive(Debug, thiserror::Error)]
 #[error("the upstream's answer broke off")]
-pub struct BrokenOff(#[source] hyper::Error);
+pub struct BrokenOff(#[source] Interrupted);
 
 impl From<Infallible> for BrokenOff {
     fn from(never: Infallible) -> Self {
@@ -109,6 +123,19 @@ impl HttpBody for Body {
                 }
                 if running.is_none() { Poll::Ready(None) } else { Poll::Pending }
             }
+            Self::Recorded(body, tape) => {
+                let polled = Pin::new(&mut **body).poll_frame(cx);
+                match &polled {
+                    Poll::Ready(Some(Ok(frame))) => frame.data_ref().into_iter().for_each(|data| tape.send(data.clone())),
+                    Poll::Ready(None) => tape.sent(),
+                    Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+                }
+                // The server doesn't ask again for what it knows to be at its end.
+                if body.is_end_stream() {
+                    tape.sent();
+                }
+                polled
+            }
         }
     }
 
@@ -117,6 +144,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Pass(body) => body.is_end_stream(),
             Self::Running(..) => false,
+            Self::Recorded(body, _) => body.is_end_stream(),
         }
     }
 
@@ -125,6 +153,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pass(body) => body.size_hint(),
             Self::Running(..) => SizeHint::default(),
+            Self::Recorded(body, _) => body.size_hint(),
         }
     }
 }

@@ -68,14 +68,13 @@ pub enum Outgoing {
     Pass(Incoming),
 }
 
-/// An answer's body; its connection is handed back when it has been read, or is dropped.
-pub struct AnswerBody {
+/// A live answer's body; its connection is handed back when it has been read, or is dropped.
+pub struct LiveBody {
     incoming: Incoming,
     lease: Option<Lease>,
 }
 
-/// An upstream's answer, as far as its head.
-pub type Answer = Response<AnswerBody>;
+pub use super::answer::{Answer, AnswerBody};
 
 /// The connections of one worker to one upstream.
 pub struct Client {
@@ -218,7 +217,7 @@ impl Client {
 
     fn answer(&self, response: Response<Incoming>, sender: Option<http1::SendRequest<Outgoing>>) -> Answer {
         let lease = sender.map(|sender| Lease { sender, open: self.open.clone() });
-        response.map(|incoming| AnswerBody { incoming, lease })
+        response.map(|incoming| LiveBody { incoming, lease }.into())
     }
 }
 
@@ -235,7 +234,7 @@ fn open(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl AnswerBody {
+impl LiveBody {
     fn give_back(&mut self) {
         if let Some(Lease { sender, open: list }) = self.lease.take()
             && !sender.is_closed()
@@ -262,7 +261,7 @@ impl AnswerBody {
     }
 }
 
-impl HttpBody for AnswerBody {
+impl HttpBody for LiveBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -283,7 +282,7 @@ impl HttpBody for AnswerBody {
     }
 }
 
-impl Drop for AnswerBody {
+impl Drop for LiveBody {
     /// What wasn't read hyper passes over where it has come already; else it closes the connection, and
     /// the upstream sees that nobody listens.
     fn drop(&mut self) {

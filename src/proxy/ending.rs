@@ -16,6 +16,7 @@ impl Drop for Run {
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
         self.log();
+        self.tape_end();
         if !self.recorded {
             let record = Arc::new(self.record());
             self.worker.app.recorder.take(record, false);

@@ -17,10 +17,12 @@ use super::{
     reply::{self, Failure},
     run::{Reply, Run, Who},
     server::Worker,
+    stage::Stage,
     streaming, upstream,
     way::Way,
 };
 use crate::{
+    cassette::recorder::Tape,
     chat::{
         adapter::Chat,
         request::{self, DEPTH_NOTED, Head},
@@ -52,6 +54,8 @@ pub struct Incoming {
     pub caller: Caller,
     /// When its head was read.
     pub started: Instant,
+    /// Where it is recorded, if it is.
+    pub tape: Option<Tape>,
 }
 
 /// Serves `POST /v1/chat/completions`.
@@ -64,7 +68,7 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 
 /// Everything before the first byte goes upstream.
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
-    let Incoming { headers, query, body, caller, started } = incoming;
+    let Incoming { headers, query, body, caller, started, tape } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
@@ -75,12 +79,14 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let basis = Basis {
+    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, document.bytes(), tape);
+    let basis = stage.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
-    };
+    });
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
-    let run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who);
+    let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who);
+    run.stage = stage;
     Ok((run, stream))
 }
 

@@ -1,5 +1,6 @@
 //! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
 
+pub mod answer;
 pub mod app;
 pub mod attempt;
 mod bare;
@@ -15,13 +16,14 @@ pub mod memory;
 pub mod pass;
 mod patience;
 pub mod prober;
-mod reader;
+pub mod reader;
 pub mod reply;
 pub mod responses;
 pub mod route;
 pub mod run;
 pub mod server;
 pub mod sessions;
+pub mod stage;
 pub mod streaming;
 mod traced;
 pub mod upstream;

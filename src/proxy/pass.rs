@@ -10,7 +10,7 @@ use super::{
     client::Outgoing,
     reply::{self, Failure},
     server::Worker,
-    upstream,
+    stage, upstream,
 };
 use crate::wire::json::Document;
 
@@ -38,7 +38,14 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
     }
     let empty = matches!(parts.method, Method::GET | Method::DELETE) && parts.headers.get(header::CONTENT_LENGTH).is_none();
     let body = if empty { Outgoing::Whole(Bytes::new()) } else { Outgoing::Pass(body) };
-    let response = endpoint.send(parts.method, target, headers, body).await?;
+    let (body, played) = match worker.app.cassettes.player(named.unwrap_or(0)) {
+        Some(player) => stage::passed(player, &parts.method, rest, body, worker.app.settings.limits.request_bytes).await?,
+        None => (body, None),
+    };
+    let response = match played {
+        Some(played) => played,
+        None => endpoint.send(parts.method, target, headers, body).await?,
+    };
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), false));
     let mut passed = Response::new(match endpoint.own_key().filter(|_| !status.is_success()) {
         // An error may quote the key that it was called with.
@@ -57,6 +64,9 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
 async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Result<Response<Body>, Failure> {
     let (mut listed, mut failure) = (Vec::new(), None);
     for (at, endpoint) in worker.endpoints.iter().enumerate() {
+        if worker.app.cassettes.player(at).is_some() {
+            continue;
+        }
         let Some(target) = endpoint.target("/models", request.uri().query()) else { continue };
         let mut headers = endpoint.headers(request.headers(), worker.app.settings.clients.is_empty());
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

@@ -11,6 +11,7 @@ use super::{
     reply::Failure,
     run::{Run, Who},
     server::Worker,
+    stage::Stage,
     way::Way,
 };
 use crate::{
@@ -32,7 +33,7 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 
 /// Everything before the first byte goes upstream.
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
-    let Incoming { headers, query, body, caller, started } = incoming;
+    let Incoming { headers, query, body, caller, started, tape } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
@@ -48,15 +49,19 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
+    let stage = Stage::new(&app.cassettes, way.upstream(), Responses::PATH, document.bytes(), tape);
     let basis = Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };
+    let basis = stage.basis(basis);
     let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;
     let context = Arc::new(begun.context);
-    Ok((Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who), stream))
+    let mut run = Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who);
+    run.stage = stage;
+    Ok((run, stream))
 }
 
 fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {

@@ -16,6 +16,7 @@ use super::{
     collect::Notes,
     reply::Failure,
     server::Worker,
+    stage::Stage,
     upstream::{self, Endpoint},
     way::Way,
 };
@@ -105,6 +106,8 @@ pub struct Run {
     pub(super) upstream_time: Duration,
     pub(super) stream: bool,
     pub(super) outcome: Option<u16>,
+    /// What is recorded, played or put in.
+    pub(super) stage: Stage,
 }
 
 impl Run {
@@ -148,6 +151,7 @@ impl Run {
             signature: None,
             looping: Looping::default(),
             unanswered: None,
+            stage: Stage::default(),
             started,
             upstream_time: Duration::ZERO,
             stream,
@@ -158,7 +162,7 @@ impl Run {
     /// What a translated answer repeats of the request, where answers are translated.
     pub fn origin(&self) -> Option<Origin> {
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
-        self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.worker.app.now_ms() / 1000))
+        self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
     }
 
     /// What goes upstream: the request as it stands, translated where the upstream needs that, and made to fit.
@@ -216,16 +220,12 @@ impl Run {
 
     /// The turn that the upstream refused, where that is what the error says.
     pub fn failed_call(&self, error: &Reported) -> Option<EchoedTurn> {
-        let (code, generation) = error.failed_call()?;
-        let advice = "call one of the tools with arguments that fit its schema";
-        let message = format!("the upstream could not make a tool call of what you wrote: {}", error.message);
-        let violation = self.context.rules.checks.violation(code, None, message, advice)?;
-        violation.blocks().then(|| EchoedTurn { text: generation, violations: vec![violation], ..EchoedTurn::default() })
+        EchoedTurn::of_failed_call(error, &self.context.rules.checks)
     }
 
     /// An answer is judged now.
     pub fn judging(&self) {
-        self.context.loops.judging(self.worker.app.now_ms(), &self.looping);
+        self.context.loops.judging(self.now_ms(), &self.looping);
     }
 
     /// Takes up what was found in an answer.
@@ -233,7 +233,7 @@ impl Run {
         self.tally.add(judged);
         self.looping.note(judged, self.context.rules.policy.loops.on_limit);
         let app = &self.worker.app;
-        app.loops.note(judged, self.who.session.as_deref(), app.now_ms());
+        app.loops.note(judged, self.who.session.as_deref(), self.now_ms());
     }
 
     /// What is left to try with, for a turn like this one.
@@ -284,8 +284,8 @@ impl Run {
     /// How judged choices end downstream, when nothing more is tried.
     pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
         // The calls of one turn have one time, by which they are known for one turn's later.
-        let now_ms = self.worker.app.now_ms();
-        let (app, notes, id) = (&self.worker.app, &mut self.notes, self.context.id);
+        let now_ms = self.now_ms();
+        let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, self.context.id, &mut self.stage);
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
                 (!choice.stops.is_empty()).then(|| app.loops.end());
@@ -295,7 +295,7 @@ impl Run {
             for call in &calls {
                 tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
-            let calls: Vec<_> = calls.into_iter().map(|call| (call, app.moment(now_ms))).collect();
+            let calls: Vec<_> = calls.into_iter().map(|call| (call, stage.moment(|| app.moment(now_ms)))).collect();
             calls.iter().for_each(|(call, moment)| notes.call(call, *moment, &app.settings.ledger));
             Final::Accept(calls)
         };
@@ -313,7 +313,7 @@ impl Run {
 
     /// What an answer in toolmark's own words is made of. `verdict`: a JSON object.
     pub fn made<'m>(&'m self, words: &'m str, verdict: &'m str) -> Made<'m> {
-        Made { words, model: &self.model, created: self.worker.app.now_ms() / 1000, verdict }
+        Made { words, model: &self.model, created: self.now_ms() / 1000, verdict }
     }
 
     /// Keeps what later exchanges need to know of this one.

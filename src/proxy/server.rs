@@ -286,10 +286,18 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits).await?;
-    let incoming = Incoming { headers: parts.headers, query, body, caller, started };
-    Ok(match found {
+    let tape = match &worker.app.cassettes.recorder {
+        Some(recorder) => recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await,
+        None => None,
+    };
+    let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone() };
+    let response = match found {
         Route::Responses => responses::responses(worker, incoming).await,
         _ => exchange::chat(worker, incoming).await,
+    };
+    Ok(match tape {
+        Some(tape) => Body::recorded(response, tape),
+        None => response,
     })
 }
 

@@ -253,6 +253,8 @@ async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answ
             let mut beat = tokio::time::interval(KEEP_ALIVE);
             loop {
                 tokio::select! {
+                    // Who need not wait hears of no waiting.
+                    biased;
                     reply = &mut attempt => break reply?,
                     _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
                 }

@@ -80,12 +80,14 @@ pub(super) fn unknown(name: &str) -> Fault {
 fn value(path: &[&str], text: &str) -> Value {
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
     match path {
-        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] | ["alerts"] => parsed(),
-        ["passthrough" | "allowed_hosts"] if !text.trim_start().starts_with('[') => {
+        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] | ["alerts"] | ["faults"] => parsed(),
+        ["passthrough" | "allowed_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"]
+            if !text.trim_start().starts_with('[') =>
+        {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Value::from(items.map(Value::from).collect::<Vec<_>>())
         }
-        ["passthrough" | "allowed_hosts"] => parsed(),
+        ["passthrough" | "allowed_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"] => parsed(),
         _ if text.len() > 1 && text.starts_with('"') && text.ends_with('"') => parsed(),
         _ => Value::from(text),
     }
@@ -122,13 +124,16 @@ const TOP_LEVEL: &[&str] = &[
     "admin",
     "alerts",
     "limits",
+    "record",
+    "replay",
+    "faults",
     "log",
 ];
 
-const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts"];
+const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 27] = [
+const KNOWN_NAMES: [&str; 36] = [
     "listen",
     "policy",
     "passthrough",
@@ -156,4 +161,13 @@ const KNOWN_NAMES: [&str; 27] = [
     "limits.client_idle",
     "log.format",
     "log.level",
+    "record.path",
+    "record.rotate_bytes",
+    "record.rotate_every",
+    "record.redact",
+    "record.headers",
+    "replay.file",
+    "replay.mode",
+    "replay.pace",
+    "replay.ignore",
 ];

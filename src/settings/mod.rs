@@ -5,6 +5,7 @@
 
 mod access;
 mod alerts;
+mod cassettes;
 mod env;
 pub(crate) mod fault;
 mod fitting;
@@ -22,6 +23,7 @@ use std::{
 };
 
 pub use alerts::{Alert, Counts, Metric};
+pub use cassettes::Cassettes;
 pub use env::Environment;
 pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
@@ -46,8 +48,10 @@ pub struct Flags {
     pub upstream: Option<String>,
     /// `--policy FILE`
     pub policy: Option<String>,
-    /// `--record FILE`: not built yet.
+    /// `--record FILE`: what exchanges are recorded in; a file, or a directory.
     pub record: Option<PathBuf>,
+    /// `--replay FILE`: the cassette that answers in place of the upstreams.
+    pub replay: Option<PathBuf>,
 }
 
 /// All settings, checked.
@@ -79,6 +83,8 @@ pub struct Settings {
     pub alerts: Vec<Alert>,
     /// Where traces go, if anywhere; said by OpenTelemetry's own environment variables.
     pub traces: Option<Traces>,
+    /// What is recorded and played, and what goes wrong on purpose.
+    pub cassettes: Cassettes,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -154,8 +160,9 @@ pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) 
 /// # Errors
 /// The first thing that is wrong, with its place and what to do.
 pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Settings, Error> {
-    let (layers, raw, file) = read(flags, environment, directory)?;
-    refuse_unbuilt(&layers, &raw, flags)?;
+    let (layers, mut raw, file) = read(flags, environment, directory)?;
+    refuse_unbuilt(&layers, &raw)?;
+    cassettes::stand_in(&mut raw);
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
     }
@@ -168,6 +175,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let listen = checker.listen("listen", &raw.listen)?;
     let admin = checker.admin(&raw, listen)?;
     checker.open_relay(&raw, listen, &upstreams)?;
+    let cassettes = checker.cassettes(&raw, &upstreams)?;
     access::notices(&mut notices, &keys, &upstreams, &clients);
     Ok(Settings {
         listen,
@@ -183,6 +191,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         admin,
         alerts: checker.alerts(&raw)?,
         traces: traces::traces(environment)?,
+        cassettes,
         limits: checker.limits(&raw.limits)?,
         log: Log { format: raw.log.format, level: raw.log.level },
         notices,
@@ -224,6 +233,11 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
     if let Some(policy) = &flags.policy {
         layers.value("--policy", &["policy"], policy.as_str().into());
     }
+    for (flag, section, key, path) in [("--record", "record", "path", &flags.record), ("--replay", "replay", "file", &flags.replay)] {
+        if let Some(path) = path {
+            layers.value(flag, &[section, key], path.display().to_string().into());
+        }
+    }
     if let Some(url) = &flags.upstream {
         layers.value("--upstream", &["upstreams"], upstream::of_flag(url));
     }
@@ -242,13 +256,9 @@ fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
     }
 }
 
-fn refuse_unbuilt(layers: &Layers, raw: &Raw, flags: &Flags) -> Result<(), Fault> {
+fn refuse_unbuilt(layers: &Layers, raw: &Raw) -> Result<(), Fault> {
     if !raw.mcp.is_empty() {
         return Err(layers.fault("mcp", "not built yet: toolmark doesn't speak MCP in this version; remove [[mcp]]"));
-    }
-    if flags.record.is_some() {
-        let message = "not built yet: exchanges can't be recorded in this version; leave it out".into();
-        return Err(Fault { place: "--record".into(), line: None, key: String::new(), message });
     }
     Ok(())
 }

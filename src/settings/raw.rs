@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
 
+use super::cassettes::{RawFault, RawRecord, RawReplay};
 use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName};
 use crate::{
     policy::{bytes, duration},
@@ -29,6 +30,9 @@ pub(super) struct Raw {
     pub alerts: Vec<RawAlert>,
     pub limits: RawLimits,
     pub log: RawLog,
+    pub record: RawRecord,
+    pub replay: RawReplay,
+    pub faults: Vec<RawFault>,
 }
 
 impl Default for Raw {
@@ -48,11 +52,14 @@ impl Default for Raw {
             alerts: Vec::new(),
             limits: RawLimits::default(),
             log: RawLog::default(),
+            record: RawRecord::default(),
+            replay: RawReplay::default(),
+            faults: Vec::new(),
         }
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawUpstream {
     pub name: String,

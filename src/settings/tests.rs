@@ -313,5 +313,19 @@ fn files_and_flags_that_are_wrong() {
     let listen = Flags { upstream: Some("http://a".into()), ..listen };
     assert!(read("", &[], &listen).unwrap_err().starts_with("--listen: `listen`: `here` is no address"));
     let record = Flags { record: Some("x".into()), upstream: Some("http://a".into()), ..Flags::default() };
-    assert!(read("", &[], &record).unwrap_err().starts_with("--record: not built yet"));
+    assert!(read("", &[], &record).unwrap().cassettes.record.is_some());
+    let both = Flags { replay: Some("x".into()), ..record };
+    assert!(read("", &[], &both).unwrap_err().contains("`record.path`: this is the cassette that is played"));
+    let replay = Flags { replay: Some("x".into()), ..Flags::default() };
+    assert!(read("", &[], &replay).unwrap().upstreams[0].cassette.is_some(), "it needs no upstream, and no key");
+    for (settings, words) in [
+        ("[replay]\nmode = 'passthrough'\n", "needs a `file`"),
+        ("[replay]\nfile = 'x'\npace = 'fast'\n", "`fast` is no pace"),
+        ("[replay]\nfile = 'x'\nignore = ['user']\n", "`user` is no JSON pointer"),
+        ("[record]\npth = 'x'\n", "did you mean `path`?"),
+        ("[[faults]]\nkind = '429'\nprobability = 2.0\n", "`faults[0].probability`: expected a number from 0 to 1"),
+    ] {
+        let error = read(&format!("{UPSTREAM}{settings}"), &[], &Flags::default()).unwrap_err();
+        assert!(error.contains(words), "{words:?} isn't in:\n{error}");
+    }
 }

@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    Checker, Fault, Secret, ToolChoice,
+    Checker, Fault, Secret, ToolChoice, cassettes,
     fault::{list, maybe},
     raw::{Raw, RawTimeouts, RawUpstream},
 };
@@ -34,6 +34,8 @@ pub struct Upstream {
     pub name: Box<str>,
     /// What goes before `/chat/completions`, without a slash at the end.
     pub base_url: Box<str>,
+    /// The cassette that answers in its place, where its URL is one.
+    pub cassette: Option<std::path::PathBuf>,
     /// What it is called with.
     pub credential: Credential,
     /// The globs of the models it serves; `None`: all.
@@ -116,7 +118,10 @@ impl Checker<'_> {
 
     fn upstream(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
         let at = |key: &str| format!("upstreams.{index}.{key}");
-        let base_url = base_url(&raw.base_url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        let cassette =
+            cassettes::of_base_url(&raw.base_url, all.replay.mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
+        let base_url = base_url(url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
         self.fallbacks(all, index, raw)?;
         let preset = Self::preset(raw);
         let lacking = if preset.lacks_responses() { Responses::Translate } else { Responses::Native };
@@ -130,6 +135,7 @@ impl Checker<'_> {
         Ok(Upstream {
             name: raw.name.as_str().into(),
             base_url: base_url.into(),
+            cassette: cassette.map(|file| self.directory.join(file)),
             credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
             models: raw.models.clone(),
             matcher,

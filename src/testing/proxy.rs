@@ -4,6 +4,11 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
+use super::{
+    answer::{Answer, AskError},
+    builder::{ProxyBuilder, Scratch},
+};
+
 use crate::{
     ledger::store::Store,
     proxy::{
@@ -34,6 +39,8 @@ pub struct Proxy {
     app: Arc<App>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
+    /// Removed last.
+    _scratch: Option<Scratch>,
 }
 
 impl Proxy {
@@ -54,7 +61,7 @@ impl Proxy {
         let (address, admin) = (server.address(), server.admin_address());
         let (app, stop) = (server.app(), server.stop());
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || server.run())?;
-        Ok(Self { address, admin, app, stop, thread: Some(thread) })
+        Ok(Self { address, admin, app, stop, thread: Some(thread), _scratch: None })
     }
 
     /// Starts one in front of this upstream, with the built-in policy of this name or a policy file.
@@ -64,6 +71,34 @@ impl Proxy {
     pub fn in_front_of(base_url: &str, policy: &str, directory: &Path) -> Result<Self, StartError> {
         let settings = format!("policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n");
         Self::start(&settings, &[], directory)
+    }
+
+    /// Makes one, setting by setting.
+    pub fn builder() -> ProxyBuilder {
+        ProxyBuilder::default()
+    }
+
+    pub(super) fn with_scratch(self, scratch: Option<Scratch>) -> Self {
+        // Not by moving fields out, which what is dropped doesn't allow.
+        let mut own = self;
+        own._scratch = scratch;
+        own
+    }
+
+    /// Posts a chat completion and waits for the answer's end.
+    ///
+    /// # Errors
+    /// [`AskError`]: no answer. An error of the API's is an answer.
+    pub fn chat(&self, request: &serde_json::Value) -> Result<Answer, AskError> {
+        self.post("/v1/chat/completions", request)
+    }
+
+    /// Posts JSON to any path and waits for the answer's end.
+    ///
+    /// # Errors
+    /// [`AskError`]: no answer.
+    pub fn post(&self, path: &str, request: &serde_json::Value) -> Result<Answer, AskError> {
+        super::answer::post(self.address, path, request)
     }
 
     /// Where it listens.

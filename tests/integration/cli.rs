@@ -37,12 +37,12 @@ fn help_and_version() {
 }
 
 #[test]
-fn commands_that_are_not_built() {
+fn commands_without_what_they_need() {
     let directory = tempfile::tempdir().unwrap();
-    for arguments in ["stats", "replay a.jsonl", "import har a.har -o c.jsonl"] {
-        check(directory.path(), arguments, 2, &["not built yet"]);
-    }
-    check(directory.path(), "serve --upstream http://127.0.0.1:9/v1 --record c.jsonl", 2, &["not built yet", "--record"]);
+    check(directory.path(), "stats", 2, &["not built yet"]);
+    check(directory.path(), "replay a.jsonl", 2, &["the cassette a.jsonl can't be read"]);
+    check(directory.path(), "import har a.har -o c.jsonl", 2, &["the file a.har can't be read"]);
+    check(directory.path(), "serve --replay c.jsonl", 2, &["the cassette", "c.jsonl can't be read"]);
 }
 
 #[test]

@@ -159,6 +159,27 @@ fn langchain_in_front_of_cerebras() {
     served.check(2, "gpt-oss-120b", "Bearer csk-of-toolmark");
 }
 
+/// The tests of an agent on recorded traffic.
+#[test]
+fn pytest_on_a_cassette() {
+    if runtimes::skipped("examples::pytest_on_a_cassette") {
+        return;
+    }
+    let printed = runtimes::run_pytest(&repository("examples/pytest"), &[("TOOLMARK", PROGRAM)]);
+    assert!(printed.contains("3 passed"), "{printed}");
+}
+
+#[test]
+fn vitest_on_a_cassette() {
+    if runtimes::skipped("examples::vitest_on_a_cassette") {
+        return;
+    }
+    let cassette = repository("examples/cassettes/weather.jsonl");
+    let environment = [("TOOLMARK", PROGRAM), ("CASSETTE", cassette.to_str().unwrap()), ("NO_COLOR", "1")];
+    let printed = runtimes::run_vitest(&repository("examples/vitest"), &environment);
+    assert!(printed.contains("3 passed"), "{printed}");
+}
+
 /// The unit's lines `name=value`, in order.
 fn directives(unit: &str) -> Vec<(&str, &str)> {
     unit.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('=')).collect()

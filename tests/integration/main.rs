@@ -3,6 +3,7 @@
 mod admin;
 mod bad_input;
 mod bad_upstreams;
+mod cassettes;
 mod cli;
 mod clients;
 mod conformance;

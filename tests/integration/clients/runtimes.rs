@@ -32,9 +32,14 @@ pub fn skipped(what: &str) -> bool {
 
 /// The interpreter of an environment with `tests/clients/requirements.txt`.
 pub fn python() -> PathBuf {
+    environment("venv", "tests/clients/requirements.txt")
+}
+
+/// An environment of Python's with this lock.
+fn environment(name: &str, lock: &str) -> PathBuf {
     let version = tool("python3", "apt install python3 python3-venv");
-    let lock = repository("tests/clients/requirements.txt");
-    let directory = made("venv", &version, &[&lock], |directory| {
+    let lock = repository(lock);
+    let directory = made(name, &version, &[&lock], |directory| {
         if directory.exists() {
             fs::remove_dir_all(directory).unwrap();
         }
@@ -48,10 +53,16 @@ pub fn python() -> PathBuf {
 
 /// A directory whose `node_modules` are those of `tests/clients/package-lock.json`.
 pub fn node_modules() -> PathBuf {
+    modules("node", "tests/clients")
+}
+
+/// The `node_modules` of a directory with a lock.
+fn modules(name: &str, locked: &str) -> PathBuf {
     let version = tool("node", "apt install nodejs npm, Node 20 or later");
     tool("npm", "apt install npm");
-    let locks = ["package.json", "package-lock.json", ".npmrc"].map(|name| repository("tests/clients").join(name));
-    let directory = made("node", &version, &locks.each_ref(), |directory| {
+    let mut locks = ["package.json", "package-lock.json"].map(|name| repository(locked).join(name)).to_vec();
+    locks.push(repository("tests/clients/.npmrc"));
+    let directory = made(name, &version, &locks.iter().collect::<Vec<_>>(), |directory| {
         fs::create_dir_all(directory).unwrap();
         for lock in &locks {
             fs::copy(lock, directory.join(lock.file_name().unwrap())).unwrap();
@@ -104,6 +115,33 @@ fn made(name: &str, version: &str, locks: &[&PathBuf], make: impl FnOnce(&Path))
 pub fn run_python(script: &Path, environment: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::new(python());
     command.args(["-W", "error"]).arg(script);
+    run(command, environment)
+}
+
+/// Runs Python with the tools that record traffic, of `tests/clients/recorders.txt`. Their warnings are their own.
+pub fn run_recorder(script: &Path, environment: &[(&str, &str)]) -> String {
+    let mut command = tokio::process::Command::new(self::environment("recorders", "tests/clients/recorders.txt"));
+    command.args(["-W", "ignore"]).arg(script);
+    run(command, environment)
+}
+
+/// Runs the tests of a directory with pytest.
+pub fn run_pytest(directory: &Path, environment: &[(&str, &str)]) -> String {
+    let mut command = tokio::process::Command::new(python());
+    command.args(["-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir"]).arg(directory).arg(directory);
+    run(command, environment)
+}
+
+/// Runs the tests of a directory with vitest, of its own lock.
+pub fn run_vitest(tests: &Path, environment: &[(&str, &str)]) -> String {
+    let modules = modules("vitest", "examples/vitest");
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&modules, directory.path().join("node_modules")).unwrap();
+    for file in ["package.json", "agent.test.mjs", "toolmark.mjs"] {
+        fs::copy(tests.join(file), directory.path().join(file)).unwrap();
+    }
+    let mut command = tokio::process::Command::new("node");
+    command.arg(modules.join("vitest/vitest.mjs")).args(["run", "--root"]).arg(directory.path());
     run(command, environment)
 }
 

@@ -1,0 +1,102 @@
+//! vcrpy's form: YAML with one interaction per exchange. Pure.
+
+use std::fmt::Write as _;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use super::{absolute, read_back, sides};
+use crate::{
+    cassette::{
+        body::Body,
+        import,
+        line::{Exchange, Header},
+        patch,
+    },
+    wire::text::quote,
+};
+
+/// The cassette as vcrpy reads it.
+pub fn write(exchanges: &[Exchange]) -> String {
+    let mut out = String::from("interactions:");
+    if exchanges.is_empty() {
+        out.push_str(" []");
+    }
+    out.push('\n');
+    for exchange in exchanges {
+        let plain = interaction(exchange);
+        let read = read_back(import::vcr::read(&format!("interactions:\n{plain}")));
+        out.push_str(&plain);
+        if let Some(patch) = read.and_then(|read| patch::between(&read, exchange)) {
+            line(&mut out, 2, "toolmark", &scalar(&patch.to_string()));
+        }
+    }
+    out.push_str("version: 1\n");
+    out
+}
+
+fn interaction(exchange: &Exchange) -> String {
+    let (request, response) = sides(exchange);
+    let mut out = String::from("- request:\n");
+    line(&mut out, 4, "body", &request.body.as_ref().map_or_else(|| "null".to_owned(), bytes));
+    headers(&mut out, &request.headers, request.encoded.is_some());
+    line(&mut out, 4, "method", &scalar(&request.method));
+    line(&mut out, 4, "uri", &scalar(&absolute(&request.url)));
+    if let Some(response) = response {
+        out.push_str("  response:\n    body:\n");
+        line(&mut out, 6, "string", &response.body.as_ref().map_or_else(|| "''".to_owned(), bytes));
+        headers(&mut out, &response.headers, response.encoded.is_some());
+        out.push_str("    status:\n");
+        line(&mut out, 6, "code", &response.status.to_string());
+        let reason = http::StatusCode::from_u16(response.status).ok().and_then(|status| status.canonical_reason());
+        line(&mut out, 6, "message", &scalar(reason.unwrap_or_default()));
+    }
+    out
+}
+
+/// `decoded`: the body is no longer encoded, so that it doesn't say that it is.
+fn headers(out: &mut String, headers: &[Header], decoded: bool) {
+    let kept: Vec<&Header> = headers.iter().filter(|(name, _)| !(decoded && name.eq_ignore_ascii_case("content-encoding"))).collect();
+    let _ = writeln!(out, "    headers:{}", if kept.is_empty() { " {}" } else { "" });
+    let mut written: Vec<&str> = Vec::new();
+    for (name, _) in &kept {
+        if written.contains(&name.as_str()) {
+            continue;
+        }
+        written.push(name);
+        let _ = writeln!(out, "      {}:", scalar(name));
+        for (_, value) in kept.iter().filter(|(own, _)| own == name) {
+            let _ = writeln!(out, "      - {}", scalar(value));
+        }
+    }
+}
+
+fn line(out: &mut String, indent: usize, name: &str, value: &str) {
+    // Writing to a String can't fail.
+    let _ = writeln!(out, "{:indent$}{name}: {value}", "");
+}
+
+fn bytes(body: &Body) -> String {
+    match body {
+        Body::Binary(bytes) => format!("!!binary \"{}\"", STANDARD.encode(bytes)),
+        Body::Text(text) => scalar(text),
+        Body::Events(events) => scalar(&events.iter().map(|(_, text)| text.as_str()).collect::<String>()),
+    }
+}
+
+/// A double-quoted scalar: JSON's string, in which what YAML doesn't hold for printable is escaped.
+fn scalar(text: &str) -> String {
+    let quoted = quote(text);
+    let unprintable = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    if !quoted.contains(unprintable) {
+        return quoted;
+    }
+    let mut out = String::with_capacity(quoted.len() + 8);
+    for c in quoted.chars() {
+        if unprintable(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

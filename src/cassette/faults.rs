@@ -1,0 +1,201 @@
+//! Faults on purpose, for testing agents: what a model or an upstream might do, done now and then, by rule and seed.
+//!
+//! Off unless `[[faults]]` asks for them. The same seed gives the same faults to the same sequence of requests. Pure.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::Deserialize;
+
+use super::{
+    offline::Api,
+    saying::{Answer, Saying},
+};
+use crate::wire::json::Document;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The model calls a tool that doesn't exist.
+    UnknownTool,
+    /// The model calls a tool with arguments that are no JSON.
+    MalformedArguments,
+    /// The model cites an execution that never was.
+    ForgedCitation,
+    /// The calls of the answer all get one id that is no id.
+    WrongId,
+    /// The answer breaks off in the middle.
+    DroppedStream,
+    /// The answer comes a piece at a time, with pauses.
+    SlowStream,
+    /// The upstream has had too many requests.
+    #[serde(rename = "429")]
+    TooManyRequests,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 7] = [
+        Self::UnknownTool,
+        Self::MalformedArguments,
+        Self::ForgedCitation,
+        Self::WrongId,
+        Self::DroppedStream,
+        Self::SlowStream,
+        Self::TooManyRequests,
+    ];
+
+    /// Its name in settings, logs and cassettes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownTool => "unknown_tool",
+            Self::MalformedArguments => "malformed_arguments",
+            Self::ForgedCitation => "forged_citation",
+            Self::WrongId => "wrong_id",
+            Self::DroppedStream => "dropped_stream",
+            Self::SlowStream => "slow_stream",
+            Self::TooManyRequests => "429",
+        }
+    }
+}
+
+/// One of `[[faults]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// What goes wrong.
+    pub kind: Kind,
+    /// How often, from 0 to 1.
+    pub probability: f64,
+    /// What the dice begin with.
+    pub seed: u64,
+    /// Also where the model is asked again; else only the first time.
+    pub repairs: bool,
+}
+
+/// The first rule whose dice fall so. `request`: counts upstream requests from 0; `again`: toolmark asks the model again.
+pub fn pick(rules: &[Rule], request: u64, again: bool) -> Option<Kind> {
+    let falls = |rule: &&Rule| (rule.repairs || !again) && dice(rule.seed, request) < rule.probability;
+    rules.iter().find(falls).map(|rule| rule.kind)
+}
+
+/// A number from 0 to 1, below 1. Source: Steele et al., "Fast splittable pseudorandom number generators" (SplitMix64).
+fn dice(seed: u64, number: u64) -> f64 {
+    let mut state = seed.wrapping_add((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^= state >> 31;
+    (state >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// An answer that stands instead of a model's.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Made {
+    /// HTTP status.
+    pub status: u16,
+    /// The rest.
+    pub answer: Answer,
+}
+
+/// The answer with a fault; `None` where the request gives nothing to make it of (no tools), and for faults that are put
+/// into real answers.
+pub fn made(kind: Kind, api: Api, request: &Document) -> Option<Made> {
+    let root = request.root();
+    let tool = || {
+        let tool = root.get("tools")?.items().next()?;
+        let name = tool.get("function").unwrap_or(tool).get("name")?.text()?;
+        Some(name.into_owned())
+    };
+    let call = |tool: String, arguments: &str| Saying { text: None, calls: vec![("call_fault".to_owned(), tool, arguments.to_owned())] };
+    let saying = match kind {
+        Kind::UnknownTool => call(format!("{}_v2", tool()?), "{}"),
+        Kind::MalformedArguments => call(tool()?, "{\"broken\": "),
+        Kind::ForgedCitation => {
+            let text = format!("Done (execution_id: {}_1700000000000_0123456789abcdef).", tool()?);
+            Saying { text: Some(text), calls: Vec::new() }
+        }
+        Kind::TooManyRequests => {
+            let body = r#"{"error":{"message":"a fault on purpose: too many requests","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}"#;
+            let answer = Answer { content_type: "application/json", pieces: vec![body.to_owned()] };
+            return Some(Made { status: 429, answer });
+        }
+        Kind::WrongId | Kind::DroppedStream | Kind::SlowStream => return None,
+    };
+    let streamed = root.get("stream").is_some_and(|stream| stream.raw_str() == "true");
+    let model = root.get("model").and_then(|model| model.text()).unwrap_or_default();
+    Some(Made { status: 200, answer: saying.answer(api, streamed, &model, "fault") })
+}
+
+/// Ids of calls, before or behind their type; on the Responses API they have a name of their own.
+static CHAT_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"("type"\s*:\s*"(?:function|custom)"\s*,\s*)?"id"\s*:\s*"[^"]*"(\s*,\s*"(?:type|function|custom|index)"\s*:)?"#).ok()
+});
+static CALL_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""call_id"\s*:\s*"[^"]*""#).ok());
+
+/// An answer whose calls all have the id `call_0`. `answer`: JSON, or the events of a stream.
+pub fn with_wrong_ids(answer: &str, api: Api) -> String {
+    let changed = match api {
+        Api::Responses => CALL_IDS.as_ref().map(|ids| ids.replace_all(answer, r#""call_id":"call_0""#).into_owned()),
+        Api::Chat => CHAT_IDS.as_ref().map(|ids| {
+            let replace = |hit: &regex::Captures<'_>| match (hit.get(1), hit.get(2)) {
+                // The answer's own id.
+                (None, None) => hit[0].to_owned(),
+                (before, behind) => {
+                    let text = |part: Option<regex::Match<'_>>| part.map_or(String::new(), |part| part.as_str().to_owned());
+                    format!(r#"{}"id":"call_0"{}"#, text(before), text(behind))
+                }
+            };
+            ids.replace_all(answer, replace).into_owned()
+        }),
+    };
+    changed.unwrap_or_else(|| answer.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = r#"{"model":"m","stream":true,"tools":[{"type":"function","function":{"name":"get_weather"}}]}"#;
+
+    #[test]
+    fn as_often_as_asked_and_the_same_each_time() {
+        let rule = |probability: f64| vec![Rule { kind: Kind::UnknownTool, probability, seed: 7, repairs: false }];
+        let count = |probability: f64| (0..10_000).filter(|number| pick(&rule(probability), *number, false).is_some()).count();
+        assert_eq!((count(0.0), count(1.0)), (0, 10_000));
+        let some = count(0.2);
+        assert!((1800..2200).contains(&some), "{some}");
+        assert_eq!(some, count(0.2));
+        assert_eq!(pick(&rule(1.0), 3, true), None, "not where the model is asked again");
+        assert_eq!(pick(&[Rule { repairs: true, ..rule(1.0).remove(0) }], 3, true), Some(Kind::UnknownTool));
+    }
+
+    #[test]
+    fn answers_of_both_apis() {
+        let document = Document::parse(REQUEST.into()).unwrap();
+        let flat = REQUEST.replace(r#""function":{"name":"get_weather"}"#, r#""name":"get_weather""#);
+        let responses = Document::parse(flat.into()).unwrap();
+        let without = Document::parse(r#"{"model":"m"}"#.into()).unwrap();
+        for kind in Kind::ALL {
+            let made = made(kind, Api::Chat, &document);
+            assert_eq!(made.is_none(), matches!(kind, Kind::WrongId | Kind::DroppedStream | Kind::SlowStream), "{kind:?}");
+            let on_responses = super::made(kind, Api::Responses, &responses);
+            assert_eq!(on_responses.is_none(), made.is_none());
+            let quiet = super::made(kind, Api::Chat, &without);
+            assert_eq!(quiet.is_some(), kind == Kind::TooManyRequests, "{kind:?}");
+        }
+        let chunks = made(Kind::UnknownTool, Api::Chat, &document).unwrap();
+        let (body, kind) = (chunks.answer.pieces.concat(), chunks.answer.content_type);
+        assert!(body.contains("get_weather_v2") && body.ends_with("data: [DONE]\n\n") && kind == "text/event-stream");
+    }
+
+    #[test]
+    fn only_the_ids_of_calls_become_wrong() {
+        let chat = r#"{"id":"chatcmpl-1","object":"x","tool_calls":[{"id":"a","type":"function"},{"index":1, "id": "b" , "function":{}},{"type":"function","id":"c"}]}"#;
+        let expected = r#"{"id":"chatcmpl-1","object":"x","tool_calls":[{"id":"call_0","type":"function"},{"index":1, "id":"call_0" , "function":{}},{"type":"function","id":"call_0"}]}"#;
+        assert_eq!(with_wrong_ids(chat, Api::Chat), expected);
+        assert_eq!(
+            with_wrong_ids(r#"{"id":"fc_1","type":"function_call","call_id":"a"}"#, Api::Responses),
+            r#"{"id":"fc_1","type":"function_call","call_id":"call_0"}"#
+        );
+    }
+}

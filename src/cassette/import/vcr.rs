@@ -1,0 +1,151 @@
+//! vcrpy's cassettes, as pytest-recording writes them too: YAML, also with pydantic-ai's parsed bodies. Pure.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ImportError, Imported, of_text, unpacked,
+    yaml::{self, Node},
+};
+use crate::cassette::{
+    body::Body,
+    line::{Exchange, Header, Request, Response, header},
+};
+
+/// Reads a cassette.
+///
+/// # Errors
+/// [`ImportError`], with the place.
+pub fn read(text: &str) -> Result<Vec<Exchange>, ImportError> {
+    let mut file = yaml::read(text).map_err(|error| ImportError(format!("no YAML: {error}")))?;
+    let Some(Node::List(interactions)) = file.take("interactions") else {
+        return Err(ImportError("no cassette of vcrpy's: it has no list `interactions`".into()));
+    };
+    let _version = file.take("version");
+    let beside = members(file.json());
+    let read = |(place, interaction): (usize, Node)| {
+        let imported = interaction_of(interaction, place == 0, &beside);
+        imported.map_err(|error| ImportError(format!("interaction {}: {error}", place + 1)))?.exchange(place)
+    };
+    interactions.into_iter().enumerate().map(read).collect()
+}
+
+fn interaction_of(mut node: Node, first: bool, beside: &Map<String, Value>) -> Result<Imported, String> {
+    let mut rest = Map::new();
+    let request_node = node.take("request").ok_or("it has no `request`")?;
+    let request = request_of(request_node, &mut rest)?;
+    let response = node.take("response").map(|node| response_of(node, &mut rest)).transpose()?;
+    let own = node.take("toolmark").and_then(|node| serde_json::from_str(&node.text()?).ok());
+    let left = members(node.json());
+    let at_ms = left.get("recorded_at").and_then(Value::as_str).and_then(super::millis);
+    if !left.is_empty() {
+        rest.insert("interaction".into(), left.into());
+    }
+    if first && !beside.is_empty() {
+        rest.insert("file".into(), beside.clone().into());
+    }
+    Ok(Imported { format: "vcr", at_ms, request, response, rest: rest.into(), own })
+}
+
+fn request_of(mut node: Node, rest: &mut Map<String, Value>) -> Result<Request, String> {
+    let method = node.take("method").and_then(|node| node.text()).ok_or("its request has no `method`")?;
+    let url = node.take("uri").or_else(|| node.take("url")).and_then(|node| node.text()).ok_or("its request has no `uri`")?;
+    let mut notes = Map::new();
+    let headers = headers_of(node.take("headers"));
+    let parsed = node.take("parsed_body");
+    let body = node.take("body");
+    let (body, encoded) = body_of(body, parsed, &headers, &mut notes);
+    notes.extend(members(node.json()));
+    if !notes.is_empty() {
+        rest.insert("request".into(), notes.into());
+    }
+    Ok(Request { method, url, headers, body, encoded })
+}
+
+fn response_of(mut node: Node, rest: &mut Map<String, Value>) -> Result<Response, String> {
+    let mut notes = Map::new();
+    let mut status = node.take("status").ok_or("its response has no `status`")?;
+    // As `{code: 200, message: OK}`, or a number, or as httpx's stub wrote it: `status_code`.
+    let code = status.take("code").or_else(|| matches!(status, Node::Plain(_)).then(|| status.clone()));
+    let code: u16 = code.and_then(|code| code.text()?.parse().ok()).ok_or("its response's status has no `code`")?;
+    let left = members(status.json());
+    if !left.is_empty() {
+        notes.insert("status".into(), left.into());
+    }
+    let headers = headers_of(node.take("headers"));
+    let parsed = node.take("parsed_body");
+    let body = node.take("body").or_else(|| node.take("content"));
+    let (body, encoded) = body_of(body, parsed, &headers, &mut notes);
+    notes.extend(members(node.json()));
+    if !notes.is_empty() {
+        rest.insert("response".into(), notes.into());
+    }
+    Ok(Response { status: code, headers, body, encoded, ..Response::default() })
+}
+
+/// A body in any of its forms; what can't be told from the result is noted.
+fn body_of(body: Option<Node>, parsed: Option<Node>, headers: &[Header], notes: &mut Map<String, Value>) -> (Option<Body>, Option<String>) {
+    if let Some(parsed) = parsed {
+        notes.insert("parsed_body".into(), true.into());
+        if let Some(body) = body.filter(|body| *body != Node::Plain(Value::Null)) {
+            notes.insert("body".into(), body.json());
+        }
+        return (Some(Body::Text(parsed.json().to_string())), None);
+    }
+    let encoding = header(headers, "content-encoding");
+    let bytes = match body {
+        None | Some(Node::Plain(Value::Null)) => return (None, None),
+        Some(Node::Plain(Value::String(text))) => return (of_text(text), None),
+        Some(Node::Binary(bytes)) => bytes,
+        Some(Node::Plain(value)) => return (Some(Body::Text(value.to_string())), None),
+        Some(node @ Node::List(_)) => return (Some(Body::Text(node.json().to_string())), None),
+        Some(mut map @ Node::Map(_)) => {
+            let inner = map.take("string").or_else(|| map.take("base64_string").map(base64));
+            let left = members(map.json());
+            if !left.is_empty() {
+                notes.insert("body".into(), left.into());
+            }
+            match inner {
+                None | Some(Node::Plain(Value::Null)) => return (None, None),
+                Some(Node::Binary(bytes)) => bytes,
+                Some(Node::Plain(Value::String(text))) => return (of_text(text), None),
+                Some(other) => return (Some(Body::Text(other.json().to_string())), None),
+            }
+        }
+    };
+    let (body, encoded) = unpacked(bytes, encoding);
+    ((!body.is_empty()).then_some(body), encoded)
+}
+
+fn base64(node: Node) -> Node {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let decoded = node.text().and_then(|text| STANDARD.decode(text.split_whitespace().collect::<String>()).ok());
+    decoded.map_or(node, Node::Binary)
+}
+
+fn headers_of(node: Option<Node>) -> Vec<Header> {
+    let mut headers = Vec::new();
+    let Some(Node::Map(members)) = node else { return headers };
+    for (name, value) in members {
+        match value {
+            Node::List(values) => headers.extend(values.iter().map(|value| (name.clone(), text_or_json(value)))),
+            value => headers.push((name, text_or_json(&value))),
+        }
+    }
+    headers
+}
+
+fn text_or_json(node: &Node) -> String {
+    match node {
+        Node::Binary(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => node.text().unwrap_or_else(|| node.json().to_string()),
+    }
+}
+
+/// The members of an object; what is none, but something, under a name of its own.
+fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        Value::Null => Map::new(),
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => Map::from_iter([("value".to_owned(), json!(value))]),
+    }
+}

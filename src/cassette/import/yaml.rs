@@ -1,0 +1,232 @@
+//! YAML as PyYAML writes it, which is what vcrpy's cassettes are: version 1.1's words, anchors, `!!binary`. Pure.
+
+use std::collections::HashMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map, Number, Value, json};
+
+/// Nested deeper is no cassette.
+const DEPTH_MAX: usize = 128;
+/// Values, those that aliases repeat counted each time.
+const NODES_MAX: usize = 4 << 20;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node {
+    /// What JSON has too, but for arrays and objects.
+    Plain(Value),
+    /// `!!binary`
+    Binary(Vec<u8>),
+    /// A sequence.
+    List(Vec<Node>),
+    /// A mapping, in order.
+    Map(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// A member of a mapping.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Map(members) => members.iter().find(|(own, _)| own == name).map(|(_, node)| node),
+            Self::Plain(_) | Self::Binary(_) | Self::List(_) => None,
+        }
+    }
+
+    /// Takes a member out of a mapping.
+    pub fn take(&mut self, name: &str) -> Option<Self> {
+        let Self::Map(members) = self else { return None };
+        let at = members.iter().position(|(own, _)| own == name)?;
+        Some(members.remove(at).1)
+    }
+
+    /// The text of a scalar, whatever it is; `None` for `null` and for what is none.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Plain(Value::String(text)) => Some(text.clone()),
+            Self::Plain(Value::Null) | Self::Binary(_) | Self::List(_) | Self::Map(_) => None,
+            Self::Plain(other) => Some(other.to_string()),
+        }
+    }
+
+    /// The same as JSON; bytes as `{"!!binary": "…"}`.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Plain(value) => value.clone(),
+            Self::Binary(bytes) => json!({ "!!binary": STANDARD.encode(bytes) }),
+            Self::List(items) => items.iter().map(Self::json).collect(),
+            Self::Map(members) => members.iter().map(|(name, node)| (name.clone(), node.json())).collect::<Map<_, _>>().into(),
+        }
+    }
+}
+
+/// Reads the first document of a text.
+///
+/// # Errors
+/// What is wrong with it, with its place.
+pub fn read(text: &str) -> Result<Node, String> {
+    let mut loader = Loader { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
+    loop {
+        match loader.event()? {
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+            Event::StreamEnd | Event::DocumentEnd => return Ok(Node::Plain(Value::Null)),
+            event => return loader.node(event, 0),
+        }
+    }
+}
+
+struct Loader<'t> {
+    parser: Parser<'t, saphyr_parser::StrInput<'t>>,
+    anchors: HashMap<usize, (Node, usize)>,
+    nodes: usize,
+}
+
+impl<'t> Loader<'t> {
+    fn event(&mut self) -> Result<Event<'t>, String> {
+        match self.parser.next_event() {
+            Some(Ok((event, _))) => Ok(event),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Ok(Event::StreamEnd),
+        }
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), String> {
+        self.nodes += nodes;
+        if self.nodes > NODES_MAX { Err(format!("more than {NODES_MAX} values")) } else { Ok(()) }
+    }
+
+    // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
+    fn node(&mut self, event: Event<'t>, depth: usize) -> Result<Node, String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("nested deeper than {DEPTH_MAX} levels"));
+        }
+        let before = self.nodes;
+        self.count(1)?;
+        let (anchor, node) = match event {
+            Event::Alias(anchor) => {
+                let (node, nodes) = self.anchors.get(&anchor).cloned().ok_or("an alias without its anchor")?;
+                self.count(nodes)?;
+                return Ok(node);
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let kind = tag.as_ref().map(|tag| tag.suffix.as_str());
+                (anchor, scalar(text.into_owned(), style, kind)?)
+            }
+            Event::SequenceStart(anchor, _) => {
+                let mut items = Vec::new();
+                loop {
+                    match self.event()? {
+                        Event::SequenceEnd => break,
+                        event => items.push(self.node(event, depth + 1)?),
+                    }
+                }
+                (anchor, Node::List(items))
+            }
+            Event::MappingStart(anchor, _) => {
+                let mut members = Vec::new();
+                loop {
+                    let name = match self.event()? {
+                        Event::MappingEnd => break,
+                        event => self.node(event, depth + 1)?,
+                    };
+                    let name = name.text().unwrap_or_else(|| name.json().to_string());
+                    let event = self.event()?;
+                    members.push((name, self.node(event, depth + 1)?));
+                }
+                (anchor, Node::Map(members))
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd
+            | Event::SequenceEnd
+            | Event::MappingEnd => return Err("it ends in the middle".to_owned()),
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+        }
+        Ok(node)
+    }
+}
+
+fn scalar(text: String, style: ScalarStyle, tag: Option<&str>) -> Result<Node, String> {
+    match tag {
+        Some("binary") => {
+            let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+            return STANDARD.decode(plain).map(Node::Binary).map_err(|error| format!("!!binary: {error}"));
+        }
+        // As `!!python/unicode`, from long ago.
+        Some(kind) if kind == "str" || kind.starts_with("python/") => return Ok(Node::Plain(text.into())),
+        _ => {}
+    }
+    if style != ScalarStyle::Plain {
+        return Ok(Node::Plain(text.into()));
+    }
+    let value = match text.as_str() {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => true.into(),
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => false.into(),
+        other => number(other).map_or_else(|| other.into(), Value::Number),
+    };
+    Ok(Node::Plain(value))
+}
+
+/// As PyYAML resolves them, but for octal, hexadecimal and sexagesimal ones, which it never writes.
+fn number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let zeros = digits.len() > 1 && digits.starts_with('0') && !digits.contains('.');
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) || zeros || text.starts_with('+') {
+        return None;
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text
+            .parse::<i64>()
+            .map(Number::from)
+            .or_else(|_| text.parse::<u64>().map(Number::from))
+            .ok()
+            .or_else(|| Number::from_f64(text.parse().ok()?));
+    }
+    let float = digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) && digits.contains('.');
+    float.then(|| text.parse().ok().and_then(Number::from_f64)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_pyyaml_writes() {
+        let text = "interactions:\n- request: &id001\n    body: '{\"a\":\n\n      1}'\n    n: 1.0e-05\n    on: 'yes'\n    big: 12345678901234567890\n    none: null\n    no: false\n    date: 2024-01-01\n\
+                    \x20   bytes: !!binary |\n      H4sIAAAA\n      /w==\n    empty: ''\n  again: *id001\n- - a\n  - \"\\u00e9\\ud83d\"\n";
+        let text = text.replace("\\ud83d", "\\U0001F600");
+        let node = read(&text).unwrap();
+        let Node::List(items) = node.get("interactions").unwrap() else { panic!("{node:?}") };
+        let request = items[0].get("request").unwrap();
+        let expected = json!({
+            "body": "{\"a\":\n1}", "n": 1.0e-5, "true": "yes", "big": 12_345_678_901_234_567_890_u64, "none": null, "false": false,
+            "date": "2024-01-01", "bytes": {"!!binary": "H4sIAAAA/w=="}, "empty": ""
+        });
+        assert_eq!(request.json(), expected);
+        assert_eq!(items[0].get("again"), Some(request));
+        assert_eq!(items[1].json(), json!(["a", "é😀"]));
+    }
+
+    #[test]
+    fn what_is_none() {
+        for text in ["a: [", "a: *x", "!!binary '?'", &"[".repeat(500), "a: b: c"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let laughs = (0..12)
+            .map(|level| {
+                format!(
+                    "l{}: &l{level} [{}]\n",
+                    level,
+                    vec![if level == 0 { "x".to_owned() } else { format!("*l{}", level - 1) }; 10].join(",")
+                )
+            })
+            .collect::<String>();
+        assert!(read(&laughs).unwrap_err().contains("more than"));
+        assert_eq!(read("").unwrap(), Node::Plain(Value::Null));
+    }
+}

@@ -1,0 +1,193 @@
+//! Judging outside the proxy: a request begun and an answer read through the same core as on the wire, with nobody
+//! waiting. `toolmark judge` and `toolmark replay` stand on this.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::line::path_of;
+use crate::{
+    chat::{adapter::Chat, request},
+    exchange::{
+        adapter::{Adapter, AnswerStream, WholeAnswer as _},
+        context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        fault::Fault,
+        refusal::Refusal,
+        turn::Said,
+    },
+    judge::{
+        loops::Beyond,
+        marks::{KeyRing, Scope},
+        registry::SchemaCache,
+    },
+    proxy::{
+        app::Standard,
+        reader::{Reader, Unread},
+    },
+    responses::{
+        self,
+        adapter::Responses,
+        request::Recalled,
+        translate::{self, answer::Origin, stream::StreamTranslator},
+    },
+    wire::{json::Document, sse::EventTooLong},
+};
+
+/// Bytes held of one call or block; the default of `[limits] held_bytes`.
+pub const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// An API that is enforced.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Api {
+    /// Chat completions.
+    Chat,
+    /// The Responses API.
+    Responses,
+}
+
+impl Api {
+    /// By the URL or path of a request; `None` for what isn't enforced.
+    pub fn of_url(url: &str) -> Option<Self> {
+        match path_of(url) {
+            "/chat/completions" => Some(Self::Chat),
+            "/responses" => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    /// By the look of a request.
+    pub fn of_request(request: &Document) -> Self {
+        let of_responses = request.root().get("messages").is_none() && request.root().get("input").is_some();
+        if of_responses { Self::Responses } else { Self::Chat }
+    }
+}
+
+/// What is judged by, outside the proxy.
+#[derive(Clone)]
+pub struct Bench {
+    /// The policy, made ready.
+    pub standard: Arc<Standard>,
+    /// The keys.
+    pub ring: Arc<KeyRing>,
+    /// Compiled schemas.
+    pub schemas: Arc<SchemaCache>,
+}
+
+/// Whose exchange it is, and when it was.
+#[derive(Clone, Debug)]
+pub struct When {
+    /// Its id.
+    pub id: uuid::Uuid,
+    /// Whose marks count.
+    pub scope: Scope,
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// What its upstream demanded.
+    pub upstream: Upstream,
+}
+
+impl Bench {
+    /// Begins an exchange. `recalled`: what is remembered of its conversation.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the request would be refused with HTTP 400.
+    pub fn begin(&self, api: Api, document: &Document, when: &When, recalled: &Recalled) -> Result<Begun, Refusal> {
+        let standard = &*self.standard;
+        let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
+        let basis = |tools| Basis {
+            id: when.id,
+            rules: &standard.rules,
+            call_rules: &standard.calls,
+            text: &standard.text,
+            ring: &self.ring,
+            scope: when.scope.clone(),
+            tools,
+            now_ms: when.now_ms,
+            upstream: when.upstream,
+            protocol: &standard.protocol,
+            held_bytes_max: HELD_BYTES_MAX,
+            beyond: Beyond::default(),
+        };
+        match api {
+            Api::Chat => {
+                let head = request::Head::read(document)?;
+                let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
+                request::begin(document, &head, basis(tools))
+            }
+            Api::Responses => {
+                let head = responses::request::Head::read(document)?;
+                let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
+                further.extend(head.further_tools());
+                let tools = standard.tools.get(head.brought(&further), policy, checks, &self.schemas)?;
+                responses::request::begin(document, &head, recalled, further, basis(tools))
+            }
+        }
+    }
+}
+
+/// An answer that was read and judged.
+pub struct Heard {
+    /// Its choices: what each says, and what is wrong with it.
+    pub choices: Vec<(Said, JudgedChoice)>,
+    /// It is a stream, of which text would have left before it was judged to its end.
+    pub released: bool,
+    /// In observe mode: it could not be judged.
+    pub unjudged: bool,
+}
+
+/// Why an answer can't be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum Unheard {
+    /// What it says.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// How it says it.
+    #[error(transparent)]
+    TooLong(#[from] EventTooLong),
+}
+
+/// Reads and judges an answer, whole or streamed. `origin`: where it is one of chat completions to a request of the
+/// Responses API.
+///
+/// # Errors
+/// [`Unheard`].
+pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    match api {
+        Api::Chat => hear_of::<Chat>(context, answer, None),
+        Api::Responses => hear_of::<Responses>(context, answer, origin),
+    }
+}
+
+/// True for what looks like server-sent events.
+pub fn looks_streamed(answer: &[u8]) -> bool {
+    let start = answer.trim_ascii_start();
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix))
+}
+
+fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    if looks_streamed(&answer) {
+        return hear_stream::<A::Stream>(context, answer, origin);
+    }
+    let answer = match origin {
+        Some(origin) => translate::answer::answer(&answer, &origin)?,
+        None => answer,
+    };
+    let answer = A::Answer::read(answer, context)?;
+    let choices = answer.judge(context).into_iter().enumerate().map(|(at, judged)| (answer.said(at), judged));
+    Ok(Heard { choices: choices.collect(), released: false, unjudged: false })
+}
+
+fn hear_stream<S: AnswerStream>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    let (mut judge, mut out) = (S::new(context.clone(), None), BytesMut::new());
+    let mut reader = Reader::new(origin.map(|origin| StreamTranslator::new(origin, context.held_bytes_max)));
+    reader.handle(answer, &mut judge, &mut out).map_err(|unread| match unread {
+        Unread::Fault(fault) => Unheard::Fault(fault),
+        Unread::TooLong(error) => Unheard::TooLong(error),
+    })?;
+    reader.finish(&mut judge, &mut out)?;
+    let judged = judge.conclude()?;
+    let (released, unjudged) = (judge.released(), judge.unjudged());
+    let choices = judged.into_iter().enumerate().map(|(at, judged)| (judge.said(at), judged));
+    Ok(Heard { choices: choices.collect(), released, unjudged })
+}

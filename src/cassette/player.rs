@@ -1,0 +1,321 @@
+//! A cassette played in place of a model: which recorded exchange answers a request, and what it answers.
+//!
+//! Requests are matched by method, path and canonical body ([`super::canonical`]). Where several recorded ones fit, they
+//! answer in turn, and then from the start again, so that a test may be run as often as one likes. Times and counters of
+//! marks come from the recording, so that every run gives the same bytes. No waiting here: pieces say when they are due.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{
+    body::Body,
+    canonical::{Canonical, Key, Times},
+    difference, known,
+    line::{Attempt, Exchange, Response},
+    read::{self, ReadError},
+    redact::Redactor,
+};
+use crate::judge::marks::{Moment, RecordedMarks};
+
+/// Recorded requests that the nearest is looked for among.
+const COMPARED_MAX: usize = 2000;
+/// The time of exchanges whose source doesn't say it: 2026-01-01, each a second after the one before.
+const UNTIMED_MS: u64 = 1_767_225_600_000;
+
+/// How requests are matched.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// By what they say; what wasn't recorded is an error.
+    #[default]
+    Strict,
+    /// By their order alone.
+    InOrder,
+    /// By what they say; what wasn't recorded goes out, and is recorded.
+    Passthrough,
+}
+
+/// How fast streams come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Pace {
+    /// At once.
+    #[default]
+    None,
+    /// As they came, so many times faster.
+    Times(f64),
+}
+
+/// How a cassette is played.
+#[derive(Clone, Debug, Default)]
+pub struct Playing {
+    /// How requests are matched.
+    pub mode: Mode,
+    /// How fast streams come.
+    pub pace: Pace,
+    /// What doesn't count in a comparison.
+    pub canonical: Canonical,
+    /// What was taken out of the recording, and is taken out of requests before they are compared.
+    pub redactor: Redactor,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Player {
+    path: PathBuf,
+    playing: Playing,
+    takes: Vec<Arc<Take>>,
+    exact: HashMap<Key, Vec<usize>>,
+    loose: HashMap<Key, Vec<usize>>,
+    /// How often each key was asked for.
+    turns: Mutex<HashMap<Key, usize>>,
+    next: AtomicUsize,
+    /// What is said of lines that a crash cut off.
+    pub notices: Vec<String>,
+}
+
+/// A recorded exchange as it is played.
+#[derive(Debug)]
+pub struct Take {
+    /// Its id.
+    pub id: Uuid,
+    /// When it began, in Unix milliseconds.
+    pub at_ms: u64,
+    /// When its calls got their marks.
+    pub moments: Vec<Moment>,
+    exchange: Exchange,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Miss(pub String);
+
+impl Player {
+    /// Reads a cassette, and what it shows of marks.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn open(path: &Path, playing: Playing) -> Result<(Self, RecordedMarks), ReadError> {
+        // Whoever has seen nothing yet starts with an empty one.
+        let missing = playing.mode == Mode::Passthrough && !path.exists();
+        let (exchanges, notices) = if missing { (Vec::new(), Vec::new()) } else { read::all(path)? };
+        let marks = known::of(exchanges.iter());
+        let (mut exact, mut loose): (HashMap<_, Vec<usize>>, HashMap<_, Vec<usize>>) = (HashMap::new(), HashMap::new());
+        let takes: Vec<Arc<Take>> =
+            exchanges.into_iter().enumerate().map(|(place, exchange)| Arc::new(Take::new(exchange, place))).collect();
+        for (place, take) in takes.iter().enumerate() {
+            let request = &take.exchange.downstream.request;
+            let body = request.body.as_ref().and_then(Body::text).unwrap_or_default();
+            let key = |times| playing.canonical.key(&request.method, take.exchange.path(), &body, times);
+            exact.entry(key(Times::Count)).or_default().push(place);
+            loose.entry(key(Times::Ignore)).or_default().push(place);
+        }
+        let player =
+            Self { path: path.to_owned(), playing, takes, exact, loose, turns: Mutex::default(), next: AtomicUsize::new(0), notices };
+        Ok((player, marks))
+    }
+
+    /// How it is played.
+    pub fn playing(&self) -> &Playing {
+        &self.playing
+    }
+
+    /// Exchanges in it.
+    pub fn len(&self) -> usize {
+        self.takes.len()
+    }
+
+    /// True where nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.takes.is_empty()
+    }
+
+    /// The recorded exchange that answers a request. `path`: below the version, as `/chat/completions`.
+    ///
+    /// # Errors
+    /// [`Miss`], with the nearest recorded request and how it differs.
+    pub fn find(&self, method: &str, path: &str, body: &[u8]) -> Result<Arc<Take>, Miss> {
+        if self.playing.mode == Mode::InOrder {
+            return self.in_order(method, path);
+        }
+        let text = String::from_utf8_lossy(body);
+        let text = self.playing.redactor.body_text(&text);
+        for (places, times) in [(&self.exact, Times::Count), (&self.loose, Times::Ignore)] {
+            let key = self.playing.canonical.key(method, path, &text, times);
+            if let Some(places) = places.get(&key) {
+                let turn = self.turn(key);
+                let take = places.get(turn % places.len().max(1)).and_then(|place| self.takes.get(*place));
+                return take.cloned().ok_or_else(|| Miss(String::new()));
+            }
+        }
+        Err(Miss(self.nearest(method, path, &text)))
+    }
+
+    fn turn(&self, key: Key) -> usize {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turns.entry(key).or_default();
+        let now = *turn;
+        *turn += 1;
+        now
+    }
+
+    /// The next recorded exchange with this method and path.
+    fn in_order(&self, method: &str, path: &str) -> Result<Arc<Take>, Miss> {
+        for _ in 0..self.takes.len() {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            let take = self.takes.get(place % self.takes.len());
+            let fits = |take: &&Arc<Take>| take.exchange.path() == path && take.exchange.downstream.request.method == method;
+            if let Some(take) = take.filter(fits) {
+                return Ok(take.clone());
+            }
+        }
+        Err(Miss(format!("no exchange of {method} {path} is recorded in {}", self.path.display())))
+    }
+
+    fn nearest(&self, method: &str, path: &str, body: &str) -> String {
+        let alike = |take: &&Arc<Take>| take.exchange.path() == path && take.exchange.downstream.request.method == method;
+        let candidates: Vec<&Arc<Take>> = self.takes.iter().filter(alike).collect();
+        let cassette = self.path.display();
+        let miss = format!("no recorded exchange fits this request to {method} {path}");
+        let json = |text: &str| {
+            let value = self.playing.canonical.json(text, Times::Ignore);
+            value.unwrap_or_else(|| serde_json::Value::from(text))
+        };
+        let requested = json(body);
+        let differences = candidates.iter().take(COMPARED_MAX).map(|take| {
+            let recorded = take.exchange.downstream.request.body.as_ref().and_then(Body::text).unwrap_or_default();
+            (difference::differences(&json(&recorded), &requested), take.id)
+        });
+        match differences.min_by_key(|(differences, _)| difference::distance(differences)) {
+            None => format!("{miss}: of such there is none in {cassette}, which has {} exchanges", self.takes.len()),
+            Some((differences, id)) => {
+                format!("{miss}: {cassette} has {} such. The nearest, {id}, differs:{}", candidates.len(), difference::shown(&differences))
+            }
+        }
+    }
+}
+
+impl Take {
+    fn new(exchange: Exchange, place: usize) -> Self {
+        let at_ms = exchange.at_ms.unwrap_or(UNTIMED_MS + place as u64 * 1000);
+        let id = exchange.id.parse().unwrap_or_else(|_| {
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&blake3::hash(exchange.id.as_bytes()).as_bytes()[..16]);
+            uuid::Builder::from_custom_bytes(bytes).into_uuid()
+        });
+        let moments = exchange.moments.iter().map(|(time_ms, counter)| Moment { time_ms: *time_ms, counter: *counter }).collect();
+        Self { id, at_ms, moments, exchange }
+    }
+
+    /// The moment of the call that is let through as number `place`, from 0: as recorded, else one that follows from
+    /// the exchange alone.
+    pub fn moment(&self, place: usize) -> Moment {
+        let own = u16::from_le_bytes([self.id.as_bytes()[14], self.id.as_bytes()[15]]);
+        let made = || Moment { time_ms: self.at_ms, counter: own.wrapping_add(place as u16) & 0x0fff };
+        self.moments.get(place).copied().unwrap_or_else(made)
+    }
+
+    /// The answer to the attempt of this number, from 0.
+    pub fn attempt(&self, number: usize) -> Option<&Attempt> {
+        self.exchange.attempts.get(number)
+    }
+
+    /// Attempts in it.
+    pub fn attempts(&self) -> usize {
+        self.exchange.attempts.len()
+    }
+
+    /// What the application got, where that is recorded; else what came from upstream.
+    pub fn response(&self) -> Option<&Response> {
+        let upstream = || self.exchange.attempts.last().and_then(|attempt| attempt.response.as_ref());
+        self.exchange.downstream.response.as_ref().or_else(upstream)
+    }
+}
+
+/// The pieces of a response's body, each with when it is due in milliseconds after the head.
+pub fn pieces(response: &Response) -> Vec<(u64, Bytes)> {
+    match &response.body {
+        None => Vec::new(),
+        Some(Body::Events(events)) => events.iter().map(|(ms, text)| (*ms, Bytes::from(text.clone()))).collect(),
+        Some(body) => vec![(0, body.bytes())],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(id: &str, body: &str) -> String {
+        let body = serde_json::Value::from(body);
+        format!(
+            r#"{{"cassette":1,"id":"{id}","downstream":{{"request":{{"method":"POST","url":"/v1/chat/completions","body":{body}}}}},"attempts":[]}}"#
+        )
+    }
+
+    fn player(bodies: &[&str], mode: Mode) -> Player {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.jsonl");
+        let lines: Vec<String> =
+            bodies.iter().enumerate().map(|(at, body)| exchange(&format!("00000000-0000-8000-8000-00000000000{at}"), body)).collect();
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        Player::open(&path, Playing { mode, ..Playing::default() }).unwrap().0
+    }
+
+    fn found(player: &Player, body: &str) -> Result<char, Miss> {
+        player.find("POST", "/chat/completions", body.as_bytes()).map(|take| take.id.to_string().chars().last().unwrap())
+    }
+
+    #[test]
+    fn by_what_it_says_and_in_turn() {
+        let player = player(&[r#"{"a":1}"#, r#"{"a":2}"#, r#"{ "a": 1 }"#], Mode::Strict);
+        let order: Vec<char> = [r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":1}"#]
+            .iter()
+            .map(|body| found(&player, body).unwrap())
+            .collect();
+        assert_eq!(order, ['0', '1', '2', '1', '0']);
+        let Miss(why) = found(&player, r#"{"a":3}"#).unwrap_err();
+        assert!(
+            why.contains("c.jsonl has 3 such. The nearest, 00000000-") && why.ends_with("differs:\n  /a: recorded 1, requested 3"),
+            "{why}"
+        );
+        let Miss(why) = player.find("GET", "/models", b"").unwrap_err();
+        assert!(why.contains("of such there is none") && why.contains("3 exchanges"), "{why}");
+    }
+
+    #[test]
+    fn a_time_counts_only_where_it_tells_two_apart() {
+        let player = player(&[r#"{"day":"2026-01-01"}"#, r#"{"day":"2026-01-02"}"#], Mode::Strict);
+        assert_eq!(found(&player, r#"{"day":"2026-01-02"}"#), Ok('1'));
+        assert_eq!(found(&player, r#"{"day":"2026-01-01"}"#), Ok('0'));
+        assert!(found(&player, r#"{"day":"2030-05-05"}"#).is_ok());
+    }
+
+    #[test]
+    fn in_order_whatever_it_says() {
+        let player = player(&["a", "b"], Mode::InOrder);
+        assert_eq!([found(&player, "x").unwrap(), found(&player, "y").unwrap(), found(&player, "z").unwrap()], ['0', '1', '0']);
+        assert!(player.find("GET", "/models", b"").is_err());
+    }
+
+    #[test]
+    fn secrets_that_were_taken_out_do_not_count() {
+        let player = player(&[r#"{"password":"[redacted]","a":"[redacted]"}"#], Mode::Strict);
+        assert_eq!(found(&player, r#"{"password":"hunter2","a":"sk-abcdefghijklmnop"}"#), Ok('0'));
+    }
+
+    #[test]
+    fn moments_follow_from_the_recording() {
+        let take = Take::new(Exchange { moments: vec![(5, 6)], ..Exchange::parse(&exchange("x", "")).unwrap() }, 3);
+        assert_eq!(take.moment(0), Moment { time_ms: 5, counter: 6 });
+        assert_eq!(take.moment(1).time_ms, UNTIMED_MS + 3000);
+        assert_ne!(take.moment(1), take.moment(2));
+    }
+}

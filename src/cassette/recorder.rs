@@ -1,0 +1,245 @@
+//! Records exchanges while they happen: the path of an exchange only notes what passes, a thread behind it cuts, takes
+//! secrets out and writes.
+//!
+//! Nothing is lost under load: an exchange begins only when there is room for it in the queue, so whoever is faster than
+//! the disk waits at the start of its exchange, and the memory that recording takes is bounded.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{
+    line::Exchange,
+    raw::{Raw, RawAttempt, RawMessage},
+    redact::Redactor,
+    write::{Mended, Rotation, WriteError, Writer},
+};
+use crate::judge::marks::KeyRing;
+
+/// Room in the queue: a unit for every exchange and for so many bytes of its request.
+const UNITS: usize = 4096;
+const UNIT_BYTES: usize = 64 << 10;
+/// Exchanges, and bytes, that are written at once.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What is recorded, and where.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// A file, or a directory.
+    pub path: std::path::PathBuf,
+    /// When a directory gets its next file.
+    pub rotation: Rotation,
+    /// What is taken out.
+    pub redactor: Redactor,
+    /// Headers that are recorded besides those that always are, in lower case.
+    pub headers: Vec<String>,
+}
+
+/// See the module.
+pub struct Recorder {
+    queue: Option<mpsc::Sender<Job>>,
+    room: Arc<Semaphore>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+type Job = (Box<Raw>, Option<OwnedSemaphorePermit>);
+
+impl Recorder {
+    /// Opens the cassette and starts its writer.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn start(recording: Recording, ring: Arc<KeyRing>) -> Result<Self, WriteError> {
+        let writer = Writer::open(&recording.path, recording.rotation, now_ms())?;
+        match writer.mended() {
+            Mended::Whole => {}
+            Mended::Recovered => {
+                tracing::warn!(cassette = %writer.path().display(), "the cassette's last line lacked its end, which was added")
+            }
+            Mended::Dropped => tracing::warn!(cassette = %writer.path().display(), "the cassette's last line was cut off, and is dropped"),
+        }
+        tracing::info!(cassette = %writer.path().display(), "exchanges are recorded in {}", recording.path.display());
+        let (queue, jobs) = mpsc::channel();
+        let failed = |source| WriteError::Open { path: recording.path.clone(), source };
+        let behind = Behind { writer, recording: recording.clone(), ring, unwritten: 0 };
+        let thread = std::thread::Builder::new().name("recorder".into()).spawn(move || behind.run(&jobs)).map_err(failed)?;
+        Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(UNITS)), thread: Some(thread) })
+    }
+
+    /// An exchange begins. Waits while the queue is full.
+    pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes) -> Option<Tape> {
+        let units = 1 + (body.len() / UNIT_BYTES).min(UNITS / 4);
+        // Never closed.
+        let room = self.room.clone().acquire_many_owned(units as u32).await.ok();
+        let message = RawMessage { method: method.to_owned(), url, headers, body };
+        let raw = Raw::new(now_ms(), Instant::now(), message);
+        let inner = Inner { raw: Mutex::new(Box::new(raw)), queue: self.queue.clone()?, room };
+        Some(Tape(Arc::new(inner)))
+    }
+}
+
+impl Drop for Recorder {
+    /// Writes what is queued. INVARIANT: no exchange runs any more.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// One exchange while it is recorded. It is written when nobody holds it any more.
+#[derive(Clone)]
+pub struct Tape(Arc<Inner>);
+
+struct Inner {
+    raw: Mutex<Box<Raw>>,
+    queue: mpsc::Sender<Job>,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // Nobody hears it where the writer has panicked, which its own hook reported.
+        let _gone = self.queue.send((raw, self.room.take()));
+    }
+}
+
+impl Tape {
+    fn raw(&self) -> MutexGuard<'_, Box<Raw>> {
+        // Never contended: an exchange is one task.
+        self.0.raw.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request goes upstream; gives back the attempt's number.
+    pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Bytes) -> usize {
+        let mut raw = self.raw();
+        let after_ms = raw.elapsed_ms();
+        let message = RawMessage { method: "POST".to_owned(), url, headers, body };
+        raw.attempts.push(RawAttempt::new(upstream, after_ms, message));
+        raw.attempts.len() - 1
+    }
+
+    /// A change to one attempt, with the milliseconds since its request.
+    fn change(&self, attempt: usize, change: impl FnOnce(&mut RawAttempt, u64)) {
+        let mut raw = self.raw();
+        let now_ms = raw.elapsed_ms();
+        if let Some(attempt) = raw.attempts.get_mut(attempt) {
+            let since = now_ms.saturating_sub(attempt.after_ms);
+            change(attempt, since);
+        }
+    }
+
+    /// The head of the attempt's answer has come.
+    pub fn head(&self, attempt: usize, status: u16, headers: HeaderMap) {
+        self.change(attempt, |attempt, ms| attempt.answer.head(status, headers, ms));
+    }
+
+    /// A piece of the attempt's answer has come.
+    pub fn piece(&self, attempt: usize, bytes: Bytes) {
+        self.change(attempt, |attempt, ms| attempt.answer.piece(bytes, ms));
+    }
+
+    /// The attempt's answer has ended, or broke off.
+    pub fn end(&self, attempt: usize, whole: bool) {
+        self.change(attempt, |attempt, _| attempt.answer.end(whole));
+    }
+
+    /// Nothing came: why.
+    pub fn failed(&self, attempt: usize, status: u16, code: &str, message: &str) {
+        self.change(attempt, |attempt, _| attempt.fail(status, code, message));
+    }
+
+    /// A fault was put into the attempt.
+    pub fn fault(&self, attempt: usize, kind: &str) {
+        self.change(attempt, |attempt, _| attempt.fault = Some(kind.to_owned()));
+    }
+
+    /// The head of what the application gets.
+    pub fn respond(&self, status: u16, headers: HeaderMap) {
+        let mut raw = self.raw();
+        let ms = raw.elapsed_ms();
+        raw.response.head(status, headers, ms);
+    }
+
+    /// A piece of what the application gets.
+    pub fn send(&self, bytes: Bytes) {
+        let mut raw = self.raw();
+        let ms = raw.elapsed_ms();
+        raw.response.piece(bytes, ms);
+    }
+
+    /// The application got all of it.
+    pub fn sent(&self) {
+        self.raw().response.end(true);
+    }
+
+    /// What is known of the exchange besides its messages.
+    pub fn note(&self, note: impl FnOnce(&mut Raw)) {
+        note(&mut self.raw());
+    }
+}
+
+/// The thread that writes.
+struct Behind {
+    writer: Writer,
+    recording: Recording,
+    ring: Arc<KeyRing>,
+    /// Exchanges that could not be written.
+    unwritten: u64,
+}
+
+impl Behind {
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let (mut lines, mut held, mut count) = (String::new(), Vec::new(), 0_u64);
+            let mut next = Some(first);
+            while let Some((raw, room)) = next {
+                let exchange = self.exchange(*raw);
+                lines.push_str(&exchange.line());
+                lines.push('\n');
+                held.push(room);
+                count += 1;
+                next = if held.len() < BATCH && lines.len() < BATCH_BYTES { jobs.try_recv().ok() } else { None };
+            }
+            match self.writer.append(lines.as_bytes(), now_ms()) {
+                Ok(()) => {}
+                Err(error) => {
+                    self.unwritten += count;
+                    tracing::error!(%error, lost = count, lost_in_all = self.unwritten, "exchanges could not be recorded");
+                }
+            }
+            // Only now is there room for others.
+            drop(held);
+        }
+        if let Err(error) = self.writer.sync() {
+            tracing::error!(%error, "the cassette may not be on disk");
+        }
+    }
+
+    fn exchange(&self, raw: Raw) -> Exchange {
+        // INVARIANT: what the application and the upstreams were called with is known before the headers are chosen.
+        let secrets = raw.credentials();
+        let exchange = raw.exchange(&self.ring, &self.recording.headers);
+        self.recording.redactor.knowing(secrets.iter().map(String::as_str)).exchange(exchange)
+    }
+}
+
+/// Is this where exchanges are recorded already? Then nothing may be played from there that is being written.
+pub fn same(path: &Path, other: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute(path) == absolute(other)
+}

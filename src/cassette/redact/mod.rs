@@ -1,0 +1,210 @@
+//! What is taken out of an exchange before it is written: every credential, whatever else the settings name.
+//!
+//! Headers and query parameters by their names, bodies by what keys look like and what members are called, all of it
+//! by the secrets of the exchange itself, word for word. A place where something was taken out says `[redacted]`, and
+//! the exchange says how many there are. Pure.
+
+pub mod shapes;
+pub mod stream;
+pub mod text;
+
+use std::borrow::Cow;
+
+pub use text::{Credentials, REDACTED, Rules, pointer};
+
+use super::{
+    body::Body,
+    line::{Exchange, Header, Request, Response},
+    offline::looks_streamed,
+};
+
+/// Takes secrets out of whole exchanges.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    /// JSON pointers of values in bodies that go whatever they are.
+    pub pointers: Vec<Vec<String>>,
+    /// Secrets that are known, word for word.
+    pub literals: Vec<String>,
+    /// Are credentials looked for?
+    pub credentials: Credentials,
+}
+
+/// Shorter ones stand in too many places that are no secret.
+const LITERAL_BYTES_MIN: usize = 6;
+
+impl Redactor {
+    /// The same that also knows these secrets.
+    pub fn knowing<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) -> Self {
+        let mut more = self.clone();
+        let bare = secrets.into_iter().map(|secret| bare(secret).to_owned());
+        more.literals.extend(bare.filter(|secret| secret.len() >= LITERAL_BYTES_MIN && secret != REDACTED));
+        // The longest first, so that one that stands in another doesn't leave its rest.
+        more.literals.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        more.literals.dedup();
+        more
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        Rules { literals: &self.literals, pointers: &self.pointers, credentials: self.credentials }
+    }
+
+    /// An exchange without its secrets. The credentials of its own headers count as known.
+    pub fn exchange(&self, mut exchange: Exchange) -> Exchange {
+        let own = match self.credentials {
+            Credentials::Redact => self.knowing(credentials(&exchange).iter().map(String::as_str)),
+            Credentials::Keep => self.clone(),
+        };
+        let mut count = exchange.redactions;
+        own.request(&mut exchange.downstream.request, &mut count);
+        exchange.downstream.response.iter_mut().for_each(|response| own.response(response, &mut count));
+        for attempt in &mut exchange.attempts {
+            attempt.request.iter_mut().for_each(|request| own.request(request, &mut count));
+            attempt.response.iter_mut().for_each(|response| own.response(response, &mut count));
+            attempt.failure.iter_mut().for_each(|failure| own.words(&mut failure.message, &mut count));
+        }
+        for found in exchange.verdict.iter_mut().flat_map(|verdict| &mut verdict.violations) {
+            own.words(&mut found.message, &mut count);
+            found.tool.iter_mut().for_each(|tool| own.words(tool, &mut count));
+        }
+        if let Some(origin) = &mut exchange.origin {
+            own.json(&mut origin.rest, &mut count);
+        }
+        exchange.redactions = count;
+        exchange
+    }
+
+    fn request(&self, request: &mut Request, count: &mut u32) {
+        self.url(&mut request.url, count);
+        self.headers(&mut request.headers, count);
+        self.body(&mut request.body, count);
+    }
+
+    fn response(&self, response: &mut Response, count: &mut u32) {
+        self.headers(&mut response.headers, count);
+        self.body(&mut response.body, count);
+    }
+
+    fn headers(&self, headers: &mut [Header], count: &mut u32) {
+        for (name, value) in headers {
+            if self.credentials == Credentials::Redact && shapes::is_credential_header(name) {
+                if value != REDACTED && !value.is_empty() {
+                    *value = REDACTED.to_owned();
+                    *count += 1;
+                }
+            } else {
+                self.words(value, count);
+            }
+        }
+    }
+
+    fn words(&self, text: &mut String, count: &mut u32) {
+        let rules = Rules { pointers: &[], ..self.rules() };
+        if let Some((redacted, places)) = text::redact(text, &rules) {
+            *text = redacted;
+            *count += places;
+        }
+    }
+
+    /// A body without its secrets.
+    fn body(&self, body: &mut Option<Body>, count: &mut u32) {
+        let redacted = match body {
+            None | Some(Body::Binary(_)) => None,
+            // A stream whose times nobody knows: a secret may come in pieces all the same.
+            Some(Body::Text(text)) if looks_streamed(text.as_bytes()) => match Body::of_stream(&[(0, text.clone().into())]) {
+                Body::Events(events) => stream::redact(&events, &self.rules()).map(|(events, places)| (Body::Text(joined(events)), places)),
+                Body::Text(_) | Body::Binary(_) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
+            },
+            Some(Body::Text(text)) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
+            Some(Body::Events(events)) => stream::redact(events, &self.rules()).map(|(events, places)| (Body::Events(events), places)),
+        };
+        if let Some((redacted, places)) = redacted {
+            *body = Some(redacted);
+            *count += places;
+        }
+    }
+
+    /// The text of a request's body as it would be written.
+    pub fn body_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        text::redact(text, &self.rules()).map_or(Cow::Borrowed(text), |(text, _)| Cow::Owned(text))
+    }
+
+    fn json(&self, value: &mut serde_json::Value, count: &mut u32) {
+        if value.is_null() {
+            return;
+        }
+        let rules = Rules { pointers: &[], ..self.rules() };
+        let redacted = text::redact(&value.to_string(), &rules);
+        if let Some((json, (_, places))) = redacted.and_then(|redacted| Some((serde_json::from_str(&redacted.0).ok()?, redacted))) {
+            *value = json;
+            *count += places;
+        }
+    }
+
+    fn url(&self, url: &mut String, count: &mut u32) {
+        let before = url.clone();
+        if self.credentials == Credentials::Redact {
+            *url = without_userinfo(url);
+            *url = without_values(url);
+        }
+        self.words(url, count);
+        *count += u32::from(*url != before);
+    }
+}
+
+fn joined(events: Vec<super::body::Event>) -> String {
+    events.into_iter().map(|(_, text)| text).collect()
+}
+
+/// The credential of a header's value: without the word for its scheme.
+fn bare(value: &str) -> &str {
+    let value = value.trim();
+    match value.split_once(' ') {
+        Some((scheme, rest)) if scheme.len() <= 10 && scheme.bytes().all(|byte| byte.is_ascii_alphabetic()) => rest.trim(),
+        _ => value,
+    }
+}
+
+/// The credentials that stand in the headers and URLs of an exchange.
+fn credentials(exchange: &Exchange) -> Vec<String> {
+    let requests = exchange.attempts.iter().filter_map(|attempt| attempt.request.as_ref()).chain([&exchange.downstream.request]);
+    let mut found = Vec::new();
+    for request in requests {
+        let named = request.headers.iter().filter(|(name, value)| shapes::is_credential_header(name) && value != REDACTED);
+        found.extend(named.map(|(_, value)| value.clone()));
+        let parameters = query(&request.url).filter(|(name, value)| shapes::is_credential_parameter(name) && value != REDACTED);
+        found.extend(parameters.map(|(_, value)| value));
+        found.extend(userinfo(&request.url).map(str::to_owned));
+        found.extend(userinfo(&request.url).and_then(|info| info.split_once(':')).map(|(_, password)| password.to_owned()));
+    }
+    found
+}
+
+fn query(url: &str) -> impl Iterator<Item = (String, String)> {
+    let query = url.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()))
+}
+
+fn userinfo(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    authority.rsplit_once('@').map(|(info, _)| info)
+}
+
+fn without_userinfo(url: &str) -> String {
+    match userinfo(url) {
+        Some(info) if info != REDACTED && !info.is_empty() => url.replacen(&format!("{info}@"), &format!("{REDACTED}@"), 1),
+        _ => url.to_owned(),
+    }
+}
+
+fn without_values(url: &str) -> String {
+    let Some((before, query)) = url.split_once('?') else { return url.to_owned() };
+    let parameter = |pair: &str| match pair.split_once('=') {
+        Some((name, value)) if shapes::is_credential_parameter(name) && !value.is_empty() => format!("{name}={REDACTED}"),
+        _ => pair.to_owned(),
+    };
+    format!("{before}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Whole exchanges: whatever the secret looks like, no byte of it is written.
+
+use super::*;
+use crate::cassette::line::{Attempt, Downstream, Failed, Found, Origin, Recorded, VERSION};
+
+const CALLER: &str = "no-known-shape-9000";
+const UPSTREAM: &str = "another.one/of=ours";
+const SHAPED: &str = "sk-proj-abcdefghijklmnop0123";
+
+fn exchange() -> Exchange {
+    let body = |text: String| Some(Body::Text(text));
+    let headers = |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
+    let request = Request {
+        method: "POST".into(),
+        url: format!("/v1/chat/completions?api-version=1&key={CALLER}&sig=0123"),
+        headers: headers(&[("authorization", &format!("Bearer {CALLER}")), ("x-company-auth", "tiny"), ("user-agent", "x")]),
+        body: body(format!(
+            r#"{{"messages":[{{"role":"tool","content":"{{\"config\":{{\"db_password\":\"p\\u0077d1\"}},\"env\":\"TOKEN={SHAPED}\"}}"}}],"user":"bob"}}"#
+        )),
+        ..Request::default()
+    };
+    let upstream = Request {
+        url: "https://user:hunter2@up.example/v1/chat/completions".into(),
+        headers: headers(&[("authorization", &format!("Bearer {UPSTREAM}"))]),
+        ..request.clone()
+    };
+    let deltas = ["s", "k-pro", "j-abcdefghijklmnop", "0123"].map(|text| (1, format!("data: {{\"delta\":\"{text}\"}}\n\n")));
+    let error = Response {
+        status: 401,
+        headers: headers(&[("set-cookie", "id=1"), ("content-type", "application/json")]),
+        body: body(format!(r#"{{"error":{{"message":"wrong key {UPSTREAM}, or {CALLER}"}}}}"#)),
+        ..Response::default()
+    };
+    let streamed = Response { status: 200, body: Some(Body::Events(deltas.to_vec())), ..Response::default() };
+    let failed = Failed { status: 502, code: "x".into(), message: format!("no {UPSTREAM}") };
+    Exchange {
+        cassette: VERSION,
+        id: "1".into(),
+        at_ms: None,
+        scope: None,
+        policy: None,
+        downstream: Downstream { request, response: Some(error.clone()) },
+        attempts: vec![
+            Attempt { request: Some(upstream), response: Some(error), failure: Some(failed), ..Attempt::default() },
+            Attempt { response: Some(streamed), ..Attempt::default() },
+        ],
+        verdict: Some(Recorded {
+            violations: vec![Found { code: "x".into(), message: format!("`{SHAPED}`"), ..Found::default() }],
+            ..Recorded::default()
+        }),
+        moments: Vec::new(),
+        redactions: 0,
+        origin: Some(Origin { format: "har".into(), rest: serde_json::json!({"cookies": [{"name": "a", "value": CALLER}]}) }),
+    }
+}
+
+#[test]
+fn no_secret_survives() {
+    let redactor = Redactor { pointers: vec![vec!["user".into()]], ..Redactor::default() };
+    let redacted = redactor.exchange(exchange());
+    let line = redacted.line();
+    for secret in [CALLER, UPSTREAM, SHAPED, "hunter2", "pwd1", "tiny", "bob", "id=1", "sig=0123"] {
+        assert!(!line.contains(secret), "{secret}: {line}");
+    }
+    let streamed: String = redacted.attempts[1].response.as_ref().unwrap().body.as_ref().unwrap().text().unwrap();
+    assert!(!streamed.contains("j-abc") && streamed.contains(REDACTED), "{streamed}");
+    for kept in ["api-version=1", "user-agent", "\"status\":401", "up.example"] {
+        assert!(line.contains(kept), "{kept}: {line}");
+    }
+    assert!(redacted.redactions > 10, "{}", redacted.redactions);
+    assert_eq!(redactor.exchange(redacted.clone()), redacted, "twice is once");
+}
+
+#[test]
+fn all_stays_where_that_is_asked() {
+    let keep = Redactor { credentials: Credentials::Keep, ..Redactor::default() };
+    assert_eq!(keep.exchange(exchange()), exchange());
+}

@@ -1,0 +1,143 @@
+//! `toolmark import` and `toolmark export`: other tools' recordings as cassettes, and cassettes for other tools.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, ValueEnum};
+
+use super::Error;
+use crate::cassette::{
+    export,
+    import::{self, Format},
+    read,
+    redact::{Credentials, Redactor, pointer},
+    write::{Rotation, Writer, is_directory},
+};
+
+/// A form of recordings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Form {
+    /// vcrpy and pytest-recording: YAML
+    Vcr,
+    /// HAR 1.2: mitmproxy, browsers
+    Har,
+    /// JSON lines with request_body and response_body
+    Exchanges,
+}
+
+/// `toolmark import`
+#[derive(Args, Clone, Debug)]
+pub struct Import {
+    /// What the files are
+    #[arg(value_enum, value_name = "FORM")]
+    pub form: Form,
+    /// The files, in the order in which they come into the cassette
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The cassette; it must not exist yet
+    #[arg(short, long, value_name = "CASSETTE")]
+    pub output: PathBuf,
+    /// Values to take out besides credentials: JSON pointers into bodies, where * is any member or element
+    #[arg(long, value_name = "POINTER")]
+    pub redact: Vec<String>,
+    /// Leave credentials where they are
+    #[arg(long)]
+    pub keep_credentials: bool,
+}
+
+/// A form that others read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum OutForm {
+    /// vcrpy and pytest-recording: YAML
+    Vcr,
+    /// HAR 1.2
+    Har,
+}
+
+/// `toolmark export`
+#[derive(Args, Clone, Debug)]
+pub struct Export {
+    /// What to write
+    #[arg(value_enum, value_name = "FORM")]
+    pub form: OutForm,
+    /// The cassette: a file, or a directory of them
+    #[arg(value_name = "CASSETTE")]
+    pub cassette: PathBuf,
+    /// The file to write; it must not exist yet
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Imports.
+///
+/// # Errors
+/// Files that can't be read, or aren't what they should be; a cassette that is there already.
+pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
+    let pointers = arguments.redact.iter().map(|text| {
+        pointer(text)
+            .ok_or_else(|| Error::Failed(format!("--redact {text}: no JSON pointer; write it like /metadata/email or /messages/*/name")))
+    });
+    let credentials = if arguments.keep_credentials { Credentials::Keep } else { Credentials::Redact };
+    let redactor = Redactor { pointers: pointers.collect::<Result<_, _>>()?, literals: Vec::new(), credentials };
+    let format = match arguments.form {
+        Form::Vcr => Format::Vcr,
+        Form::Har => Format::Har,
+        Form::Exchanges => Format::Exchanges,
+    };
+    new(&arguments.output)?;
+    let (mut lines, mut count, mut redactions) = (String::new(), 0, 0);
+    for file in &arguments.files {
+        let text =
+            std::fs::read_to_string(file).map_err(|error| Error::Failed(format!("the file {} can't be read: {error}", file.display())))?;
+        let exchanges = import::read(format, &text).map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
+        for exchange in exchanges {
+            let exchange = redactor.exchange(exchange);
+            (count, redactions) = (count + 1, redactions + exchange.redactions);
+            lines.push_str(&exchange.line());
+            lines.push('\n');
+        }
+    }
+    let rotation = Rotation { bytes: u64::MAX, every: Duration::MAX };
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let failed = |error: crate::cassette::write::WriteError| Error::Failed(error.to_string());
+    let mut writer = Writer::open(&arguments.output, rotation, now_ms).map_err(failed)?;
+    writer.append(lines.as_bytes(), now_ms).map_err(failed)?;
+    writer.sync().map_err(failed)?;
+    let secrets = match redactions {
+        0 => String::new(),
+        places => format!("; secrets were taken out in {places} places (--keep-credentials leaves them)"),
+    };
+    super::print(&format!("{count} exchanges in {}{secrets}\n", writer.path().display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Exports.
+///
+/// # Errors
+/// A cassette that can't be read; a file that is there already.
+pub fn export(arguments: &Export) -> Result<ExitCode, Error> {
+    if arguments.output.exists() {
+        return Err(exists(&arguments.output));
+    }
+    let (exchanges, notices) = read::all(&arguments.cassette).map_err(|error| Error::Failed(error.to_string()))?;
+    let text = match arguments.form {
+        OutForm::Vcr => export::vcr::write(&exchanges),
+        OutForm::Har => export::har::write(&exchanges),
+    };
+    std::fs::write(&arguments.output, text)
+        .map_err(|error| Error::Failed(format!("{} can't be written: {error}", arguments.output.display())))?;
+    let notices: String = notices.iter().map(|notice| format!("{notice}\n")).collect();
+    super::print(&format!("{notices}{} exchanges in {}\n", exchanges.len(), arguments.output.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new(path: &Path) -> Result<(), Error> {
+    if path.exists() && !is_directory(path) { Err(exists(path)) } else { Ok(()) }
+}
+
+fn exists(path: &Path) -> Error {
+    Error::Failed(format!("{} exists already, and nothing is overwritten: remove it, or choose another name", path.display()))
+}

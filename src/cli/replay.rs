@@ -1,0 +1,160 @@
+//! `toolmark replay`: recorded traffic judged again, on all cores; what differs, as text, JSON or JUnit.
+
+mod junit;
+mod parallel;
+mod report;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use clap::Args;
+
+use super::{Error, judge};
+use crate::{
+    cassette::{
+        known,
+        line::Exchange,
+        offline::{Bench, HELD_BYTES_MAX},
+        read::Lines,
+        rejudge::{self, Difference, Judgement},
+    },
+    judge::{
+        marks::{KeyRing, RecordedMarks},
+        registry::SchemaCache,
+    },
+    policy::load::PolicySource,
+    proxy::app::Standard,
+    settings::{self, Environment, Flags},
+};
+use report::Report;
+
+/// `toolmark replay`
+#[derive(Args, Clone, Debug)]
+pub struct Replay {
+    /// The cassette: a file, or a directory of them
+    #[arg(value_name = "CASSETTE")]
+    pub cassette: PathBuf,
+    /// The policy to judge by: a file, or one of `default`, `strict`, `observe`
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+    /// A second policy: what would differ under it, instead of from what was recorded
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write JUnit XML, a test case for each exchange
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Exit 1 also where something is blocked and no verdict was recorded
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A cassette, settings or a policy that can't be read.
+pub fn run(replay: &Replay, flags: Flags) -> Result<ExitCode, Error> {
+    let flags = Flags { policy: replay.policy.clone(), ..flags };
+    let offline = settings::load_offline(&flags, &Environment::of_process(), Path::new(""))?;
+    let (ring, marks) = judge::ring(&offline.keys)?;
+    let (ring, known) = if marks.known() { (ring, true) } else { (recorded_ring(&ring, &replay.cassette)?, false) };
+    let second = replay.against.as_deref().map(|name| PolicySource::choose(Some(name), Path::new("")));
+    let benches =
+        Benches { first: bench(&offline.policy, &ring)?, second: second.as_ref().map(|policy| bench(policy, &ring)).transpose()?, known };
+    let mut report = Report::new(benches.names(), replay.strict);
+    report.keep_cases = replay.junit.is_some();
+    if let judge::Marks::Unknown(why) = &marks {
+        report.notices.push(format!("marks are judged by what the cassette shows of them: {why}"));
+    }
+    let lines = Lines::open(&replay.cassette).map_err(failed)?;
+    parallel::each(lines, |line| benches.judge(line), |case| report.add(case)).map_err(failed)?;
+    if let Some(path) = &replay.junit {
+        let xml = junit::write(&report).map_err(failed)?;
+        std::fs::write(path, xml).map_err(|error| Error::Failed(format!("{} can't be written: {error}", path.display())))?;
+    }
+    super::print(&if replay.json { report.json() } else { report.text() });
+    Ok(if report.failures() > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}
+
+fn bench(policy: &PolicySource, ring: &Arc<KeyRing>) -> Result<Bench, Error> {
+    let standard = Standard::new(policy.load()?, HELD_BYTES_MAX).map_err(failed)?;
+    Ok(Bench { standard: Arc::new(standard), ring: ring.clone(), schemas: Arc::new(SchemaCache::default()) })
+}
+
+/// Without the key, marks hold that the cassette itself shows to have been issued.
+fn recorded_ring(ring: &KeyRing, cassette: &Path) -> Result<Arc<KeyRing>, Error> {
+    let mut marks = RecordedMarks::default();
+    for line in Lines::open(cassette).map_err(failed)? {
+        if let Some(exchange) = line.map_err(failed)?.exchange().map_err(failed)? {
+            known::collect(&exchange, &mut marks);
+        }
+    }
+    Ok(Arc::new(ring.clone().with_recorded(Arc::new(marks))))
+}
+
+/// What exchanges are judged by.
+struct Benches {
+    first: Bench,
+    second: Option<Bench>,
+    /// The key is there.
+    known: bool,
+}
+
+/// What became of one line.
+pub(super) struct Case {
+    /// The exchange's id; empty for a line that a crash cut off.
+    id: String,
+    /// `FILE:LINE`
+    place: String,
+    /// The model asked for.
+    model: String,
+    /// As recorded, or under the first policy.
+    before: Option<crate::cassette::line::Recorded>,
+    /// Under the policy, or under the second one.
+    after: Judgement,
+    difference: Difference,
+}
+
+impl Benches {
+    fn names(&self) -> [String; 2] {
+        let name = |bench: &Bench| bench.standard.rules.source.to_string();
+        match &self.second {
+            Some(second) => [name(&self.first), name(second)],
+            None => ["recorded".to_owned(), name(&self.first)],
+        }
+    }
+
+    fn judge(&self, line: &crate::cassette::read::Line) -> Result<Case, crate::cassette::read::ReadError> {
+        let place = format!("{}:{}", line.path.display(), line.number);
+        let Some(exchange) = line.exchange()? else {
+            let after = Judgement { not_judged: Some("the line is cut off, as a crash leaves it".into()), ..Judgement::default() };
+            return Ok(Case { id: String::new(), place, model: String::new(), before: None, after, difference: Difference::None });
+        };
+        let first = rejudge::judge(&self.first, &exchange);
+        let (before, after) = match &self.second {
+            None => (exchange.verdict.clone(), first),
+            Some(second) => (first.judged().then_some(first.found), rejudge::judge(second, &exchange)),
+        };
+        // Two policies see the same marks; a recording may have seen others.
+        let marks = self.second.is_some() || (self.known && self.opens(&exchange));
+        let difference = match &before {
+            Some(before) if after.judged() => rejudge::compare(before, &after, &exchange, marks, self.second.is_some()),
+            _ => Difference::None,
+        };
+        Ok(Case { id: exchange.id, place, model: after.model.clone(), before, after, difference })
+    }
+
+    /// Is it known whose marks count in it?
+    fn opens(&self, exchange: &Exchange) -> bool {
+        exchange.scope.as_deref().is_some_and(|sealed| crate::judge::marks::Scope::opened(sealed, &self.first.ring).is_some())
+    }
+}

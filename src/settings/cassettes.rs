@@ -1,0 +1,185 @@
+//! `[record]`, `[replay]` and `[[faults]]`: what is recorded, what is played, what goes wrong on purpose.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+use super::{
+    Checker, Credential, Fault,
+    raw::{Raw, RawUpstream},
+};
+use crate::{
+    cassette::{
+        canonical::Canonical,
+        faults::{Kind, Rule},
+        player::{Mode, Pace, Playing},
+        recorder::Recording,
+        redact::{Redactor, pointer},
+        write::Rotation,
+    },
+    policy::{bytes, duration},
+};
+
+/// What a `base_url` begins with that is a cassette.
+pub const SCHEME: &str = "cassette:";
+
+/// `[record]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawRecord {
+    pub path: Option<String>,
+    #[serde(with = "bytes")]
+    pub rotate_bytes: u64,
+    #[serde(with = "duration")]
+    pub rotate_every: Duration,
+    pub redact: Vec<String>,
+    pub headers: Vec<String>,
+}
+
+impl Default for RawRecord {
+    fn default() -> Self {
+        Self { path: None, rotate_bytes: 64 << 20, rotate_every: Duration::from_secs(3600), redact: Vec::new(), headers: Vec::new() }
+    }
+}
+
+/// `[replay]` as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawReplay {
+    pub file: Option<String>,
+    pub mode: Mode,
+    pub pace: Option<String>,
+    pub ignore: Vec<String>,
+}
+
+/// One of `[[faults]]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFault {
+    pub kind: Kind,
+    #[serde(default = "always")]
+    pub probability: f64,
+    #[serde(default)]
+    pub seed: u64,
+    #[serde(default)]
+    pub repairs: bool,
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+/// What is recorded, what is played, what goes wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Cassettes {
+    /// Where exchanges are recorded, if anywhere.
+    pub record: Option<Recording>,
+    /// The cassette that is played for all upstreams, if any.
+    pub replay: Option<PathBuf>,
+    /// How cassettes are played.
+    pub playing: Playing,
+    /// What goes wrong on purpose.
+    pub faults: Vec<Rule>,
+}
+
+/// A cassette that answers in place of all upstreams needs none, and none of their keys.
+pub(super) fn stand_in(raw: &mut Raw) {
+    let Some(file) = raw.replay.file.clone().filter(|_| raw.replay.mode != Mode::Passthrough) else { return };
+    for upstream in &mut raw.upstreams {
+        upstream.api_key_env = Some(String::new());
+        upstream.probe = None;
+    }
+    if raw.upstreams.is_empty() {
+        raw.upstreams.push(RawUpstream { name: "cassette".to_owned(), base_url: format!("{SCHEME}{file}"), ..RawUpstream::default() });
+    }
+}
+
+/// Where a base URL that is a cassette leads to, which is nowhere.
+pub(super) const NOWHERE: &str = "http://cassette.invalid/v1";
+
+/// The cassette that a base URL is.
+///
+/// # Errors
+/// Where it names none, or can't answer alone.
+pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>> {
+    let file = url.strip_prefix(SCHEME)?;
+    Some(match file {
+        "" => Err("a cassette without a file: write it like \"cassette:session.jsonl\"".to_owned()),
+        _ if mode == Mode::Passthrough => {
+            Err("nothing passes a cassette: with mode \"passthrough\" name the live upstream here, and the cassette as `[replay] file`"
+                .to_owned())
+        }
+        file => Ok(file),
+    })
+}
+
+impl Checker<'_> {
+    /// Checks the three sections. `upstreams`: those of the settings, whose own keys are taken out of recordings.
+    pub(super) fn cassettes(&self, raw: &Raw, upstreams: &[super::Upstream]) -> Result<Cassettes, Fault> {
+        let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, Fault> {
+            let read = texts.iter().enumerate().map(|(at, text)| {
+                let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
+                pointer(text).ok_or_else(|| self.layers.fault(&format!("{section}.{at}"), wrong()))
+            });
+            read.collect()
+        };
+        let own = upstreams.iter().filter_map(|upstream| match &upstream.credential {
+            Credential::Own { key, .. } => Some(key.expose()),
+            Credential::Caller | Credential::None => None,
+        });
+        let redactor = Redactor { pointers: pointers("record.redact", &raw.record.redact)?, ..Redactor::default() }.knowing(own);
+        let replay = raw.replay.file.as_ref().map(|file| self.directory.join(file));
+        let playing = Playing {
+            mode: raw.replay.mode,
+            pace: self.pace(raw.replay.pace.as_deref())?,
+            canonical: Canonical { ignore: pointers("replay.ignore", &raw.replay.ignore)? },
+            redactor: redactor.clone(),
+        };
+        let passes = replay.clone().filter(|_| playing.mode == Mode::Passthrough);
+        let path = raw.record.path.as_ref().map(|path| self.directory.join(path));
+        if passes.is_some() && path.is_some() {
+            return Err(self
+                .layers
+                .fault("record.path", "a replay in mode \"passthrough\" records into its own cassette: leave `[record] path` out"));
+        }
+        if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
+            return Err(self.layers.fault("record.path", "this is the cassette that is played: record into another one"));
+        }
+        if replay.is_none() && raw.replay.mode == Mode::Passthrough {
+            return Err(self
+                .layers
+                .fault("replay.mode", "\"passthrough\" needs a `file`, and upstreams that what wasn't recorded goes to"));
+        }
+        if raw.record.rotate_bytes == 0 || raw.record.rotate_every.is_zero() {
+            return Err(self.layers.fault("record.rotate_bytes", "expected more than 0, also for `rotate_every`"));
+        }
+        let rotation = Rotation { bytes: raw.record.rotate_bytes, every: raw.record.rotate_every };
+        let headers: Vec<String> = raw.record.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
+        Ok(Cassettes { record, replay, playing, faults: self.faults(&raw.faults)? })
+    }
+
+    fn faults(&self, raw: &[RawFault]) -> Result<Vec<Rule>, Fault> {
+        let rule = |(at, raw): (usize, &RawFault)| {
+            if !(0.0..=1.0).contains(&raw.probability) {
+                return Err(self.layers.fault(&format!("faults.{at}.probability"), "expected a number from 0 to 1"));
+            }
+            Ok(Rule { kind: raw.kind, probability: raw.probability, seed: raw.seed, repairs: raw.repairs })
+        };
+        raw.iter().enumerate().map(rule).collect()
+    }
+
+    fn pace(&self, text: Option<&str>) -> Result<Pace, Fault> {
+        let times = |text: &str| {
+            text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()).filter(|times| (0.01..=1000.0).contains(times))
+        };
+        match text {
+            None | Some("none") => Ok(Pace::None),
+            Some("recorded") => Ok(Pace::Times(1.0)),
+            Some(text) => times(text).map(Pace::Times).ok_or_else(|| {
+                self.layers
+                    .fault("replay.pace", format!("`{text}` is no pace: write \"none\", \"recorded\", or a factor like \"2x\" or \"0.5x\""))
+            }),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a scripted model says, turn by turn.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::upstream::{Received, Reply, ScriptedUpstream};
+use crate::{
+    cassette::{offline::Api, saying::Saying},
+    wire::json::Document,
+};
+
+/// What a model says, one turn after the other; the last one is said again and again.
+///
+/// It answers both APIs, whole or as a stream, as each request asks.
+///
+/// ```
+/// use serde_json::json;
+/// use toolmark::testing::Script;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let upstream = Script::new()
+///     .call("add_task", json!({"title": "milk"}))
+///     .reply(429, r#"{"error": {"message": "slow down"}}"#)
+///     .say("Added.")
+///     .start()?;
+/// assert!(upstream.base_url().starts_with("http://127.0.0.1:"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    turns: Vec<Turn>,
+}
+
+#[derive(Clone, Debug)]
+enum Turn {
+    Says(Saying),
+    Replies(Reply),
+}
+
+impl Script {
+    /// A model that has nothing to say yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Then it says this.
+    #[must_use]
+    pub fn say(mut self, text: impl Into<String>) -> Self {
+        self.turns.push(Turn::Says(Saying { text: Some(text.into()), calls: Vec::new() }));
+        self
+    }
+
+    /// Then it calls this tool.
+    #[must_use]
+    pub fn call(self, tool: impl Into<String>, arguments: Value) -> Self {
+        self.call_raw(tool, arguments.to_string())
+    }
+
+    /// Then it calls this tool with arguments as they are written, JSON or not.
+    #[must_use]
+    pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let call = ("call_1".to_owned(), tool.into(), arguments.into());
+        self.turns.push(Turn::Says(Saying { text: None, calls: vec![call] }));
+        self
+    }
+
+    /// In the same turn it also calls this tool.
+    #[must_use]
+    pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
+        if let Some(Turn::Says(saying)) = self.turns.last_mut() {
+            let id = format!("call_{}", saying.calls.len() + 1);
+            saying.calls.push((id, tool.into(), arguments.to_string()));
+            return self;
+        }
+        self.call(tool, arguments)
+    }
+
+    /// Then this comes back instead: JSON with this status.
+    #[must_use]
+    pub fn reply(self, status: u16, json: impl Into<String>) -> Self {
+        self.then(Reply::json(status, json))
+    }
+
+    /// Then this comes back instead.
+    #[must_use]
+    pub fn then(mut self, reply: Reply) -> Self {
+        self.turns.push(Turn::Replies(reply));
+        self
+    }
+
+    /// Starts an upstream that plays it.
+    ///
+    /// # Errors
+    /// Where the system gives no port or thread.
+    pub fn start(self) -> io::Result<ScriptedUpstream> {
+        ScriptedUpstream::start(move |received| self.answer(received))
+    }
+
+    fn answer(&self, received: &Received) -> Reply {
+        let turn = self.turns.get(received.number).or(self.turns.last());
+        match turn {
+            None => Reply::json(500, r#"{"error":{"message":"the script is empty","type":"server_error","param":null,"code":"script"}}"#),
+            Some(Turn::Replies(reply)) => reply.clone(),
+            Some(Turn::Says(saying)) => said(saying, received),
+        }
+    }
+}
+
+fn said(saying: &Saying, received: &Received) -> Reply {
+    let request = received.json();
+    let api = Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+    let streamed = request["stream"] == true;
+    let model = request["model"].as_str().unwrap_or("scripted");
+    let answer = saying.answer(api, streamed, model, &received.number.to_string());
+    if streamed { Reply::events(answer.pieces) } else { Reply::json(200, answer.pieces.concat()) }
+}

@@ -1,0 +1,8 @@
+//! Cassettes: recorded, played, judged again, and exchanged with other tools.
+
+mod faults;
+mod judged;
+mod played;
+mod recorded;
+mod stage;
+mod tools;
