@@ -9,6 +9,7 @@ pub mod judge;
 pub mod ledger;
 pub mod log;
 mod log_line;
+pub mod mcp;
 pub mod observe;
 pub mod policy;
 pub mod proxy;

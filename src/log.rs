@@ -225,6 +225,9 @@ const THIRD_PARTIES: &[&str] = &[
     "opentelemetry",
     "opentelemetry_sdk",
     "opentelemetry-otlp",
+    "rmcp",
+    "sse_stream",
+    "process_wrap",
 ];
 
 #[cfg(test)]

@@ -197,7 +197,15 @@ fn accept(
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // Both forms in one answer were refused.
     let legacy = choice.slots().first().is_some_and(|slot| slot.kind == CallKind::Legacy);
-    for (element, (slot, (call, moment))) in elements.zip(choice.slots().iter().zip(calls)) {
+    // What toolmark runs never leaves.
+    let hidden = |at: usize| calls.get(at).is_some_and(|(call, _)| context.tools.runs(call.name()).is_some());
+    if let Some(array) = message.get("tool_calls").filter(|_| (0..calls.len()).any(hidden)) {
+        edits.remove_items(array, hidden);
+    }
+    for (at, (element, (slot, (call, moment)))) in elements.zip(choice.slots().iter().zip(calls)).enumerate() {
+        if hidden(at) {
+            continue;
+        }
         let mark = context.mint(call.name(), call.arguments(), *moment);
         edits.set_member(element, "id", &quote(&mark));
         let (kind, inner) = if slot.kind == CallKind::Custom { ("custom", "input") } else { ("function", "arguments") };

@@ -104,7 +104,8 @@ impl ChoiceStream {
             has_audio: false,
             role_said,
             // The text is needed again only where an attempt may follow.
-            keep_text: context.rules.policy.calls.max_repairs > 0 && context.choices == 1,
+            keep_text: (context.rules.policy.calls.max_repairs > 0 || context.tools.runs_any() || !context.rules.state.is_empty())
+                && context.choices == 1,
             waits_for_call: context.demands_call(),
             follows,
             gap: follows,
@@ -341,6 +342,14 @@ impl ChoiceStream {
         }
         self.follows |= self.released;
         texts
+    }
+
+    /// Lets go of all that is left but calls: the answer goes on with another attempt.
+    pub fn flush(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
+        // INVARIANT: nothing blocks, so every gate has cleared all of its text.
+        for pending in std::mem::take(&mut self.queue) {
+            self.emit(&pending, identity, out);
+        }
     }
 
     /// No more events: judges the choice.

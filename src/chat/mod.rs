@@ -11,6 +11,7 @@ pub mod exhibit;
 pub mod messages;
 pub mod repair;
 pub mod request;
+pub mod rounds;
 pub mod stream;
 #[cfg(test)]
 mod support_tests;

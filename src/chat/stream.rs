@@ -124,6 +124,11 @@ impl AnswerStream for StreamJudge {
         self.own_usage.as_deref()
     }
 
+    fn flush(&mut self, out: &mut BytesMut) {
+        let identity = self.identity.as_ref().filter(|_| self.rewrite);
+        self.choices.iter_mut().for_each(|choice| choice.flush(identity, out));
+    }
+
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
         let End { finals, earlier, verdict, as_member } = end;
         if self.context.observes() {

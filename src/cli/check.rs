@@ -10,6 +10,7 @@ use crate::{
         registry::ToolSource,
         violation::{Code, Severity},
     },
+    mcp::{Mcp, McpError, connect::Sdk, pins::Pins},
     policy::{
         Mode,
         rules::{Rules, is_internal},
@@ -29,9 +30,25 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
     if !faults.is_empty() {
         return Err(Error::Failed(faults.join("\n")));
     }
+    let servers = servers(&prepared.settings)?;
     // Through `writeln!`, not `println!`: a closed pipe is no panic.
-    let _closed = std::io::Write::write_all(&mut std::io::stdout(), explain(&prepared).as_bytes());
+    let _closed = std::io::Write::write_all(&mut std::io::stdout(), format!("{servers}{}", explain(&prepared)).as_bytes());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The MCP servers as they are now, connected and listed.
+fn servers(settings: &Settings) -> Result<String, Error> {
+    let mut out = String::new();
+    if settings.mcp.is_empty() {
+        return Ok(out);
+    }
+    let failed = |error: McpError| Error::Failed(error.to_string());
+    let mcp = Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), std::sync::Arc::new(Sdk)).map_err(failed)?;
+    super::mcp::list(&mcp, &mut out);
+    match mcp.catalog().1.missing() {
+        Some(why) => Err(Error::Failed(format!("{out}{why}"))),
+        None => Ok(out + "\n"),
+    }
 }
 
 /// What is wrong with the tools and their schemas, a line each; nothing where all is well.

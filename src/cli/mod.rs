@@ -7,6 +7,7 @@ pub mod demo;
 pub mod import;
 pub mod judge;
 pub mod ledger;
+pub mod mcp;
 pub mod replay;
 pub mod serve;
 pub mod verify;
@@ -51,6 +52,9 @@ pub enum Command {
     /// Judge one exchange offline; exit 1 if it would be blocked
     #[command(after_help = JUDGE_EXAMPLE)]
     Judge(Judge),
+    /// Tools of MCP servers: list, call, pin and compare them
+    #[command(after_help = MCP_EXAMPLE)]
+    Mcp(mcp::McpArgs),
     /// Say whether an execution ID is one of ours, and what the ledger knows of it; exit 1 if it isn't
     #[command(after_help = VERIFY_EXAMPLE)]
     Verify(verify::Verify),
@@ -151,6 +155,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check => check::run(&flags),
         Command::Judge(judge) => judge::run(&judge, flags),
+        Command::Mcp(args) => mcp::run(&args, &flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
         Command::Stats(_) => Err(Error::NotBuilt("stats")),
@@ -224,6 +229,14 @@ EXAMPLE
   toolmark check --config /etc/toolmark.toml
 
 Exit 0 if all is well, else 2 with file, line and key of the fault.";
+
+const MCP_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark mcp list
+  toolmark mcp call todo__add_task '{\"title\": \"Buy milk\"}'
+  toolmark mcp pin
+
+Exit 0 if all is well, 1 if a server is down, a call fails or a tool changed, 2 if it can't be looked at.";
 
 const JUDGE_EXAMPLE: &str = "\
 EXAMPLE

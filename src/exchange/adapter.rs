@@ -117,6 +117,8 @@ pub trait AnswerStream: Sized {
     fn released(&self) -> bool;
     /// This attempt's usage, JSON.
     fn usage(&self) -> Option<&str>;
+    /// Lets go of all text that is left, where an accepted attempt is followed by another.
+    fn flush(&mut self, out: &mut BytesMut);
     /// Ends the stream, in observe mode without a word.
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo>;
     /// Ends the stream in toolmark's own words, where the attempt gave nothing to end it with.

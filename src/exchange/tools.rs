@@ -3,7 +3,10 @@
 //! An application sends the same tools with every request; the set is built for the first and shared
 //! with the rest. Pure but for the cache.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -12,10 +15,12 @@ use quick_cache::{Weighter, sync::Cache};
 use super::refusal::Refusal;
 use crate::{
     judge::{
-        registry::{Registry, RequestTool, SchemaCache, Step, ToolKind, ToolSource},
+        registry::{Origin, Registry, RequestTool, SchemaCache, Step, Tool, ToolKind, ToolSource},
         violation::{Checks, Violation},
     },
-    policy::{Mode, Policy},
+    mcp::catalog::{Catalog, Offered},
+    policy::{Inject, Mode, Policy},
+    settings::Execute,
     wire::json::{Document, Value},
 };
 
@@ -89,6 +94,8 @@ pub struct ToolSet {
     pub dialect: Dialect,
     /// The kinds of tools that the upstream runs or defines itself, as `web_search`.
     pub hosted: Vec<String>,
+    /// Those that toolmark runs, by name.
+    runs: HashMap<Box<str>, Offered>,
 }
 
 #[derive(Clone)]
@@ -109,19 +116,24 @@ const RECENT_MAX: usize = 8;
 /// The sets of one policy.
 pub struct ToolSets {
     sources: Vec<ToolSource>,
+    /// How many of them come before those of MCP servers.
+    own: usize,
+    offered: Arc<(u64, Catalog)>,
     cache: Cache<Bytes, Arc<ToolSet>, ByBytes>,
     recent: ArcSwap<Recent>,
 }
 
 impl ToolSets {
-    /// For a policy with these tools.
-    pub fn new(sources: Vec<ToolSource>) -> Self {
-        Self { sources, cache: Cache::with_weighter(SETS_MAX, SETS_BYTES_MAX, ByBytes), recent: ArcSwap::default() }
+    /// For a policy with these tools, and what MCP servers offer.
+    pub fn new(mut sources: Vec<ToolSource>, offered: Arc<(u64, Catalog)>) -> Self {
+        let own = sources.len();
+        sources.extend(offered.1.sources());
+        Self { sources, own, offered, cache: Cache::with_weighter(SETS_MAX, SETS_BYTES_MAX, ByBytes), recent: ArcSwap::default() }
     }
 
     /// The policy's tools.
     pub fn sources(&self) -> &[ToolSource] {
-        &self.sources
+        self.sources.get(..self.own).unwrap_or_default()
     }
 
     /// The arrays that were met last.
@@ -190,7 +202,18 @@ impl ToolSets {
         // What is said again, as an upstream or client does that loads tools later, is no second tool.
         let later = further.iter().flat_map(|element| &element.tools).filter(|tool| seen.insert(&tool.name)).map(OwnTool::as_request);
         let all: Vec<RequestTool<'_>> = request.iter().copied().chain(later).collect();
-        let (registry, violations) = Registry::build(&self.sources, &all, &policy.tools, policy.calls.formats, checks, schemas);
+        // Legacy calls have no ids: what toolmark runs isn't offered there.
+        let offered = |source: &ToolSource| {
+            dialect != Dialect::Legacy || self.offered.1.tool(source.name()).is_none_or(|own| own.execute == Execute::App)
+        };
+        let sources: Vec<ToolSource> = self.sources.iter().filter(|source| offered(source)).cloned().collect();
+        let (registry, mut violations) = Registry::build(&sources, &all, &policy.tools, policy.calls.formats, checks, schemas);
+        if policy.tools.inject != Inject::Off {
+            violations.extend(self.offered.1.violations().iter().cloned());
+        }
+        let put = |tool: &&Tool| tool.origin == Origin::Policy && tool.declared && policy.mode == Mode::Enforce;
+        let runs = registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name));
+        let runs = runs.filter(|own| own.execute == Execute::Proxy).map(|own| (own.name.clone(), own.clone())).collect();
         let any = !registry.is_empty();
         let edit = if registry.unchanged() || policy.mode == Mode::Observe || (!any && brought.array.is_none()) {
             ToolsEdit::Keep
@@ -199,7 +222,19 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted })
+        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, runs })
+    }
+}
+
+impl ToolSet {
+    /// Does toolmark run any of them?
+    pub fn runs_any(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// The tool of this name, where toolmark runs it.
+    pub fn runs(&self, name: &str) -> Option<&Offered> {
+        if self.runs.is_empty() { None } else { self.runs.get(name) }
     }
 }
 

@@ -118,6 +118,8 @@ codes! {
     FabricatedUrl "fabricated_url" Text Warn Block;
     CountMismatch "count_mismatch" Text Warn Block;
     FalseAbsence "false_absence" Text Warn Block;
+    StateMismatch "state_mismatch" Text Block Block;
+    StateUnknown "state_unknown" Text Warn Block;
     MissingCitation "missing_citation" Text Off Block;
     /// What could not be judged in this mode. Never a pass.
     NotJudged "not_judged" Call Info Info;

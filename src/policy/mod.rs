@@ -6,6 +6,7 @@ pub mod load;
 mod loops;
 mod responses;
 pub mod rules;
+pub mod state;
 mod tools;
 pub mod watch;
 
@@ -129,6 +130,8 @@ pub struct Policy {
     pub loops: Loops,
     /// Phrase rules.
     pub claims: Vec<ClaimRule>,
+    /// Rules checked against the world.
+    pub state: Vec<state::StateRule>,
     /// Severities by code, as written; [`crate::judge::violation::Checks`] is the full table.
     pub checks: BTreeMap<String, Severity>,
 }

@@ -7,7 +7,11 @@ use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Durati
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
-use super::{Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared, tools::ToolFiles};
+use super::{
+    Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared,
+    state::{self, CompiledState},
+    tools::ToolFiles,
+};
 use crate::{
     judge::violation::{Checks, Code, Severity},
     settings::{
@@ -32,6 +36,8 @@ pub struct Rules {
     pub extra_patterns: Vec<Regex>,
     /// `[[claims]]`.
     pub claims: Vec<CompiledClaim>,
+    /// `[[state]]`.
+    pub state: Vec<CompiledState>,
     /// The tools of `[tools] files`, in the order of their files.
     pub tools: Vec<PolicyTool>,
     /// BLAKE3 over the policy and its tool files, in hex.
@@ -59,7 +65,7 @@ pub struct CompiledClaim {
 impl Rules {
     /// Must the whole answer be held until it is judged?
     pub fn hold_all(&self) -> bool {
-        self.policy.stream.hold == Hold::All || self.policy.citations.require
+        self.policy.stream.hold == Hold::All || self.policy.citations.require || !self.state.is_empty()
     }
 
     /// Files and directories that make up this policy, for [`super::watch`]; none where it is built in.
@@ -79,6 +85,7 @@ impl Rules {
         words(layers, &policy)?;
         let checks = checks(layers, &policy)?;
         let claims = claims(layers, &policy)?;
+        let state = state::compile(layers, &policy.state)?;
         let extra_patterns = patterns(layers, "citations.extra_patterns", &policy.citations.extra_patterns)?;
         for (index, pattern) in extra_patterns.iter().enumerate() {
             if !pattern.capture_names().flatten().any(|name| name == "id") {
@@ -94,6 +101,7 @@ impl Rules {
             checks,
             extra_patterns,
             claims,
+            state,
             tools: files.tools,
             digest: digest.into(),
             source: source.into(),

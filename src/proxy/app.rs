@@ -14,21 +14,18 @@ use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{loops::LoopControl, memory::Memory, stage::Cassettes, way::Standing};
+pub use super::standard::Standard;
+use super::{loops::LoopControl, memory::Memory, rounds::KeptRounds, stage::Cassettes, way::Standing};
 use crate::{
-    exchange::tools::ToolSets,
     judge::{
-        call::CallRules,
         marks::{Counter, KeyRing, Moment, Scope},
-        protocol::PROTOCOL_TEXT,
-        registry::{SchemaCache, ToolSource},
-        text,
+        registry::SchemaCache,
     },
     ledger::recorder::Recorder,
+    mcp::{Mcp, catalog::Catalog},
     observe::{Observed, readiness::State, rollup::Rollup},
-    policy::{Mode, Stateful, load::PolicySource, rules::Rules},
+    policy::{Mode, Stateful, load::PolicySource},
     settings::{self, Settings},
-    wire::text::quote,
 };
 
 /// Why the proxy can't start, or a policy can't be used.
@@ -74,6 +71,9 @@ pub enum Error {
     /// Certificates.
     #[error("the certificates of upstreams can't be checked: {0}")]
     Tls(#[from] rustls::Error),
+    /// Servers of tools.
+    #[error(transparent)]
+    Mcp(#[from] crate::mcp::McpError),
     /// Listening.
     #[error("can't listen on {address}: {source}{hint}")]
     Listen {
@@ -88,52 +88,6 @@ pub enum Error {
     /// The system.
     #[error("{0}")]
     System(#[from] std::io::Error),
-}
-
-/// A policy made ready to judge by, with its tools and what was compiled for it.
-pub struct Standard {
-    /// The policy.
-    pub rules: Arc<Rules>,
-    /// Its rules for calls.
-    pub calls: Arc<CallRules>,
-    /// Its tools, and the sets made with them.
-    pub tools: ToolSets,
-    /// Its rules for text, but for what the exchange adds.
-    pub text: text::Rules,
-    /// What the model is told about tools, as a JSON string.
-    pub protocol: String,
-}
-
-impl Standard {
-    /// Makes it ready.
-    ///
-    /// # Errors
-    /// What of it can't be used.
-    pub fn new(rules: Rules, held_bytes_max: usize) -> Result<Self, Error> {
-        let source = |tool: &crate::policy::rules::PolicyTool| {
-            let wrong = |why| Error::Tool { file: tool.file.display().to_string(), name: tool.name.to_string(), why };
-            ToolSource::parse(&tool.raw).map_err(wrong)
-        };
-        let sources = rules.tools.iter().map(source).collect::<Result<Vec<_>, _>>()?;
-        let phrase = |claim: &crate::policy::rules::CompiledClaim| text::PhraseRule {
-            name: claim.name.to_string(),
-            regex: claim.regex.clone(),
-            requires: claim.requires.iter().map(ToString::to_string).collect(),
-            message: claim.message.to_string(),
-        };
-        let text = text::Rules {
-            checks: rules.checks.clone(),
-            show: rules.policy.citations.show,
-            extra_patterns: rules.extra_patterns.clone().into(),
-            phrases: rules.claims.iter().map(phrase).collect(),
-            hold_all: rules.hold_all(),
-            held_bytes_max,
-            ..text::Rules::default()
-        };
-        let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
-        let protocol = quote(rules.policy.protocol.text.as_deref().unwrap_or(PROTOCOL_TEXT));
-        Ok(Self { rules: Arc::new(rules), calls, tools: ToolSets::new(sources), text, protocol })
-    }
 }
 
 /// A policy in force and where it came from.
@@ -174,6 +128,10 @@ pub struct App {
     /// What is known of each of the upstreams.
     pub standings: Vec<Standing>,
     started: Instant,
+    /// Servers of tools, where there are any.
+    pub mcp: Option<Arc<Mcp>>,
+    /// Rounds of calls that toolmark ran and applications didn't see.
+    pub kept: KeptRounds,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -190,13 +148,15 @@ impl App {
         let mut seed = [0; 2];
         getrandom::fill(&mut seed).map_err(Error::Random)?;
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
-        let mut policies = vec![InForce::read(settings.policy.clone(), held)?];
+        let mcp = Mcp::start(&settings)?;
+        let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
+        let mut policies = vec![InForce::read(settings.policy.clone(), held, offered())?];
         let mut client_policies = Vec::new();
         for client in &settings.clients {
             client_policies.push(match &client.policy {
                 None => 0,
                 Some(source) => {
-                    policies.push(InForce::read(source.clone(), held)?);
+                    policies.push(InForce::read(source.clone(), held, offered())?);
                     policies.len() - 1
                 }
             });
@@ -214,6 +174,9 @@ impl App {
         let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let store = recorder.store();
         observed.readiness.register("ledger", move || store.ready().map_or_else(|error| State::Down(error.to_string()), |()| State::Ready));
+        if let Some(mcp) = &mcp {
+            crate::mcp::observed::register(mcp, &observed);
+        }
         let counter = Counter::new(u16::from_le_bytes(seed));
         let standings = settings.upstreams.iter().map(|_| Standing::default()).collect();
         Ok(Self {
@@ -227,6 +190,8 @@ impl App {
             cassettes,
             standings,
             started: Instant::now(),
+            mcp,
+            kept: KeptRounds::default(),
             counter,
             policies,
             client_policies,
@@ -284,7 +249,12 @@ impl App {
     /// The policy that judges this caller.
     pub fn standard(&self, caller: &Caller) -> arc_swap::Guard<Arc<Standard>> {
         // INVARIANT: a caller's policy is one of ours, and the first is always there.
-        self.policies.get(caller.policy).unwrap_or(&self.policies[0]).standard.load()
+        let policy = self.policies.get(caller.policy).unwrap_or(&self.policies[0]);
+        let standard = policy.standard.load();
+        match &self.mcp {
+            Some(mcp) if standard.offered.0 != mcp.generation() => policy.offer(&standard, mcp.catalog()),
+            _ => standard,
+        }
     }
 
     /// Does a policy have conversations remembered that upstreams keep?
@@ -305,7 +275,8 @@ impl App {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = State::Ready;
         for policy in &self.policies {
-            match InForce::read(policy.source.clone(), held) {
+            let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
+            match InForce::read(policy.source.clone(), held, offered) {
                 Ok(new) => {
                     let new = new.standard.load_full();
                     let changed = new.rules.digest != policy.standard.load().rules.digest;
@@ -337,9 +308,23 @@ impl App {
 }
 
 impl InForce {
-    fn read(source: PolicySource, held_bytes_max: usize) -> Result<Self, Error> {
-        let standard = Standard::new(source.load()?, held_bytes_max)?;
+    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
+        let standard = Standard::with_offered(source.load()?, held_bytes_max, offered)?;
         Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
+    }
+
+    /// From here on with what MCP servers offer now. The policy itself may have been read again meanwhile.
+    fn offer(&self, standard: &Standard, offered: Arc<(u64, Catalog)>) -> arc_swap::Guard<Arc<Standard>> {
+        match standard.offering(offered) {
+            Ok(new) => {
+                let same = |now: &Arc<Standard>| Arc::ptr_eq(&now.rules, &standard.rules);
+                let new = Arc::new(new);
+                self.standard.rcu(|now| if same(now) { new.clone() } else { now.clone() });
+            }
+            // INVARIANT: the policy's tools could be read before, and those of servers are checked when they are listed.
+            Err(error) => tracing::error!(%error, "the tools of MCP servers can't be offered: {error}"),
+        }
+        self.standard.load()
     }
 }
 

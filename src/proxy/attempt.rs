@@ -190,8 +190,8 @@ impl Run {
         let calls = &self.context.rules.policy.calls;
         let left = Left {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
-            attempts: calls.max_attempts.saturating_sub(self.attempts),
-            time: calls.repair_deadline.saturating_sub(self.started.elapsed()),
+            attempts: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
+            time: calls.repair_deadline.saturating_sub(self.rounds.since.unwrap_or(self.started).elapsed()),
             repeatable: !self.is_kept_upstream(),
         };
         let app = self.worker.app.clone();

@@ -144,7 +144,7 @@ pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, led
             result: Digest(execution.result),
             arguments_body: shown.arguments.and_then(|text| body(&execution.tool, &text, ledger)),
             result_body: shown.result.and_then(|text| body(&execution.tool, &text, ledger)),
-            witness: Witness::App,
+            witness: if context.tools.runs(&execution.tool).is_some() { Witness::Proxy } else { Witness::App },
             started_ms: execution.moment.time_ms,
             seen_ms: now_ms,
             failed: execution.failed,

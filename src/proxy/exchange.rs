@@ -15,6 +15,7 @@ use super::{
     body::{Body, Outlet},
     client::Answer,
     reply::{self, Failure},
+    rounds::{self, Next, Rounds},
     run::{Reply, Run, Who},
     server::Worker,
     stage::Stage,
@@ -72,8 +73,11 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let app = worker.app.clone();
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
-    let document = read(body, &standard, DEPTH_NOTED)?;
+    let came = read(body, &standard, DEPTH_NOTED)?;
+    let restored = app.kept.restore(&came, &caller.scope, app.now_ms());
+    let document = restored.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
+    rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
     let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
     let rules = &standard.rules;
@@ -84,9 +88,11 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
     });
+    let rounds = Rounds::of(&standard, basis.upstream, &basis.beyond, &came);
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
     let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who);
     run.stage = stage;
+    run.rounds = rounds;
     Ok((run, stream))
 }
 
@@ -214,7 +220,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let body = run.endpoint().read(response, bytes_max).await?;
     run.waited(begun);
     let context = run.context.clone();
-    let (answer, judged) = match run.judge_whole::<A>(&body).await {
+    let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
             run.not_judged();
@@ -225,6 +231,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
             return Err(Failure::protocol(&name, fault));
         }
     };
+    let text = run.has_state_rules().then(|| answer.said(0).text);
+    run.check_state(&mut judged, text).await;
     run.found(&judged);
     run.learn(&judged);
     run.notes.usage(answer.usage());
@@ -250,11 +258,17 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
         run.tally.cite(&judged);
         run.record_hosted(|| answer.said(0));
     }
-    let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let finals = run.finals(judged, replaced);
+    let said = run.rounds.begun().then(|| answer.said(0));
+    let finals = match run.own_calls(finals, said, answer.usage().map(str::to_owned)).await? {
+        Next::Again => return Ok(None),
+        Next::End(finals) => finals,
+    };
     run.keep_beside(&finals, |at| answer.said(at));
+    let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
     run.remember(written.memo);
+    run.keep_rounds(|| rounds::text_of(&written.body));
     Ok(Some(passed(run, status, headers, written.body)))
 }
 

@@ -9,6 +9,7 @@ use super::{
     exchange::{Incoming, basis, drive, read},
     memory::Memory,
     reply::Failure,
+    rounds,
     run::{Run, Who},
     server::Worker,
     stage::Stage,
@@ -38,6 +39,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
     let document = read(body, &standard, DEPTH_NOTED)?;
+    rounds::check_responses(&standard)?;
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
     let way = Way::new(&worker, Responses::PATH, &model, query, headers)?;

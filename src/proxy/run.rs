@@ -15,8 +15,10 @@ use super::{
     client::Answer,
     collect::Notes,
     reply::Failure,
+    rounds::Rounds,
     server::Worker,
     stage::Stage,
+    state::Asked,
     upstream::{self, Endpoint},
     way::Way,
 };
@@ -86,6 +88,10 @@ pub struct Run {
     pub body: Bytes,
     /// What is noted for its record.
     pub notes: Notes,
+    /// The calls that toolmark ran in it.
+    pub rounds: Rounds,
+    /// What was asked of the world.
+    pub(super) asked: Asked,
     pub(super) who: Who,
     pub(super) api: Api,
     /// Which of the context's executions it is the first to show.
@@ -140,6 +146,8 @@ impl Run {
             model,
             body,
             notes: Notes::default(),
+            rounds: Rounds::default(),
+            asked: Asked::default(),
             who,
             api,
             recorded: false,
@@ -251,8 +259,9 @@ impl Run {
         self.signature = signature.or(self.signature);
         Budget {
             repairs_left: repairs_max.saturating_sub(self.tally.repairs),
-            attempts_left: calls.max_attempts.saturating_sub(self.attempts),
-            in_time: self.started.elapsed() < calls.repair_deadline,
+            // Going on after calls is no attempt at the same answer.
+            attempts_left: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
+            in_time: self.rounds.since.unwrap_or(self.started).elapsed() < calls.repair_deadline,
             text_released,
             repeated,
             choices: self.context.choices,

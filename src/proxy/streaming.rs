@@ -14,6 +14,7 @@ use super::{
     exchange::exhausted,
     reader::{Reader, Unread},
     reply::Failure,
+    rounds::Next,
     run::{Reply, Run},
     upstream,
 };
@@ -21,7 +22,7 @@ use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream, End},
         context::JudgedChoice,
-        decide::{self, Decision},
+        decide::{self, Decision, Final},
         error::{Reported, masked},
         fault::Fault,
         refusal::Refusal,
@@ -80,7 +81,8 @@ pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) 
         out.clear();
         judge.fail(&failure.json(), &mut out);
     }
-    outlet.write(&mut out);
+    leave(&mut run, &outlet, &mut out);
+    run.keep_streamed_rounds();
     run.end_behind();
 }
 
@@ -101,16 +103,19 @@ async fn attempts<A: Adapter>(
             Err(broken) => Err(broken),
         };
         let turn = match concluded {
-            Ok(judged) => match settle::<A>(run, judge, judged, released, out)? {
-                None => return Ok(()),
-                Some(turn) => turn,
+            Ok(judged) => match settle::<A>(run, judge, judged, released, outlet, out).await? {
+                Settled::Ended => return Ok(()),
+                Settled::AskOn => None,
+                Settled::Repair(turn) => Some(turn),
             },
-            Err(Broken::Fault(Fault::Reported(json))) => failed_call(run, json)?,
+            Err(Broken::Fault(Fault::Reported(json))) => Some(failed_call(run, json)?),
             Err(broken) => return Err(broken),
         };
         released |= judge.released();
-        run.ask_again::<A>(&turn, judge.usage())?;
-        outlet.write(out);
+        if let Some(turn) = turn {
+            run.ask_again::<A>(&turn, judge.usage())?;
+        }
+        leave(run, outlet, out);
         response = next_attempt::<A>(run, outlet).await?;
         *judge = A::Stream::new(run.context.clone(), Some(judge));
     }
@@ -138,14 +143,27 @@ async fn conclude<A: Adapter>(run: &Run, judge: &mut A::Stream) -> Result<Vec<Ju
     }
 }
 
-/// Decides about a judged answer: the turn to be repaired, or `None` where the stream is ended.
-fn settle<A: Adapter>(
+/// What becomes of a judged answer.
+enum Settled {
+    /// The stream is ended.
+    Ended,
+    /// Calls were run: the model is asked on.
+    AskOn,
+    /// This turn is to be repaired.
+    Repair(EchoedTurn),
+}
+
+/// Decides about a judged answer.
+async fn settle<A: Adapter>(
     run: &mut Run,
     judge: &mut A::Stream,
-    judged: Vec<JudgedChoice>,
+    mut judged: Vec<JudgedChoice>,
     released: bool,
+    outlet: &Outlet,
     out: &mut BytesMut,
-) -> Result<Option<EchoedTurn>, Broken> {
+) -> Result<Settled, Broken> {
+    let text = run.has_state_rules().then(|| judge.said(0).text);
+    run.check_state(&mut judged, text).await;
     run.found(&judged);
     run.learn(&judged);
     run.notes.usage(judge.usage());
@@ -157,7 +175,7 @@ fn settle<A: Adapter>(
     let budget = run.budget(turn.as_ref(), released || judge.released());
     let policy = &run.context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-        (Decision::Repair, Some(turn)) => return Ok(Some(turn)),
+        (Decision::Repair, Some(turn)) => return Ok(Settled::Repair(turn)),
         (Decision::Refuse(violation), turn) => {
             turn.iter().for_each(|turn| run.reject(turn));
             run.tally.blocked = true;
@@ -172,13 +190,50 @@ fn settle<A: Adapter>(
         run.tally.cite(&judged);
         run.record_hosted(|| judge.said(0));
     }
-    let finals = run.finals(judged, replaced);
+    let mut finals = run.finals(judged, replaced);
+    if run.rounds.begun() {
+        finals = match own_calls::<A>(run, judge, finals, outlet, out).await? {
+            Next::Again => return Ok(Settled::AskOn),
+            Next::End(finals) => finals,
+        };
+    }
     run.keep_beside(&finals, |at| judge.said(at));
     let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
     let memo = judge.end(End { finals, earlier: run.usage.take(), verdict: &verdict, as_member }, out);
     run.remember(memo);
     run.finish(StatusCode::OK);
-    Ok(None)
+    Ok(Settled::Ended)
+}
+
+/// Runs what is toolmark's to run, while the client is kept from giving up.
+async fn own_calls<A: Adapter>(
+    run: &mut Run,
+    judge: &mut A::Stream,
+    finals: Vec<Final>,
+    outlet: &Outlet,
+    out: &mut BytesMut,
+) -> Result<Next, Failure> {
+    if run.runs_all(&finals) {
+        judge.flush(out);
+        leave(run, outlet, out);
+    }
+    let (said, spent) = (judge.said(0), judge.usage().map(str::to_owned));
+    let running = run.own_calls(finals, Some(said), spent);
+    tokio::pin!(running);
+    let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    loop {
+        tokio::select! {
+            biased;
+            next = &mut running => return next,
+            _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
+        }
+    }
+}
+
+/// Sends what may leave.
+fn leave(run: &mut Run, outlet: &Outlet, out: &mut BytesMut) {
+    run.rounds.tap(out);
+    outlet.write(out);
 }
 
 /// Reads one attempt's events until the answer is whole.
@@ -234,7 +289,7 @@ async fn read<A: Adapter>(
             run.answer().await;
         }
         if !out.is_empty() {
-            outlet.write(out);
+            leave(run, outlet, out);
             outlet.room().await;
         }
     }

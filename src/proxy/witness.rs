@@ -24,14 +24,19 @@ use crate::{
 impl Run {
     /// Compares the results in the request with the first ones, before anything goes upstream.
     pub async fn witness(&mut self) {
-        if self.context.executions.is_empty() {
+        self.witness_from(0).await;
+    }
+
+    /// The same for those from this place on.
+    pub(super) async fn witness_from(&mut self, from: usize) {
+        if self.context.executions.len() <= from {
             return;
         }
         let app = self.worker.app.clone();
         let (seen, shared) = (app.recorder.seen(), app.recorder.is_shared());
         let session = session_key(self.who.session.as_deref());
         let (mut rewritten, mut unsure) = (Vec::new(), Vec::new());
-        for (at, execution) in self.context.executions.iter().enumerate() {
+        for (at, execution) in self.context.executions.iter().enumerate().skip(from) {
             let Some(key) = ExecutionKey::of(&execution.id) else { continue };
             let entry = Entry { result: Digest(execution.result), session };
             let known = match seen.get(&key) {

@@ -285,6 +285,9 @@ impl AnswerStream for ResponseStream {
         response.get_some("usage").map(Value::raw_str)
     }
 
+    // toolmark runs no tools on this API.
+    fn flush(&mut self, _: &mut BytesMut) {}
+
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
         if self.context.observes() {
             return None;

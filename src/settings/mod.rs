@@ -11,6 +11,7 @@ pub(crate) mod fault;
 mod fitting;
 mod keys;
 pub(crate) mod layers;
+mod mcp;
 mod raw;
 mod secret;
 mod traces;
@@ -27,6 +28,7 @@ pub use cassettes::Cassettes;
 pub use env::Environment;
 pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
+pub use mcp::{Execute, McpServer, Named, Transport};
 pub use raw::{Durability, Store};
 pub use secret::Secret;
 pub use traces::{Sampler, Traces};
@@ -77,6 +79,8 @@ pub struct Settings {
     pub keys: KeySource,
     /// What marks are bound to.
     pub scope: Scope,
+    /// Servers of tools.
+    pub mcp: Vec<McpServer>,
     /// The admin listener.
     pub admin: Admin,
     /// Who is told when something happens too often.
@@ -161,7 +165,6 @@ pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) 
 /// The first thing that is wrong, with its place and what to do.
 pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Settings, Error> {
     let (layers, mut raw, file) = read(flags, environment, directory)?;
-    refuse_unbuilt(&layers, &raw)?;
     cassettes::stand_in(&mut raw);
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
@@ -188,6 +191,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         ledger,
         keys,
         scope: raw.marks.scope,
+        mcp: checker.mcp(&raw)?,
         admin,
         alerts: checker.alerts(&raw)?,
         traces: traces::traces(environment)?,
@@ -245,22 +249,18 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
 
 /// A variable may have any name where a setting names it as the place of a secret.
 fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
+    let of_mcp =
+        |name: &String| raw.mcp.iter().any(|server| server.env.contains(name) || server.headers_env.values().any(|env| env == name));
     let named = |name: &&String| {
         raw.marks.key_env == **name
             || raw.alerts.iter().any(|alert| alert.names(name))
             || raw.upstreams.iter().any(|upstream| upstream.api_key_env.as_deref() == Some(name.as_str()))
+            || of_mcp(name)
     };
     match unknown.iter().find(|name| !named(name)) {
         Some(name) => Err(env::unknown(name)),
         None => Ok(()),
     }
-}
-
-fn refuse_unbuilt(layers: &Layers, raw: &Raw) -> Result<(), Fault> {
-    if !raw.mcp.is_empty() {
-        return Err(layers.fault("mcp", "not built yet: toolmark doesn't speak MCP in this version; remove [[mcp]]"));
-    }
-    Ok(())
 }
 
 /// The settings file of the working directory.

@@ -4,10 +4,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 
 use super::cassettes::{RawFault, RawRecord, RawReplay};
-use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName};
+use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName, mcp::RawMcp};
 use crate::{
     policy::{bytes, duration},
     upstreams::preset::Preset,
@@ -25,7 +25,7 @@ pub(super) struct Raw {
     pub clients: Vec<RawClient>,
     pub ledger: RawLedger,
     pub marks: RawMarks,
-    pub mcp: Vec<IgnoredAny>,
+    pub mcp: Vec<RawMcp>,
     pub admin: RawAdmin,
     pub alerts: Vec<RawAlert>,
     pub limits: RawLimits,

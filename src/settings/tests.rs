@@ -226,7 +226,14 @@ fn what_is_refused_and_how() {
         (&with("[marks]\nkey_env = 'SET'"), &["SET has 9 characters where 64 hex digits belong"]),
         (&with("[admin]\nlisten = '0.0.0.0:8788'"), &["`admin.listen`", "TOOLMARK_ADMIN_TOKEN"]),
         (&with("[admin]\nlisten = '127.0.0.1:8787'"), &["`admin.listen`", "two addresses"]),
-        (&with("[[mcp]]\nname = 'todo'\ncommand = ['x']"), &["`mcp`", "not built yet"]),
+        (&with("[[mcp]]\nname = 'todo'"), &["`mcp[0].command`", "say how it is reached"]),
+        (&with("[[mcp]]\nname = 'to do'\ncommand = ['x']"), &["`mcp[0].name`", "A-Z a-z"]),
+        (&with("[[mcp]]\nname = 'a'\ncommand = ['x']\nexecut = 'proxy'"), &["did you mean `execute`"]),
+        (&with("[[mcp]]\nname = 'a'\ncommand = ['x']\nenv = ['UNSET']"), &["`mcp[0].env`", "UNSET isn't set"]),
+        (&with("[[mcp]]\nname = 'a'\nurl = 'http://x/mcp'\nheaders_env = { authorization = 'sk-secret' }"), &["never the value"]),
+        (&with("[[mcp]]\nname = 'a'\nurl = 'http://u:pw@x/mcp'"), &["`mcp[0].url`", "headers_env"]),
+        (&with("[[mcp]]\nname = 'a'\ncommand = ['x']\ntools = ['[']"), &["`mcp[0].tools[0]`", "no glob"]),
+        (&with("[[mcp]]\nname = 'a'\ncommand = ['x']\nmax_rounds = 0"), &["`mcp[0].max_rounds`", "1 to 100"]),
     ] {
         refused(toml, &set, words);
     }

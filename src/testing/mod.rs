@@ -36,10 +36,12 @@ mod answer;
 mod builder;
 mod proxy;
 mod script;
+mod todo;
 mod upstream;
 
 pub use answer::{Answer, AskError};
 pub use builder::ProxyBuilder;
 pub use proxy::{Proxy, StartError};
 pub use script::Script;
+pub use todo::{Mood, TodoServer};
 pub use upstream::{PATIENCE, Piece, Received, Reply, ScriptedUpstream};

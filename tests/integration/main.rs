@@ -20,6 +20,7 @@ mod harness;
 mod ledger;
 mod loops;
 mod marks;
+mod mcp;
 mod mutants;
 mod postgres;
 mod process;

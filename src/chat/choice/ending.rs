@@ -69,7 +69,9 @@ impl ChoiceStream {
         let Some(template) = self.call_event.clone() else { return };
         let slots = self.assembler.slots();
         let mut deltas = Vec::new();
-        for (at, ((call, moment), slot)) in calls.iter().zip(slots).enumerate() {
+        // What toolmark runs never leaves.
+        let theirs = calls.iter().zip(slots).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
+        for (at, ((call, moment), slot)) in theirs.enumerate() {
             let mark = context.mint(call.name(), call.arguments(), *moment);
             deltas.push(call_json(at, slot, call, &mark));
         }

@@ -57,6 +57,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::UnverifiedCall => Built(&["unverified_call", "unverified_call_strict"]),
         Code::AlteredCall => Built(&["altered_call", "altered_call_strict"]),
         Code::RewrittenResult => NotBuilt("the ledger"),
+        Code::StateMismatch | Code::StateUnknown => Elsewhere("mcp::state"),
         Code::LedgerUnavailable => Elsewhere("ledger_failures"),
         Code::ForgedStamp => Built(&["forged_stamp", "forged_stamp_line", "forged_stamp_strict"]),
         Code::InvalidToolSchema => Built(&["invalid_tool_schema", "two_tools_of_one_name", "invalid_tool_schema_strict"]),

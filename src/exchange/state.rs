@@ -1,0 +1,237 @@
+//! State rules of one answer: what of it is to be looked up in the world, and whether the world agrees.
+//!
+//! Values come from the claim's named groups, from the call's arguments, or from its result. Pure: who looks brings
+//! what was found.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use serde_json_path::JsonPath;
+
+use crate::{
+    judge::{schema::Schema, stamp},
+    policy::state::{CompiledState, Expect, Occasion},
+    wire::json::{Document, Value as Node},
+};
+
+/// Things looked up for one answer.
+pub const LOOKED_MAX: usize = 16;
+/// Bytes of a value.
+const VALUE_BYTES_MAX: usize = 4 << 10;
+
+/// By name.
+pub type Values = BTreeMap<String, Value>;
+
+/// What is to be looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Due {
+    /// Which of the rules.
+    pub rule: usize,
+    /// The values.
+    pub values: Values,
+}
+
+/// A call that succeeded since the user spoke last.
+#[derive(Clone, Debug)]
+struct Done {
+    tool: String,
+    arguments: Map<String, Value>,
+    result: Value,
+}
+
+/// What an answer gives reason to look up, each once; at most [`LOOKED_MAX`].
+pub fn due(rules: &[CompiledState], request: &Document, text: &str, error_patterns: &regex::RegexSet) -> Vec<Due> {
+    let mut due: Vec<Due> = Vec::new();
+    let mut add = |rule: usize, values: Values| {
+        let new = Due { rule, values };
+        if due.len() < LOOKED_MAX && !due.contains(&new) {
+            due.push(new);
+        }
+    };
+    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool(_))) { done(request, error_patterns) } else { Vec::new() };
+    for (at, rule) in rules.iter().enumerate() {
+        match &rule.when {
+            Occasion::Tool(tool) => done.iter().filter(|own| is(&own.tool, tool)).for_each(|own| add(at, values_of(own))),
+            Occasion::Phrase(regex) => {
+                for found in regex.captures_iter(text) {
+                    let named = regex.capture_names().flatten().filter_map(|name| Some((name, found.name(name)?.as_str())));
+                    add(at, named.map(|(name, value)| (name.to_owned(), Value::from(value))).collect());
+                }
+            }
+        }
+    }
+    due
+}
+
+/// Tools are named as their server does, or as the model does.
+fn is(name: &str, tool: &str) -> bool {
+    name == tool || name.strip_suffix(tool).is_some_and(|before| before.ends_with("__"))
+}
+
+fn values_of(done: &Done) -> Values {
+    let mut values = Values::new();
+    let small = |value: &Value| value.to_string().len() <= VALUE_BYTES_MAX;
+    for (name, value) in done.result.as_object().into_iter().flatten().filter(|(_, value)| small(value)) {
+        values.insert(format!("result.{name}"), value.clone());
+        values.insert(name.clone(), value.clone());
+    }
+    for (name, value) in done.arguments.iter().filter(|(_, value)| small(value)) {
+        values.insert(format!("arguments.{name}"), value.clone());
+        values.insert(name.clone(), value.clone());
+    }
+    values
+}
+
+/// The calls that succeeded since the user spoke last, of either API.
+fn done(request: &Document, error_patterns: &regex::RegexSet) -> Vec<Done> {
+    let root = request.root();
+    let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
+    let is = |item: &Node<'_>, member: &str, text: &str| item.get(member).is_some_and(|own| own.is_text(text));
+    let last = items.iter().rposition(|item| is(item, "role", "user")).map_or(0, |at| at + 1);
+    let mut open: Vec<(String, String, String)> = Vec::new();
+    let mut done = Vec::new();
+    let text = |node: Option<Node<'_>>| node.and_then(crate::chat::messages::text_of).unwrap_or_default().into_owned();
+    for item in items.iter().skip(last) {
+        for call in item.get("tool_calls").into_iter().flat_map(Node::items) {
+            let function = call.get("function");
+            open.push((
+                text(call.get("id")),
+                text(function.and_then(|own| own.get("name"))),
+                text(function.and_then(|own| own.get("arguments"))),
+            ));
+        }
+        if is(item, "type", "function_call") {
+            open.push((text(item.get("call_id")), text(item.get("name")), text(item.get("arguments"))));
+        }
+        let (id, result) = if is(item, "role", "tool") {
+            (text(item.get("tool_call_id")), text(item.get("content")))
+        } else if is(item, "type", "function_call_output") {
+            (text(item.get("call_id")), text(item.get("output")))
+        } else {
+            continue;
+        };
+        let Some((_, tool, arguments)) = open.iter().find(|(own, ..)| *own == id) else { continue };
+        if !stamp::nature(&result, error_patterns).failed {
+            let arguments = serde_json::from_str(arguments).unwrap_or_default();
+            done.push(Done { tool: tool.clone(), arguments, result: serde_json::from_str(&result).unwrap_or(Value::Null) });
+        }
+    }
+    done
+}
+
+/// A JSON value with its placeholders filled in; `None` where a value is missing.
+pub fn filled(template: &Value, values: &Values) -> Option<Value> {
+    Some(match template {
+        // A placeholder alone keeps the value's type.
+        Value::String(text) => match text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).filter(|name| !name.contains("{{")) {
+            Some(name) => values.get(name.trim())?.clone(),
+            None => Value::String(filled_text(text, values, plain)?),
+        },
+        Value::Array(list) => Value::Array(list.iter().map(|own| filled(own, values)).collect::<Option<_>>()?),
+        Value::Object(map) => Value::Object(map.iter().map(|(key, own)| Some((key.clone(), filled(own, values)?))).collect::<Option<_>>()?),
+        other => other.clone(),
+    })
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// So that no value ends the string that it stands in. Source: RFC 9535, section 2.3.1.1.
+fn in_path(value: &Value) -> String {
+    let escape = |c: char| match c {
+        '\'' | '"' | '\\' => format!("\\u{:04x}", c as u32),
+        c if c.is_control() => format!("\\u{:04x}", c as u32),
+        c => c.to_string(),
+    };
+    plain(value).chars().map(escape).collect()
+}
+
+fn filled_text(template: &str, values: &Values, write: fn(&Value) -> String) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, behind) = after.split_once("}}")?;
+        out.push_str(before);
+        out.push_str(&write(values.get(name.trim())?));
+        rest = behind;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Is what was found as it must be?
+///
+/// # Errors
+/// Why that can't be said.
+pub fn agrees(expect: &Expect, values: &Values, found: &Value) -> Result<bool, String> {
+    const MISSING: &str = "a value that the rule names is missing";
+    match expect {
+        Expect::Path(template) => {
+            let path = filled_text(template, values, in_path).ok_or(MISSING)?;
+            let path = JsonPath::parse(&path).map_err(|error| format!("`expect` is no JSONPath with these values: {error}"))?;
+            Ok(!path.query(found).is_empty())
+        }
+        Expect::Schema(template) => {
+            let schema = filled(template, values).ok_or(MISSING)?;
+            let schema = Schema::compile(&schema.to_string(), true).map_err(|error| error.to_string())?;
+            Ok(schema.violations(found, 1).is_empty())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn values(pairs: &[(&str, Value)]) -> Values {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    #[test]
+    fn the_world_is_asked_by_the_values_of_the_claim() {
+        let path = Expect::Path("$.tasks[?@.title == '{{title}}']".into());
+        let schema = Expect::Schema(
+            json!({"type": "object", "properties": {"tasks": {"contains": {"properties": {"title": {"const": "{{title}}"}}}}}}),
+        );
+        let found = json!({"tasks": [{"title": "it's \"milk\""}, {"title": "tea"}]});
+        for (title, is) in [("tea", true), ("it's \"milk\"", true), ("coffee", false), ("' || @.title == 'tea", false), ("", false)] {
+            for expect in [&path, &schema] {
+                assert_eq!(agrees(expect, &values(&[("title", json!(title))]), &found), Ok(is), "{title} {expect:?}");
+            }
+        }
+        assert!(agrees(&path, &Values::new(), &found).is_err());
+    }
+
+    #[test]
+    fn placeholders_alone_keep_their_type() {
+        let values = values(&[("id", json!(7)), ("title", json!("x"))]);
+        let template = json!({"id": "{{id}}", "text": "{{title}}-{{id}}", "list": ["{{ id }}", 1]});
+        assert_eq!(filled(&template, &values), Some(json!({"id": 7, "text": "x-7", "list": [7, 1]})));
+        assert_eq!(filled(&json!("{{other}}"), &values), None);
+    }
+
+    #[test]
+    fn calls_that_succeeded_since_the_user_spoke_are_read_off_the_request() {
+        let chat = r#"{"messages":[
+            {"role":"assistant","tool_calls":[{"id":"0","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"0","content":"ok"},
+            {"role":"user","content":"x"},
+            {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"todo__add","arguments":"{\"title\":\"a\"}"}},{"id":"2","function":{"name":"todo__add","arguments":"{}"}}]},
+            {"role":"tool","tool_call_id":"1","content":"{\"id\":3}"},{"role":"tool","tool_call_id":"2","content":"Error: no"}]}"#;
+        let responses = r#"{"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"1","name":"todo__add","arguments":"{\"title\":\"a\"}"},
+            {"type":"function_call_output","call_id":"1","output":"{\"id\":3}"}]}"#;
+        for request in [chat, responses] {
+            let document = Document::parse(bytes::Bytes::from(request)).unwrap();
+            let done = done(&document, &regex::RegexSet::new(["^Error"]).unwrap());
+            let [only] = &done[..] else { panic!("{done:?}") };
+            assert!(is(&only.tool, "add") && is(&only.tool, "todo__add") && !is(&only.tool, "dd"));
+            let values = values_of(only);
+            assert_eq!(
+                (values.get("title"), values.get("id"), values.get("result.id")),
+                (Some(&json!("a")), Some(&json!(3)), Some(&json!(3)))
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Calls that toolmark runs: each at most once for its mark, however often it is asked for.
+//!
+//! A call runs on the thread of the servers and goes on there when the exchange that asked is gone: what was begun has
+//! one end, and whoever asks for the same mark gets that. What is made again is only what certainly didn't run, or what
+//! may run again; of what can't be known the result says so.
+//!
+//! Per process and bounded: a mark is minted for one call of one exchange, and no other asks for it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use quick_cache::sync::Cache;
+use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
+
+use super::{
+    Mcp,
+    catalog::Offered,
+    connect::{CallFault, Connection},
+    result::Outcome,
+    server::Server,
+};
+
+/// Marks whose calls are remembered.
+const MARKS_MAX: usize = 1 << 16;
+/// The first pause before a call is made again; it doubles.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was run, by mark.
+pub struct Calls(Cache<Box<str>, Arc<OnceCell<Outcome>>>);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(Cache::new(MARKS_MAX))
+    }
+}
+
+/// A call to be run.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The call's mark.
+    pub mark: Box<str>,
+    /// The tool.
+    pub tool: Offered,
+    /// Its arguments: JSON text of an object.
+    pub arguments: String,
+}
+
+impl Mcp {
+    /// Runs a call, unless its mark's was run already: then what came of that.
+    pub async fn run(self: &Arc<Self>, asked: Asked) -> Outcome {
+        let Ok(cell) = self.calls.0.get_or_insert_with(&asked.mark, || Ok::<_, std::convert::Infallible>(Arc::default()));
+        if let Some(outcome) = cell.get() {
+            return outcome.clone();
+        }
+        let own = self.clone();
+        let tool = asked.tool.name.clone();
+        let running = self.runtime().spawn(async move { cell.get_or_init(|| own.run_once(asked)).await.clone() });
+        running.await.unwrap_or_else(|_| {
+            tracing::error!(tool = &*tool, "running {tool} broke off");
+            Outcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
+        })
+    }
+
+    async fn run_once(&self, asked: Asked) -> Outcome {
+        let Asked { mark, tool, arguments } = asked;
+        let Some(server) = self.servers().get(tool.server) else { return Outcome::failure("the tool's server is gone") };
+        let begun = Instant::now();
+        let outcome = match serde_json::from_str::<Map<String, Value>>(if arguments.trim().is_empty() { "{}" } else { &arguments }) {
+            Ok(arguments) => attempts(server, &tool, arguments).await,
+            // INVARIANT: calls are judged before they are run.
+            Err(_) => Outcome::failure("the arguments are no JSON object"),
+        };
+        let took = begun.elapsed();
+        server.count(&tool.tool, took, outcome.failed);
+        let (name, took_ms) = (&*server.settings.name, took.as_millis() as u64);
+        tracing::info!(server = name, tool = &*tool.name, mark = &*mark, failed = outcome.failed, took_ms, "ran {}", tool.name);
+        outcome
+    }
+}
+
+/// Makes the call, and again where that is safe and worth it.
+async fn attempts(server: &Server, tool: &Offered, arguments: Map<String, Value>) -> Outcome {
+    let (settings, name) = (&server.settings, &tool.name);
+    let mut pause = PAUSE;
+    for attempt in 0..=settings.retries {
+        let called = match server.connection() {
+            Ok(connection) => call(&*connection, tool, arguments.clone(), settings.timeout).await,
+            Err(why) => Err(CallFault::NotSent(why.to_string())),
+        };
+        let fault = match called {
+            Ok(outcome) => return outcome,
+            Err(fault) => fault,
+        };
+        let (again, words) = match &fault {
+            CallFault::NotSent(why) => (true, format!("the server `{}` can't be reached, so `{name}` was not run: {why}", settings.name)),
+            CallFault::Broken(why) => {
+                (tool.idempotent || tool.read_only, broken(settings.name.as_ref(), tool, &format!("the connection broke ({why})")))
+            }
+            CallFault::TimedOut(_) => (false, broken(settings.name.as_ref(), tool, &fault.to_string())),
+            CallFault::Refused(_) => (false, fault.to_string()),
+        };
+        tracing::warn!(server = &*settings.name, tool = &**name, attempt, %fault, "{name} failed: {fault}");
+        if !matches!(fault, CallFault::Refused(_)) {
+            server.suspect();
+        }
+        if !again || attempt == settings.retries {
+            return Outcome::failure(&words);
+        }
+        wait(server, pause).await;
+        pause *= 2;
+    }
+    // INVARIANT: the last attempt returned.
+    Outcome::failure("it was not run")
+}
+
+/// Until the server changes, at most so long.
+async fn wait(server: &Server, pause: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = server.moved.notified() => {}
+    }
+}
+
+async fn call(connection: &dyn Connection, tool: &Offered, arguments: Map<String, Value>, timeout: Duration) -> Result<Outcome, CallFault> {
+    connection.call(&tool.tool, arguments, timeout).await
+}
+
+fn broken(server: &str, tool: &Offered, why: &str) -> String {
+    let name = &tool.name;
+    if tool.read_only {
+        return format!("`{name}` gave no result: {why} at the server `{server}`. It only reads, so nothing was changed.");
+    }
+    format!(
+        "`{name}` was sent to the server `{server}` and gave no result: {why}. Whether it took effect is UNKNOWN; toolmark did not run it \
+         again. Say so, or find out by other means; don't report it as done or as not done."
+    )
+}

@@ -1,0 +1,231 @@
+//! Tools from MCP servers: connected and watched, offered to models, and run where the settings say so.
+//!
+//! A thread of its own has the connections; workers ask it for calls and never wait for anything else. What is offered
+//! at a moment is a [`catalog::Catalog`], whose generation tells workers when it is another.
+
+pub mod calls;
+pub mod catalog;
+pub mod connect;
+pub mod observed;
+pub mod pins;
+pub mod result;
+pub mod schema;
+pub mod server;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::settings::{Execute, McpServer, Settings};
+use calls::Calls;
+use catalog::{Catalog, Names, Standing};
+use connect::{CONNECT_MAX, Connect, Sdk};
+use pins::{PinError, Pins};
+use server::{Figures, Server};
+
+/// How long the start waits for servers: connecting, and listing.
+const START_MAX: Duration = Duration::from_secs(2 * CONNECT_MAX.as_secs());
+
+/// Why the servers can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// One that is required is missing, or lacks what it must have.
+    #[error("{0}; start it, or set `required = false`")]
+    Required(String),
+    /// The pins.
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    /// The system.
+    #[error("the thread of the MCP servers can't start: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// See the module.
+pub struct Mcp {
+    servers: Vec<Arc<Server>>,
+    pins: Pins,
+    pin_file: PathBuf,
+    names: Mutex<Names>,
+    catalog: ArcSwap<(u64, Catalog)>,
+    calls: Calls,
+    runtime: tokio::runtime::Handle,
+    stop: CancellationToken,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// How one server is, for people and for `/readyz`.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Its name.
+    pub name: Box<str>,
+    /// Nothing goes on without it.
+    pub required: bool,
+    /// Who runs its tools.
+    pub execute: Execute,
+    /// Why it is down; `None` while it is up.
+    pub down: Option<Arc<str>>,
+    /// The version of the protocol, while it is up.
+    pub version: Option<Arc<str>>,
+    /// What was counted, by tool.
+    pub figures: Vec<(Box<str>, Figures)>,
+}
+
+impl Mcp {
+    /// Connects to the servers of the settings; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`McpError`]: a server that is required can't be used.
+    pub fn start(settings: &Settings) -> Result<Option<Arc<Self>>, McpError> {
+        if settings.mcp.is_empty() {
+            return Ok(None);
+        }
+        let mcp = Self::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(Sdk))?;
+        let catalog = mcp.catalog();
+        if let Some(why) = catalog.1.missing() {
+            return Err(McpError::Required(why.to_owned()));
+        }
+        for notice in &catalog.1.notices {
+            tracing::warn!("{notice}");
+        }
+        for server in mcp.servers.iter().filter(|server| !mcp.pins.servers.contains_key(&*server.settings.name)) {
+            let name = &server.settings.name;
+            tracing::info!(
+                server = &**name,
+                "the tools of the MCP server `{name}` aren't pinned: pin what you looked at with `toolmark mcp pin`"
+            );
+        }
+        Ok(Some(Arc::new(mcp)))
+    }
+
+    /// The same by another way to connect, whatever servers are missing.
+    ///
+    /// # Errors
+    /// [`McpError`]
+    pub fn connect(servers: Vec<McpServer>, pin_file: PathBuf, connect: Arc<dyn Connect>) -> Result<Self, McpError> {
+        let pins = Pins::read(&pin_file)?;
+        let servers: Vec<Arc<Server>> = servers.into_iter().map(|server| Arc::new(Server::new(server))).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (handle, stop) = (runtime.handle().clone(), CancellationToken::new());
+        let (done, all) = std::sync::mpsc::channel();
+        let (own, token) = (servers.clone(), stop.clone());
+        let thread = std::thread::Builder::new().name("mcp".into()).spawn(move || runtime.block_on(run(own, connect, token, done)))?;
+        // Who isn't there by now is down.
+        let _late = all.recv_timeout(START_MAX);
+        let mcp = Self {
+            servers,
+            pins,
+            pin_file,
+            names: Mutex::default(),
+            catalog: ArcSwap::default(),
+            calls: Calls::default(),
+            runtime: handle,
+            stop,
+            thread: Mutex::new(Some(thread)),
+        };
+        mcp.build();
+        Ok(mcp)
+    }
+
+    /// Counts what changed of all servers.
+    pub fn generation(&self) -> u64 {
+        self.servers.iter().map(|server| server.generation.load(Ordering::Acquire)).sum()
+    }
+
+    /// What is offered now, with its generation.
+    pub fn catalog(&self) -> Arc<(u64, Catalog)> {
+        let catalog = self.catalog.load_full();
+        if catalog.0 == self.generation() { catalog } else { self.build() }
+    }
+
+    fn build(&self) -> Arc<(u64, Catalog)> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken first: what changes meanwhile is seen the next time.
+        let generation = self.generation();
+        let settings: Vec<McpServer> = self.servers.iter().map(|server| server.settings.clone()).collect();
+        let standings: Vec<Standing> = self.servers.iter().map(|server| server.standing()).collect();
+        let drift = |(server, standing): (&McpServer, &Standing)| match standing {
+            Standing::Up(tools) => self.pins.drifts(&server.name, tools),
+            Standing::Down(_) => Vec::new(),
+        };
+        let drifts: Vec<_> = settings.iter().zip(&standings).map(drift).collect();
+        let catalog = Arc::new((generation, Catalog::build(&settings, &standings, &drifts, &mut names)));
+        self.catalog.store(catalog.clone());
+        catalog
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// What was run.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Where connections live.
+    pub fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.runtime
+    }
+
+    /// The pins, as they were at the start.
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Their file.
+    pub fn pin_file(&self) -> &std::path::Path {
+        &self.pin_file
+    }
+
+    /// How the servers are.
+    pub fn health(&self) -> Vec<Health> {
+        let health = |server: &Arc<Server>| Health {
+            name: server.settings.name.clone(),
+            required: server.settings.required,
+            execute: server.settings.execute,
+            down: match server.standing() {
+                Standing::Up(_) => None,
+                Standing::Down(why) => Some(why),
+            },
+            version: server.version(),
+            figures: server.figures(),
+        };
+        self.servers.iter().map(health).collect()
+    }
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last to hold it may be a call that runs on that very thread.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+async fn run(servers: Vec<Arc<Server>>, connect: Arc<dyn Connect>, stop: CancellationToken, done: std::sync::mpsc::Sender<()>) {
+    let mut firsts = Vec::new();
+    let mut supervised = tokio::task::JoinSet::new();
+    for server in servers {
+        let (first, was_first) = oneshot::channel();
+        firsts.push(was_first);
+        supervised.spawn(server.supervise(connect.clone(), stop.clone(), first));
+    }
+    for first in firsts {
+        // Gone without a word: stopped.
+        let _gone = first.await;
+    }
+    let _nobody_waits = done.send(());
+    stop.cancelled().await;
+    while supervised.join_next().await.is_some() {}
+}

@@ -1,0 +1,155 @@
+//! Pins: what tools said of themselves when somebody looked, so that what they say later can be told from it.
+//!
+//! A changed description is text that a server puts before the model: an attack until somebody has looked. Pure but for
+//! reading and writing the file.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::catalog::ServerTool;
+use crate::wire::canonical::canonical;
+
+/// The file, beside the settings.
+pub const PIN_FILE: &str = "toolmark.pins.json";
+/// Bytes of the file that are read.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Why there are no pins.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The file can't be read or written.
+    #[error("the pin file {path} {what}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// `can't be read` or the like.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It says something else.
+    #[error("the pin file {path} can't be understood: {source}; mend it, or pin anew with `toolmark mcp pin`", path = path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// What isn't as it was pinned.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Drift {
+    /// The description.
+    Description,
+    /// The schema.
+    Schema,
+    /// Both.
+    Both,
+    /// There was no such tool.
+    New,
+}
+
+impl Drift {
+    /// The words for it.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Schema => "schema",
+            Self::Both => "description and schema",
+            Self::New => "whole",
+        }
+    }
+}
+
+/// A tool as it was pinned.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// What it said of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its `inputSchema`.
+    pub schema: Map<String, Value>,
+}
+
+impl Pin {
+    /// Of a tool as it is now.
+    pub fn of(tool: &ServerTool) -> Self {
+        Self { description: tool.description.as_deref().map(str::to_owned), schema: Map::clone(&tool.schema) }
+    }
+}
+
+/// The tools of one server, by name.
+pub type ServerPins = BTreeMap<String, Pin>;
+
+/// All pins.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pins {
+    /// By server.
+    pub servers: BTreeMap<String, ServerPins>,
+}
+
+impl Pins {
+    /// Where the file is: beside the settings file, else in the working directory.
+    pub fn path(settings_file: Option<&Path>) -> PathBuf {
+        settings_file.and_then(Path::parent).map_or_else(|| PIN_FILE.into(), |directory| directory.join(PIN_FILE))
+    }
+
+    /// Reads the file; without one nothing is pinned.
+    ///
+    /// # Errors
+    /// [`PinError`]
+    pub fn read(path: &Path) -> Result<Self, PinError> {
+        let failed = |source| PinError::File { path: path.into(), what: "can't be read", source };
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(failed(error)),
+            Ok(metadata) if metadata.len() > BYTES_MAX => return Err(failed(std::io::Error::other("it is larger than 64 MiB"))),
+            Ok(_) => {}
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        serde_json::from_str(&text).map_err(|source| PinError::Content { path: path.into(), source })
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// [`PinError`]
+    pub fn write(&self, path: &Path) -> Result<(), PinError> {
+        let failed = |source| PinError::File { path: path.into(), what: "can't be written", source };
+        let mut text = serde_json::to_string_pretty(self).map_err(|source| PinError::Content { path: path.into(), source })?;
+        text.push('\n');
+        let beside = path.with_extension("json.new");
+        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(failed)
+    }
+
+    /// What of a server's tools isn't as it was pinned; nothing where the server isn't pinned at all.
+    pub fn drifts(&self, server: &str, tools: &[ServerTool]) -> Vec<(Box<str>, Drift)> {
+        let Some(pins) = self.servers.get(server) else { return Vec::new() };
+        tools.iter().filter_map(|tool| Some((tool.name.clone(), drift(pins.get(&*tool.name), tool)?))).collect()
+    }
+}
+
+fn drift(pin: Option<&Pin>, tool: &ServerTool) -> Option<Drift> {
+    let Some(pin) = pin else { return Some(Drift::New) };
+    let same = |one: &Map<String, Value>, two: &Map<String, Value>| {
+        let text = |map: &Map<String, Value>| Value::Object(map.clone()).to_string();
+        one == two || canonical(&text(one)).is_some_and(|one| Some(one) == canonical(&text(two)))
+    };
+    let described = pin.description.as_deref().unwrap_or_default() == tool.description.as_deref().unwrap_or_default();
+    match (described, same(&pin.schema, &tool.schema)) {
+        (true, true) => None,
+        (false, true) => Some(Drift::Description),
+        (true, false) => Some(Drift::Schema),
+        (false, false) => Some(Drift::Both),
+    }
+}

@@ -1,0 +1,241 @@
+//! One server, supervised: connected, listed, watched, and connected again when it goes away.
+//!
+//! ```text
+//! connecting ──listed──▶ up ──list fails, connection ends──▶ down ──after a pause that doubles──▶ connecting
+//! ```
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    catalog::{ServerTool, Standing},
+    connect::{Connect, Connection, Listed},
+};
+use crate::settings::McpServer;
+
+/// So often a server's tools are listed again, at least.
+const CHECK: Duration = Duration::from_secs(60);
+/// However short a server says its list holds.
+const CHECK_MIN: Duration = Duration::from_secs(5);
+/// The first pause before it is connected again, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// However often a server says that its tools changed, they aren't listed again sooner.
+const GAP: Duration = Duration::from_millis(250);
+/// How long a server may take to end.
+const ENDING: Duration = Duration::from_secs(8);
+/// After so long without trouble pauses begin anew.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// What of a server others look at.
+pub struct Server {
+    /// Its settings.
+    pub settings: McpServer,
+    state: ArcSwap<State>,
+    /// Told that something is wrong: the supervisor looks at once.
+    look: Notify,
+    changed: Arc<Notify>,
+    /// Counts changes of the state.
+    pub generation: AtomicU64,
+    /// Told when the state changed.
+    pub moved: Notify,
+    figures: Mutex<Vec<(Box<str>, Figures)>>,
+}
+
+/// How a server is.
+#[derive(Clone)]
+enum State {
+    Down(Arc<str>),
+    Up { connection: Arc<dyn Connection>, tools: Arc<Vec<ServerTool>>, version: Arc<str> },
+}
+
+/// What was counted of one tool.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Figures {
+    /// Calls.
+    pub calls: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// How long they took together, in microseconds.
+    pub total_us: u64,
+    /// How long the longest took, in microseconds.
+    pub max_us: u64,
+}
+
+impl Server {
+    /// One that isn't connected yet.
+    pub fn new(settings: McpServer) -> Self {
+        Self {
+            settings,
+            state: ArcSwap::from_pointee(State::Down("not connected yet".into())),
+            look: Notify::new(),
+            changed: Arc::new(Notify::new()),
+            generation: AtomicU64::new(0),
+            moved: Notify::new(),
+            figures: Mutex::default(),
+        }
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        match &**self.state.load() {
+            State::Down(why) => Standing::Down(why.clone()),
+            State::Up { tools, .. } => Standing::Up(tools.clone()),
+        }
+    }
+
+    /// Its connection.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn connection(&self) -> Result<Arc<dyn Connection>, Arc<str>> {
+        match &**self.state.load() {
+            State::Down(why) => Err(why.clone()),
+            State::Up { connection, .. } => Ok(connection.clone()),
+        }
+    }
+
+    /// The version of the protocol that is spoken with it, while it is up.
+    pub fn version(&self) -> Option<Arc<str>> {
+        match &**self.state.load() {
+            State::Down(_) => None,
+            State::Up { version, .. } => Some(version.clone()),
+        }
+    }
+
+    /// Something is wrong with it: it is looked at.
+    pub fn suspect(&self) {
+        self.look.notify_one();
+    }
+
+    /// Counts a call.
+    pub fn count(&self, tool: &str, took: Duration, failed: bool) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = figures.iter().position(|(name, _)| **name == *tool);
+        let at = at.unwrap_or_else(|| {
+            figures.push((tool.into(), Figures::default()));
+            figures.len() - 1
+        });
+        if let Some((_, own)) = figures.get_mut(at) {
+            own.calls += 1;
+            own.errors += u64::from(failed);
+            own.total_us = own.total_us.saturating_add(us);
+            own.max_us = own.max_us.max(us);
+        }
+    }
+
+    /// What was counted, by tool. Only tools of the catalog are called, so there are no more than those.
+    pub fn figures(&self) -> Vec<(Box<str>, Figures)> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: State) {
+        self.state.store(Arc::new(state));
+        self.generation.fetch_add(1, Ordering::Release);
+        self.moved.notify_waiters();
+    }
+
+    fn down(&self, why: &str) {
+        tracing::error!(server = &*self.settings.name, why, "the MCP server `{}` is down: {why}", self.settings.name);
+        self.set(State::Down(why.into()));
+    }
+
+    fn up(&self, connection: &Arc<dyn Connection>, listed: Listed) {
+        let name = &self.settings.name;
+        let version: Arc<str> = connection.version().into();
+        let before = match self.standing() {
+            Standing::Up(tools) => Some(tools),
+            Standing::Down(_) => None,
+        };
+        match &before {
+            Some(tools) if **tools == listed.tools => return,
+            Some(_) => tracing::warn!(server = &**name, tools = listed.tools.len(), "the tools of the MCP server `{name}` changed"),
+            None => tracing::info!(
+                server = &**name,
+                version = &*version,
+                tools = listed.tools.len(),
+                execute = self.settings.execute.as_str(),
+                "MCP server `{name}`: {} tools",
+                listed.tools.len()
+            ),
+        }
+        self.set(State::Up { connection: connection.clone(), tools: Arc::new(listed.tools), version });
+    }
+
+    /// Keeps it connected until stopped. `first` is told when it was connected, or couldn't be, the first time.
+    pub async fn supervise(self: Arc<Self>, connect: Arc<dyn Connect>, stop: CancellationToken, first: tokio::sync::oneshot::Sender<()>) {
+        let mut first = Some(first);
+        let mut pause = PAUSE_MIN;
+        while !stop.is_cancelled() {
+            let begun = Instant::now();
+            let connected = tokio::select! {
+                connected = connect.connect(&self.settings, self.changed.clone()) => connected,
+                () = stop.cancelled() => return,
+            };
+            match connected {
+                Ok(connection) => self.serve(connection, &stop, &mut first).await,
+                Err(why) => self.down(&why),
+            }
+            if let Some(first) = first.take() {
+                let _nobody_waits = first.send(());
+            }
+            pause = if begun.elapsed() > SETTLED { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Watches a connection until it ends.
+    async fn serve(&self, connection: Arc<dyn Connection>, stop: &CancellationToken, first: &mut Option<tokio::sync::oneshot::Sender<()>>) {
+        let closed = connection.closed();
+        tokio::pin!(closed);
+        loop {
+            let listed = tokio::select! {
+                listed = connection.list() => listed,
+                () = &mut closed => Err("the connection ended".into()),
+                () = stop.cancelled() => return end(&*connection, closed).await,
+            };
+            let ttl = match listed {
+                Ok(listed) => {
+                    let ttl = listed.ttl;
+                    self.up(&connection, listed);
+                    ttl
+                }
+                Err(why) => return self.down(&why),
+            };
+            if let Some(first) = first.take() {
+                let _nobody_waits = first.send(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(GAP) => {}
+                () = &mut closed => return self.down("the connection ended"),
+                () = stop.cancelled() => return end(&*connection, closed).await,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ttl.unwrap_or(CHECK).clamp(CHECK_MIN, CHECK)) => {}
+                () = self.changed.notified() => {}
+                () = self.look.notified() => {}
+                () = &mut closed => return self.down("the connection ended"),
+                () = stop.cancelled() => return end(&*connection, closed).await,
+            }
+        }
+    }
+}
+
+async fn end(connection: &dyn Connection, closed: impl Future<Output = ()>) {
+    connection.close();
+    // Whoever doesn't end is killed with the connection.
+    let _ended = tokio::time::timeout(ENDING, closed).await;
+}

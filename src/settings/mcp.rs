@@ -1,0 +1,286 @@
+//! `[[mcp]]`: servers whose tools are offered to models, how they are reached, and who runs what they are called for.
+//!
+//! Values of headers are read from the environment here, once, and never shown; a child process gets its variables by
+//! name. What the servers say is looked at in [`crate::mcp`].
+
+use std::{collections::BTreeMap, time::Duration};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use http::{HeaderName, HeaderValue};
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{Checker, Fault, Secret, raw::Raw};
+use crate::{judge::violation::Severity, policy::duration};
+
+/// Longest that one call may be set to take.
+const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+/// Most retries that may be set.
+const RETRIES_MAX: u32 = 10;
+/// Most rounds that may be set.
+const ROUNDS_MAX: u32 = 100;
+/// Most servers.
+const SERVERS_MAX: usize = 64;
+/// Longest name of a server: half of what a tool's name may have.
+const NAME_CHARS_MAX: usize = 32;
+
+/// Who runs a server's tools.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Execute {
+    /// The application: only their schemas are injected.
+    #[default]
+    App,
+    /// toolmark itself.
+    Proxy,
+}
+
+impl Execute {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// A child process, spoken to over its standard streams.
+    Command {
+        /// The program.
+        program: Box<str>,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// All that its environment has.
+        environment: Vec<(String, Secret)>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// Where.
+        url: Box<str>,
+        /// What every request carries; marked sensitive.
+        headers: Vec<(HeaderName, HeaderValue)>,
+    },
+}
+
+/// Some of a server's tools, by globs over the names that it gives them.
+#[derive(Clone, Debug, Default)]
+pub struct Named(Option<GlobSet>);
+
+impl Named {
+    /// Is this one of them? `absent`: the answer where none are named.
+    pub fn is(&self, tool: &str, absent: bool) -> bool {
+        self.0.as_ref().map_or(absent, |globs| globs.is_match(tool))
+    }
+}
+
+/// One of `[[mcp]]`.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// Its name in names of tools, logs and records.
+    pub name: Box<str>,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Who runs its tools.
+    pub execute: Execute,
+    /// Nothing goes on without it.
+    pub required: bool,
+    /// Tools that it must have.
+    pub expect: Vec<String>,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How often a call that may be made again is, after failures of the transport.
+    pub retries: u32,
+    /// Rounds of calls in one exchange.
+    pub max_rounds: u32,
+    /// The tools that are offered.
+    pub tools: Named,
+    /// What goes before the names of its tools.
+    pub prefix: Box<str>,
+    /// Tools that only read, besides those that say so themselves.
+    pub read_only: Named,
+    /// Tools that may be called again, besides those that say so themselves.
+    pub idempotent: Named,
+    /// What a tool that changed since it was pinned is.
+    pub drift: Severity,
+}
+
+/// `[[mcp]]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMcp {
+    pub name: String,
+    pub command: Option<Vec<String>>,
+    pub url: Option<String>,
+    #[serde(default)]
+    pub env: Vec<String>,
+    #[serde(default)]
+    pub headers_env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub execute: Execute,
+    #[serde(default)]
+    pub required: bool,
+    #[serde(default)]
+    pub expect: Vec<String>,
+    #[serde(default = "timeout", with = "duration")]
+    pub timeout: Duration,
+    #[serde(default = "retries")]
+    pub retries: u32,
+    #[serde(default = "max_rounds")]
+    pub max_rounds: u32,
+    pub tools: Option<Vec<String>>,
+    pub prefix: Option<String>,
+    pub read_only: Option<Vec<String>>,
+    pub idempotent: Option<Vec<String>>,
+    #[serde(default = "drift")]
+    pub drift: Severity,
+}
+
+fn timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn retries() -> u32 {
+    3
+}
+
+fn max_rounds() -> u32 {
+    10
+}
+
+fn drift() -> Severity {
+    Severity::Block
+}
+
+impl Checker<'_> {
+    pub(super) fn mcp(&self, raw: &Raw) -> Result<Vec<McpServer>, Fault> {
+        if raw.mcp.len() > SERVERS_MAX {
+            return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", raw.mcp.len())));
+        }
+        for (index, server) in raw.mcp.iter().enumerate() {
+            let earlier = raw.mcp.iter().take(index).any(|other| other.name == server.name);
+            if earlier {
+                let message = format!("two servers are named `{}`: names must differ", server.name);
+                return Err(self.layers.fault(&format!("mcp.{index}.name"), message));
+            }
+        }
+        raw.mcp.iter().enumerate().map(|(index, server)| self.mcp_server(index, server)).collect()
+    }
+
+    fn mcp_server(&self, index: usize, raw: &RawMcp) -> Result<McpServer, Fault> {
+        let at = |key: &str| format!("mcp.{index}.{key}");
+        let fault = |key: &str, message: String| Err(self.layers.fault(&at(key), message));
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !(1..=NAME_CHARS_MAX).contains(&raw.name.len()) || !raw.name.chars().all(legal) {
+            return fault("name", format!("`{}` is no name: use 1 to {NAME_CHARS_MAX} of A-Z a-z 0-9 _ -", raw.name));
+        }
+        if let Some(prefix) = raw.prefix.as_deref().filter(|prefix| prefix.len() > NAME_CHARS_MAX + 2 || !prefix.chars().all(legal)) {
+            return fault("prefix", format!("`{prefix}` can't begin a tool's name: use at most {} of A-Z a-z 0-9 _ -", NAME_CHARS_MAX + 2));
+        }
+        if raw.timeout.is_zero() || raw.timeout > TIMEOUT_MAX {
+            return fault("timeout", "expected a time from \"1ms\" to \"1h\", like \"30s\"".into());
+        }
+        if raw.retries > RETRIES_MAX {
+            return fault("retries", format!("at most {RETRIES_MAX}"));
+        }
+        if !(1..=ROUNDS_MAX).contains(&raw.max_rounds) {
+            return fault("max_rounds", format!("expected 1 to {ROUNDS_MAX}"));
+        }
+        let globs = |key: &str, globs: &Option<Vec<String>>| globs.as_ref().map(|globs| self.tool_globs(&at(key), globs)).transpose();
+        Ok(McpServer {
+            name: raw.name.as_str().into(),
+            transport: self.transport(index, raw)?,
+            execute: raw.execute,
+            required: raw.required,
+            expect: raw.expect.clone(),
+            timeout: raw.timeout,
+            retries: raw.retries,
+            max_rounds: raw.max_rounds,
+            tools: Named(globs("tools", &raw.tools)?),
+            prefix: raw.prefix.clone().unwrap_or_else(|| format!("{}__", raw.name)).into(),
+            read_only: Named(globs("read_only", &raw.read_only)?),
+            idempotent: Named(globs("idempotent", &raw.idempotent)?),
+            drift: raw.drift,
+        })
+    }
+
+    fn tool_globs(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
+        let mut builder = GlobSetBuilder::new();
+        for (index, glob) in globs.iter().enumerate() {
+            let wrong = |error: globset::Error| {
+                let message = format!("`{glob}` is no glob: {}; write it like \"get_*\"", error.kind());
+                self.layers.fault(&format!("{key}.{index}"), message)
+            };
+            builder.add(Glob::new(glob).map_err(wrong)?);
+        }
+        builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
+    }
+
+    fn transport(&self, index: usize, raw: &RawMcp) -> Result<Transport, Fault> {
+        let at = |key: &str| format!("mcp.{index}.{key}");
+        let fault = |key: &str, message: &str| Err(self.layers.fault(&at(key), message.to_owned()));
+        match (&raw.command, &raw.url) {
+            (Some(command), None) => {
+                let Some((program, arguments)) = command.split_first().filter(|(program, _)| !program.trim().is_empty()) else {
+                    return fault("command", "no program: write it like [\"npx\", \"-y\", \"my-server\"]");
+                };
+                if !raw.headers_env.is_empty() {
+                    return fault("headers_env", "a child process has no headers: name its variables with `env`");
+                }
+                let environment = self.child_environment(&at("env"), &raw.env)?;
+                Ok(Transport::Command { program: program.as_str().into(), arguments: arguments.to_vec(), environment })
+            }
+            (None, Some(url)) => {
+                if !raw.env.is_empty() {
+                    return fault("env", "a server that is reached by `url` gets no environment: use `headers_env` for credentials");
+                }
+                let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+                let Some(parsed) = parsed else { return fault("url", "expected an http or https URL, like \"http://127.0.0.1:9000/mcp\"") };
+                if !parsed.username().is_empty() || parsed.password().is_some() {
+                    return fault("url", "credentials don't belong in the file: name the variable with `headers_env`");
+                }
+                let headers = raw.headers_env.iter().map(|(name, env)| self.header(&at("headers_env"), name, env));
+                Ok(Transport::Http { url: url.as_str().into(), headers: headers.collect::<Result<_, _>>()? })
+            }
+            (Some(_), Some(_)) => fault("url", "either `command` or `url`: a server is reached one way"),
+            (None, None) => fault("command", "say how it is reached: `command = [\"program\", …]` or `url = \"http://…/mcp\"`"),
+        }
+    }
+
+    /// What a child process gets: nothing of toolmark's own secrets, unless they are named.
+    fn child_environment(&self, key: &str, names: &[String]) -> Result<Vec<(String, Secret)>, Fault> {
+        let mut environment = Vec::new();
+        for name in ["PATH", "HOME"] {
+            environment.extend(self.environment.lookup(name).map(|value| (name.to_owned(), Secret::new(value))));
+        }
+        for name in names {
+            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                // Not quoted: it may be a secret.
+                let message = "these are names of environment variables, like [\"GITHUB_TOKEN\"]; values don't belong in the file";
+                return Err(self.layers.fault(key, message.to_owned()));
+            }
+            let Some(value) = self.environment.lookup(name) else {
+                return Err(self.layers.fault(key, format!("the environment variable {name} isn't set; set it, or leave it out")));
+            };
+            environment.push((name.clone(), Secret::new(value)));
+        }
+        Ok(environment)
+    }
+
+    fn header(&self, key: &str, name: &str, env: &str) -> Result<(HeaderName, HeaderValue), Fault> {
+        let fault = |message: String| self.layers.fault(key, message);
+        let header = HeaderName::try_from(name).map_err(|_| fault(format!("`{name}` is no name of a header")))?;
+        if env.is_empty() || !env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            // Not quoted: it is most likely the value itself.
+            return Err(fault(format!("`{name}`: name the environment variable that holds the header's value, never the value")));
+        }
+        let value = self.environment.lookup(env).map(str::trim).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| fault(format!("the environment variable {env} isn't set, or empty")))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| fault(format!("what the variable {env} holds can't be in a header")))?;
+        value.set_sensitive(true);
+        Ok((header, value))
+    }
+}
