@@ -10,10 +10,10 @@ pub mod ledger;
 pub mod mcp;
 pub mod replay;
 pub mod serve;
+pub mod stats;
 pub mod verify;
 
 use std::{
-    ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -60,9 +60,9 @@ pub enum Command {
     Verify(verify::Verify),
     /// Check the ledger, export it, or print its newest MAC
     Ledger(ledger::Ledger),
-    /// Arrives with a later version
-    #[command(hide = true)]
-    Stats(Unbuilt),
+    /// Show the statistics of the ledger as a table
+    #[command(after_help = STATS_EXAMPLE)]
+    Stats(stats::StatsArguments),
     /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
     #[command(after_help = REPLAY_EXAMPLE)]
     Replay(replay::Replay),
@@ -116,14 +116,6 @@ pub struct Judge {
     pub policy: Option<String>,
 }
 
-/// A command of a later version.
-#[derive(Args, Clone, Debug)]
-#[command(disable_help_flag = true)]
-pub struct Unbuilt {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _rest: Vec<OsString>,
-}
-
 /// Why a command came to no answer; its exit code is 2.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -133,9 +125,6 @@ pub enum Error {
     /// The policy is wrong.
     #[error(transparent)]
     Policy(#[from] load::Error),
-    /// The command comes with a later version.
-    #[error("not built yet: `toolmark {0}` arrives with a later version")]
-    NotBuilt(&'static str),
     /// Anything else, in words.
     #[error("{0}")]
     Failed(String),
@@ -158,7 +147,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Mcp(args) => mcp::run(&args, &flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
-        Command::Stats(_) => Err(Error::NotBuilt("stats")),
+        Command::Stats(arguments) => stats::run(&arguments, &flags),
         Command::Replay(replay) => replay::run(&replay, flags),
         Command::Import(import) => import::import(&import),
         Command::Export(export) => import::export(&export),
@@ -251,6 +240,13 @@ EXAMPLE
   CALLER='Bearer sk-…' toolmark verify --credential-env CALLER get_weather_1763760000123_abc0000000000001
 
 Exit 0 if it is ours, 1 if not.";
+
+const STATS_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark stats
+  toolmark stats --window 24h --json
+
+Reads the ledger that the settings name, while `toolmark serve` may be writing it.";
 
 const REPLAY_EXAMPLE: &str = "\
 EXAMPLE

@@ -4,20 +4,25 @@ use super::*;
 use crate::settings::{CONFIG_FILE, Environment, Flags, Settings, load};
 
 const UPSTREAM: &str = "[[upstreams]]\nname = \"a\"\nbase_url = \"http://a/v1\"\n";
-const SET: [(&str, &str); 4] =
-    [("HOOK", "https://hooks.example.org/T000/secret"), ("TOKEN", "s3cret"), ("TOOLMARK_HOOK", "http://h/x"), ("BAD", "two words")];
+const SET: [(&str, &str); 3] = [("HOOK", "https://hooks.example.org/T000/secret"), ("TOKEN", "s3cret"), ("BAD", "two words")];
 
 fn read(alerts: &str) -> Result<Settings, String> {
+    read_with(alerts, &SET)
+}
+
+fn read_with(alerts: &str, set: &[(&str, &str)]) -> Result<Settings, String> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(CONFIG_FILE), format!("{UPSTREAM}{alerts}")).unwrap();
-    load(&Flags::default(), &Environment::of(&SET), directory.path()).map_err(|error| error.to_string())
+    load(&Flags::default(), &Environment::of(set), directory.path()).map_err(|error| error.to_string())
 }
 
 #[test]
 fn alerts_are_read() {
-    let settings = read(
+    let settings = read_with(
         "[[alerts]]\nname = 'invented executions'\ncode = 'unknown_execution'\nthreshold = 5\nwindow = '10m'\nurl_env = 'HOOK'\ntoken_env = 'TOKEN'\n\
          [[alerts]]\nname = 'weather is down'\nmetric = 'failed_executions'\ntool = 'get_weather'\nthreshold = 0\nwindow = '1m'\nurl_env = 'TOOLMARK_HOOK'\n",
+        // A variable may have any name where it is named as the place of a secret.
+        &[SET[0], SET[1], ("TOOLMARK_HOOK", "http://h/x")],
     )
     .unwrap();
     let [first, second] = &settings.alerts[..] else { panic!("{:?}", settings.alerts) };

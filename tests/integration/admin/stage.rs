@@ -1,5 +1,7 @@
 //! A proxy with an admin listener, and exchanges whose outcome is known.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::testing::{Proxy, Received, Reply as Scripted, ScriptedUpstream};
@@ -33,6 +35,10 @@ impl Stage {
         );
         let proxy = Proxy::start(&settings, environment, directory.path()).unwrap();
         Self { proxy, upstream, directory }
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn write_policy(&self, text: &str) {

@@ -1,8 +1,9 @@
 //! The statistics, over HTTP.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::stage::{Stage, get};
+use crate::program::finish;
 
 #[test]
 fn what_happened_adds_up() {
@@ -33,4 +34,33 @@ fn what_happened_adds_up() {
         assert!(unknown.is_some_and(|row| row["block"].as_u64() > Some(0)), "{stats}");
         assert_eq!(stats["models"][0]["model"], "m");
     }
+}
+
+#[test]
+fn the_terminal_shows_the_same() {
+    let stage = Stage::new("default", "[ledger]\nurl = \"sqlite:stats.db\"\n");
+    let called = stage.repaired("s");
+    stage.exchange(&stage.returned(&called, "s", "{\"error\":\"no such city\"}"));
+    let config = ["--config", "toolmark-under-test.toml"];
+    let of_all = finish(&[&["stats"], &config[..]].concat(), stage.directory());
+    assert_eq!(of_all.code, Some(0), "{of_all:?}");
+    for words in [
+        "exchanges          2: 1 pass, 0 warn, 1 repaired, 0 blocked",
+        "get_weather",
+        "fetch_weather",
+        "unknown_tool",
+        "Tools that fail now",
+    ] {
+        assert!(of_all.stdout.contains(words), "{words:?}:\n{}", of_all.stdout);
+    }
+    let of_minute = finish(&[&["stats", "--window", "60s", "--json"], &config[..]].concat(), stage.directory());
+    let stats: Value = serde_json::from_str(&of_minute.stdout).unwrap_or_else(|error| panic!("{error}: {of_minute:?}"));
+    assert_eq!((&stats["totals"]["exchanges"], &stats["complete"]), (&json!(2), &json!(true)));
+    let served = get(&stage.url("/api/stats?window=60s")).json();
+    assert_eq!((&stats["totals"], &stats["tools"]), (&served["totals"], &served["tools"]));
+    let refused = finish(&["stats", "--window", "soon"], stage.directory());
+    assert!(refused.code == Some(2) && refused.stderr.contains("--window"), "{refused:?}");
+    std::fs::write(stage.directory().join("memory.toml"), "[ledger]\nurl = \"memory:\"\n").unwrap();
+    let memory = finish(&["stats", "--config", "memory.toml"], stage.directory());
+    assert!(memory.code == Some(2) && memory.stderr.contains("GET /api/stats"), "{memory:?}");
 }
