@@ -93,6 +93,9 @@ impl<'d> Deserialize<'d> for ScopeDigest {
 pub struct ExchangeRecord {
     /// Its id, which the caller got as `toolmark-exchange`.
     pub id: Uuid,
+    /// The record that this one corrects: what became of that exchange after it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amends: Option<Uuid>,
     /// When it began, in Unix milliseconds.
     pub at_ms: u64,
     /// Which API.

@@ -38,6 +38,7 @@ impl Sample {
         let code = if number.is_multiple_of(4) { Code::UnknownTool } else { Code::MissingRequired };
         ExchangeRecord {
             id: Uuid::from_u128((u128::from(started_ms) << 80) | (7 << 76) | (2 << 62) | u128::from(number)),
+            amends: None,
             at_ms: started_ms + 500,
             api: Api::Chat,
             stream: number.is_multiple_of(2),

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use uuid::Uuid;
 
 use super::{body::Body, collect, reply::Failure, run::Run};
 use crate::{
+    exchange::decide::Tally,
     judge::violation::{Code, Severity, Verdict, Violation},
     ledger::record::ExchangeRecord,
 };
@@ -35,7 +37,8 @@ impl Run {
             return Ok(());
         }
         self.recorded = true;
-        let told = app.recorder.take(Arc::new(self.record()), true);
+        let record = Arc::new(self.record());
+        let told = app.recorder.take(record.clone(), true);
         let stored = async {
             match told {
                 Some(told) => told.await.is_ok(),
@@ -48,12 +51,17 @@ impl Run {
         let message = "the ledger can't be written: the record of this exchange isn't on disk yet";
         let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
         let blocks = violation.as_ref().is_some_and(Violation::blocks) && !self.context.observes();
-        self.tally.violations.extend(violation);
+        if blocks {
+            self.tally.blocked = true;
+            self.finish(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        if let Some(violation) = violation {
+            self.tally.violations.push(violation.clone());
+            app.recorder.take(Arc::new(self.amendment(&record, violation)), false);
+        }
         if !blocks {
             return Ok(());
         }
-        self.tally.blocked = true;
-        self.finish(StatusCode::SERVICE_UNAVAILABLE);
         Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message))
     }
 
@@ -105,6 +113,24 @@ impl Run {
         );
     }
 
+    /// What became of it after its record was handed over: a record of its own, as the first may be written by now.
+    fn amendment(&self, first: &ExchangeRecord, late: Violation) -> ExchangeRecord {
+        let late = Tally { violations: vec![late], ..Tally::default() };
+        ExchangeRecord {
+            id: Uuid::now_v7(),
+            amends: Some(first.id),
+            status: self.outcome,
+            verdict: self.tally.verdict(),
+            total_us: collect::since(self.started),
+            attempts: Vec::new(),
+            calls: Vec::new(),
+            executions: Vec::new(),
+            claims: Vec::new(),
+            violations: self.notes.violations(&late, &self.worker.app.settings.ledger),
+            ..first.clone()
+        }
+    }
+
     /// The exchange as it is kept.
     fn record(&mut self) -> ExchangeRecord {
         let app = &self.worker.app;
@@ -118,6 +144,7 @@ impl Run {
         let (attempts, calls) = self.notes.take(&self.context.inquiry.marks());
         let record = ExchangeRecord {
             id: self.context.id,
+            amends: None,
             at_ms: self.begun_ms,
             api: self.api,
             stream: self.stream,

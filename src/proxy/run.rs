@@ -344,13 +344,20 @@ impl Run {
     pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
         let mut buffer = Uuid::encode_buffer();
         let id = self.context.id.hyphenated().encode_lower(&mut buffer);
-        headers.extend(HeaderValue::from_str(id).ok().map(|value| (header::HeaderName::from_static("toolmark-exchange"), value)));
+        let mut set = |name, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(header::HeaderName::from_static(name), value);
+            }
+        };
+        set("toolmark-exchange", id);
         let codes = self.tally.codes();
         if !codes.is_empty() {
             let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
-            headers.extend(HeaderValue::from_str(&list).ok().map(|value| (header::HeaderName::from_static("toolmark-violations"), value)));
+            set("toolmark-violations", &list);
         }
-        headers.extend(self.way.answered.as_deref().and_then(|name| HeaderValue::from_str(name).ok()).map(|value| (UPSTREAM, value)));
+        if let Some(name) = self.way.answered.as_deref() {
+            set("toolmark-upstream", name);
+        }
         if known {
             headers.insert("toolmark-verdict", HeaderValue::from_static(self.tally.verdict().as_str()));
             headers.insert("toolmark-repairs", HeaderValue::from(self.tally.repairs));
@@ -374,6 +381,3 @@ impl Run {
         self.outcome = Some(status.as_u16());
     }
 }
-
-/// Says who answered.
-const UPSTREAM: header::HeaderName = header::HeaderName::from_static("toolmark-upstream");
