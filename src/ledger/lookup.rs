@@ -4,6 +4,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -38,8 +39,20 @@ struct Asked {
 
 /// See the module. Its threads end when it is dropped.
 pub struct Lookup {
-    sender: mpsc::SyncSender<Asked>,
+    sender: Option<mpsc::SyncSender<Asked>>,
     deadline: Duration,
+    /// Those that never wait for another machine: with them the store is let go of.
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        self.sender = None;
+        for thread in self.threads.drain(..) {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
 }
 
 impl Lookup {
@@ -50,14 +63,15 @@ impl Lookup {
     pub fn start(store: &Arc<dyn ChainStore>, deadline: Duration) -> Result<Self, StoreError> {
         let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
-        for number in 0..if store.is_shared() { THREADS } else { 1 } {
+        let (shared, mut threads) = (store.is_shared(), Vec::new());
+        for number in 0..if shared { THREADS } else { 1 } {
             let (store, receiver) = (store.clone(), receiver.clone());
             let thread = std::thread::Builder::new().name(format!("lookup-{number}"));
-            thread
-                .spawn(move || answer_all(&*store, &receiver))
-                .map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+            let thread = thread.spawn(move || answer_all(&*store, &receiver));
+            let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+            threads.extend((!shared).then_some(thread));
         }
-        Ok(Self { sender, deadline })
+        Ok(Self { sender: Some(sender), deadline, threads })
     }
 
     /// What is known of these executions.
@@ -78,7 +92,8 @@ impl Lookup {
 
     async fn ask(&self, question: Question, now_ms: u64) -> Result<Vec<First>, Unanswered> {
         let (answer, answered) = oneshot::channel();
-        self.sender.try_send(Asked { question, now_ms, answer }).map_err(|_| Unanswered)?;
+        let sender = self.sender.as_ref().ok_or(Unanswered)?;
+        sender.try_send(Asked { question, now_ms, answer }).map_err(|_| Unanswered)?;
         match tokio::time::timeout(self.deadline, answered).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(_)) | Err(_) => Err(Unanswered),

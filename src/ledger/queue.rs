@@ -191,3 +191,62 @@ impl Inlet {
         self.state.asleep.store(false, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sample::Sample;
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn nobody_begins_while_it_is_full_and_nothing_is_dropped() {
+        let (queue, inlet) = Queue::new();
+        let record = Arc::new(Sample::record(1));
+        let full = RECORDS_MAX.min(BYTES_MAX.div_ceil(record.weight()));
+        for _ in 0..full {
+            assert!(queue.put(record.clone(), false).is_none());
+        }
+        let short = Duration::from_millis(20);
+        assert!(!run(queue.room(short)));
+        // What was under way gets in all the same, and whoever waits for it is told once it is written.
+        let mut told = queue.put(record.clone(), true).unwrap();
+        assert_eq!(queue.depth(), full + 1);
+        let mut written = 0;
+        loop {
+            let drained = inlet.drain(1000);
+            if drained.records.is_empty() {
+                break;
+            }
+            assert!(told.try_recv().is_err());
+            written += drained.records.len();
+            inlet.written(drained.records);
+        }
+        assert_eq!((written, queue.depth()), (full + 1, 0));
+        assert!(told.try_recv().is_ok() && run(queue.room(short)));
+        queue.close();
+        assert!(inlet.drain(1).closed);
+    }
+
+    #[test]
+    fn who_waits_for_room_goes_on_once_there_is_some() {
+        let (queue, inlet) = Queue::new();
+        let record = Arc::new(Sample::record(1));
+        while !queue.state.is_full() {
+            queue.put(record.clone(), false);
+        }
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| run(queue.room(Duration::from_secs(30))));
+            loop {
+                let records = inlet.drain(1000).records;
+                if records.is_empty() {
+                    break;
+                }
+                inlet.written(records);
+            }
+            assert!(waiting.join().unwrap());
+        });
+    }
+}
