@@ -21,12 +21,14 @@ pub enum State {
 }
 
 type Probe = Box<dyn Fn() -> State + Send + Sync>;
+type Detail = Box<dyn Fn() -> serde_json::Value + Send + Sync>;
 
 /// See the module.
 #[derive(Default)]
 pub struct Readiness {
     probes: Mutex<Vec<(&'static str, Probe)>>,
     said: Mutex<BTreeMap<&'static str, State>>,
+    details: Mutex<Vec<(&'static str, Detail)>>,
 }
 
 impl fmt::Debug for Readiness {
@@ -42,12 +44,20 @@ pub struct Report {
     pub ready: bool,
     /// Each part.
     pub parts: BTreeMap<&'static str, State>,
+    /// What else there is to know.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<&'static str, serde_json::Value>,
 }
 
 impl Readiness {
     /// Adds a part. It is asked off the workers, and may block for a moment.
     pub fn register(&self, name: &'static str, probe: impl Fn() -> State + Send + Sync + 'static) {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(probe)));
+    }
+
+    /// Adds something to know that makes nothing more or less ready. It is asked as parts are.
+    pub fn describe(&self, name: &'static str, detail: impl Fn() -> serde_json::Value + Send + Sync + 'static) {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(detail)));
     }
 
     /// Says how a part is from now on.
@@ -59,7 +69,8 @@ impl Readiness {
     pub fn report(&self) -> Report {
         let mut parts = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         parts.extend(self.probes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, probe)| (*name, probe())));
-        Report { ready: !parts.values().any(|state| matches!(state, State::Down(_))), parts }
+        let details = self.details.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, detail)| (*name, detail())).collect();
+        Report { ready: !parts.values().any(|state| matches!(state, State::Down(_))), parts, details }
     }
 }
 

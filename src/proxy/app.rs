@@ -3,10 +3,7 @@
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and disturbs nobody.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -15,7 +12,14 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 pub use super::standard::Standard;
-use super::{loops::LoopControl, memory::Memory, rounds::KeptRounds, stage::Cassettes, way::Standing};
+use super::{
+    load::Load,
+    loops::LoopControl,
+    memory::Memory,
+    rounds::KeptRounds,
+    stage::Cassettes,
+    standing::{self, Standing},
+};
 use crate::{
     judge::{
         marks::{Counter, KeyRing, Moment, Scope},
@@ -125,8 +129,10 @@ pub struct App {
     pub loops: Arc<LoopControl>,
     /// What is recorded and played, and what goes wrong on purpose.
     pub cassettes: Cassettes,
+    /// What is going on.
+    pub load: Arc<Load>,
     /// What is known of each of the upstreams.
-    pub standings: Vec<Standing>,
+    pub standings: Arc<[Standing]>,
     started: Instant,
     /// Servers of tools, where there are any.
     pub mcp: Option<Arc<Mcp>>,
@@ -136,7 +142,6 @@ pub struct App {
     policies: Vec<InForce>,
     /// By client: which policy.
     client_policies: Vec<usize>,
-    connections: AtomicUsize,
 }
 
 impl App {
@@ -178,7 +183,11 @@ impl App {
             crate::mcp::observed::register(mcp, &observed);
         }
         let counter = Counter::new(u16::from_le_bytes(seed));
-        let standings = settings.upstreams.iter().map(|_| Standing::default()).collect();
+        let load = Load::new(&settings.limits, &settings.clients);
+        let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
+        let (shown, of, started) = (standings.clone(), settings.upstreams.clone(), Instant::now());
+        let describe = move || standing::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
+        observed.readiness.describe("upstreams", describe);
         Ok(Self {
             settings,
             ring,
@@ -188,20 +197,20 @@ impl App {
             recorder,
             loops,
             cassettes,
+            load,
             standings,
-            started: Instant::now(),
+            started,
             mcp,
             kept: KeptRounds::default(),
             counter,
             policies,
             client_policies,
-            connections: AtomicUsize::new(0),
         })
     }
 
     /// The time, in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+        unix_ms()
     }
 
     /// The moment of the next mark, at this time in Unix milliseconds.
@@ -239,6 +248,11 @@ impl App {
         let client = self.settings.clients.get(at)?;
         let policy = self.client_policies.get(at).copied().unwrap_or(0);
         Some(Caller { scope: scope(Scope::client(&client.name)), policy, client: Some(at) })
+    }
+
+    /// Which of `[[clients]]` this caller is.
+    pub fn client(&self, caller: &Caller) -> Option<usize> {
+        caller.client
     }
 
     /// The name that `[[clients]]` give this caller.
@@ -296,14 +310,7 @@ impl App {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-
-    /// Counts a connection in; `None` where there are too many.
-    pub fn connect(self: &Arc<Self>) -> Option<Connected> {
-        let before = self.connections.fetch_add(1, Ordering::Relaxed);
-        let connected = Connected(self.clone());
-        (before < self.settings.limits.connections as usize).then_some(connected)
+        self.load.now().0
     }
 }
 
@@ -328,11 +335,6 @@ impl InForce {
     }
 }
 
-/// A connection that is counted until it is dropped.
-pub struct Connected(Arc<App>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -225,7 +225,7 @@ impl Run {
 
     /// Would another try do something twice, because the upstream keeps the conversation?
     fn is_kept_upstream(&self) -> bool {
-        self.body_has("conversation") || self.body_has("background")
+        !self.way.is_chat() && (self.body_has("conversation") || self.body_has("background"))
     }
 
     /// Goes to the first upstream from this place on that may be asked; says whether that is a trial.
@@ -322,7 +322,8 @@ impl Run {
             Fitness::Unfit => return Err(no_tools(&entry)),
             Fitness::Ask => {}
         }
-        match prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers()).await {
+        let limit = self.context.rules.policy.calls.repair_deadline.saturating_sub(self.started.elapsed());
+        match prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit).await {
             Asked::Known(Calls::Yes) => Ok(()),
             Asked::Known(_) => Err(no_tools(&entry)),
             // The same would be said to the request itself, in the upstream's own words.

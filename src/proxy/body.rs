@@ -17,7 +17,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use http::Response;
 
-use super::{answer::Interrupted, client::AnswerBody};
+use super::{answer::Interrupted, client::AnswerBody, load::Held};
 use crate::cassette::recorder::Tape;
 
 /// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
@@ -62,7 +62,7 @@ pub enum Body {
     /// Known as a whole.
     Whole(Bytes),
     /// Passed through as it comes.
-    Pass(AnswerBody),
+    Pass(AnswerBody, Held),
     /// Written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Running>),
     /// Any of these, recorded as it leaves.
@@ -110,7 +110,7 @@ impl HttpBody for Body {
         match self.get_mut() {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Pass(body) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
+            Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
             Self::Running(outlet, running) => {
                 if let Some(exchange) = running
                     && exchange.as_mut().poll(cx).is_ready()
@@ -142,7 +142,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pass(body) => body.is_end_stream(),
+            Self::Pass(body, _) => body.is_end_stream(),
             Self::Running(..) => false,
             Self::Recorded(body, _) => body.is_end_stream(),
         }
@@ -151,7 +151,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Pass(body) => body.size_hint(),
+            Self::Pass(body, _) => body.size_hint(),
             Self::Running(..) => SizeHint::default(),
             Self::Recorded(body, _) => body.size_hint(),
         }

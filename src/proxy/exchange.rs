@@ -14,6 +14,7 @@ use super::{
     attempt::Downstream,
     body::{Body, Outlet},
     client::Answer,
+    load::Held,
     reply::{self, Failure},
     rounds::{self, Next, Rounds},
     run::{Reply, Run, Who},
@@ -57,6 +58,8 @@ pub struct Incoming {
     pub started: Instant,
     /// Where it is recorded, if it is.
     pub tape: Option<Tape>,
+    /// What it is counted as.
+    pub held: Held,
 }
 
 /// Serves `POST /v1/chat/completions`.
@@ -69,7 +72,7 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 
 /// Everything before the first byte goes upstream.
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
-    let Incoming { headers, query, body, caller, started, tape } = incoming;
+    let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
@@ -90,7 +93,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     });
     let rounds = Rounds::of(&standard, basis.upstream, &basis.beyond, &came);
     let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
-    let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who);
+    let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who, held);
     run.stage = stage;
     run.rounds = rounds;
     Ok((run, stream))
@@ -217,7 +220,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
         return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
     }
     let bytes_max = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
-    let body = run.endpoint().read(response, bytes_max).await?;
+    let mut weight = run.worker.app.load.weight();
+    let body = run.endpoint().read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
     run.waited(begun);
     let context = run.context.clone();
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {

@@ -46,8 +46,16 @@ pub enum Asked {
     Failed(Option<Failure>),
 }
 
-/// Asks one model, unless another is asking: then it waits for that answer.
-pub async fn ask(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &Model, headers: HeaderMap) -> Asked {
+/// Asks one model, unless another is asking: then it waits for that answer; for so long at most.
+pub async fn ask(
+    app: &App,
+    endpoint: &Endpoint,
+    upstream: usize,
+    model: &str,
+    entry: &Model,
+    headers: HeaderMap,
+    limit: Duration,
+) -> Asked {
     let asking = async {
         let _alone = entry.asking.lock().await;
         let known = entry.known().clone();
@@ -58,7 +66,7 @@ pub async fn ask(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, e
             (calls, _) => Asked::Known(calls),
         }
     };
-    match tokio::time::timeout(TIME_MAX, asking).await {
+    match tokio::time::timeout(limit.min(TIME_MAX), asking).await {
         Ok(asked) => asked,
         Err(_) => Asked::Failed(Some(Failure::timeout(&endpoint.settings.name, "it didn't say in time whether its model calls functions"))),
     }
@@ -166,7 +174,9 @@ pub fn start(app: &Arc<App>, stop: CancellationToken) -> Result<Option<std::thre
     let app = app.clone();
     let work = move || {
         runtime.block_on(async {
-            let all = endpoints.iter().enumerate().filter(|(_, endpoint)| asked(&endpoint.settings));
+            // What is played from a cassette isn't there to be asked.
+            let all =
+                endpoints.iter().enumerate().filter(|(at, endpoint)| asked(&endpoint.settings) && app.cassettes.player(*at).is_none());
             let rounds = futures_util::future::join_all(all.map(|(at, endpoint)| rounds(&app, at, endpoint)));
             tokio::select! {
                 () = stop.cancelled() => {}

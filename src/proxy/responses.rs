@@ -34,7 +34,7 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 
 /// Everything before the first byte goes upstream.
 fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
-    let Incoming { headers, query, body, caller, started, tape } = incoming;
+    let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller);
     let who = Who::of(app.client_name(&caller), &headers);
@@ -61,7 +61,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     // Translated answers are kept by nobody.
     begun.context.hidden.store &= !translates;
     let context = Arc::new(begun.context);
-    let mut run = Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who);
+    let mut run = Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who, held);
     run.stage = stage;
     Ok((run, stream))
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     client::Answer,
     collect::Notes,
+    load::Held,
     reply::Failure,
     rounds::Rounds,
     server::Worker,
@@ -103,6 +104,7 @@ pub struct Run {
     /// To whom it goes.
     pub way: Way,
     pub(super) trace: Option<Box<ExchangeTrace>>,
+    _held: Held,
     pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
     pub(super) looping: Looping,
@@ -129,6 +131,7 @@ impl Run {
         stream: bool,
         started: Instant,
         who: Who,
+        held: Held,
     ) -> Self {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
         let begun_ms = worker.app.now_ms();
@@ -149,6 +152,7 @@ impl Run {
             rounds: Rounds::default(),
             asked: Asked::default(),
             who,
+            _held: held,
             api,
             recorded: false,
             fresh: Vec::new(),

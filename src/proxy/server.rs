@@ -27,12 +27,15 @@ use super::{
     bare::Polite,
     body::Body,
     exchange::{self, Incoming},
-    guard, pass,
+    guard,
+    load::{Held, REQUEST_SHARE, Weight},
+    pass,
     patience::within,
     prober,
     reply::{self, Failure},
-    responses,
+    resources, responses,
     route::{Route, route},
+    stalled::Stalled,
     upstream::Endpoint,
 };
 use crate::{
@@ -112,6 +115,15 @@ impl Server {
             Error::Listen { address, hint, source }
         })?;
         listener.set_nonblocking(true)?;
+        let wanted = app.load.connections_max();
+        let most = resources::descriptors_for(wanted);
+        if most < wanted {
+            app.load.bound_connections(most);
+            tracing::warn!(
+                connections = most,
+                "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: raise the limit (ulimit -n, LimitNOFILE=)"
+            );
+        }
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
         let admin = Admin::bind(app.clone(), stop.clone())?;
@@ -220,14 +232,15 @@ async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationTok
 }
 
 fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
-    let connected = worker.app.connect();
+    let connected = worker.app.load.connect();
+    let idle = worker.app.settings.limits.client_idle;
     let worker = worker.clone();
     let overloaded = connected.is_none();
     let service = service_fn(move |request| {
         let worker = worker.clone();
         async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
     });
-    let connection = graceful.watch(builder.serve_connection(Polite::new(TokioIo::new(stream)), service).into_owned());
+    let connection = graceful.watch(builder.serve_connection(Polite::new(Stalled::new(TokioIo::new(stream), idle)), service).into_owned());
     tokio::spawn(async move {
         let _counted = connected;
         if let Err(error) = connection.await {
@@ -237,7 +250,7 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
 }
 
 fn too_many(worker: &Worker) -> Response<Body> {
-    let message = format!("more than {} connections: try again in a moment", worker.app.settings.limits.connections);
+    let message = format!("more than {} connections: try again in a moment", worker.app.load.connections_max());
     let mut response = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).response();
     response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     response
@@ -273,10 +286,18 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let caller = worker.app.caller(authorization).ok_or_else(|| {
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
     })?;
+    let held = match Held::new(&worker.app, &caller) {
+        Ok(held) => held,
+        Err(failure) => {
+            pass_over(request.into_body()).await;
+            return Err(failure);
+        }
+    };
     if let Route::Pass(rest) = &found {
         let rest = rest.clone();
-        return Ok(pass::pass(worker, rest, request).await);
+        return Ok(pass::pass(worker, rest, request, held).await);
     }
+    let mut held = held;
     if !worker.app.recorder.room(settings.ledger.wait).await {
         let message = "the ledger can't be written, and too many records wait for it: try again in a moment";
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message));
@@ -285,12 +306,12 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
-    let body = read_body(body, bytes_max, settings.limits.client_idle, waits).await?;
+    let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
     let tape = match &worker.app.cassettes.recorder {
         Some(recorder) => recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await,
         None => None,
     };
-    let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone() };
+    let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
         Route::Responses => responses::responses(worker, incoming).await,
         _ => exchange::chat(worker, incoming).await,
@@ -311,7 +332,7 @@ fn not_enforced(method: &Method, path: &str) -> Failure {
 
 /// Reads a request's body; bounded in bytes, and in how long the client may pause. `waits`: the client sends
 /// nothing before it is told to (`Expect: 100-continue`).
-async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool) -> Result<Bytes, Failure> {
+async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool, weight: &mut Weight) -> Result<Bytes, Failure> {
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
@@ -327,6 +348,11 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, wa
             Some(Some(Ok(frame))) => frame,
         };
         let Ok(data) = frame.into_data() else { continue };
+        if let Err(failure) = weight.grow((data.len() as u64).saturating_mul(REQUEST_SHARE)) {
+            drop(joined);
+            pass_over(body).await;
+            return Err(failure);
+        }
         // The usual case: it all came at once.
         if joined.is_empty() && data.len() == expected && expected > 0 {
             return Ok(data);

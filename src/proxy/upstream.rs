@@ -169,7 +169,20 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Failure`]: broken off, too slow, or longer than `bytes_max`.
-    pub async fn read(&self, mut response: Answer, bytes_max: usize) -> Result<Bytes, Failure> {
+    pub async fn read(&self, response: Answer, bytes_max: usize) -> Result<Bytes, Failure> {
+        self.read_weighed(response, bytes_max, |_| Ok(())).await
+    }
+
+    /// The same; `weigh` hears of the bytes before they are kept, and may refuse them.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and what `weigh` says.
+    pub async fn read_weighed(
+        &self,
+        mut response: Answer,
+        bytes_max: usize,
+        mut weigh: impl FnMut(u64) -> Result<(), Failure>,
+    ) -> Result<Bytes, Failure> {
         let name = &*self.settings.name;
         let mut first: Option<Bytes> = None;
         let mut joined = BytesMut::new();
@@ -186,6 +199,7 @@ impl Endpoint {
             if joined.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > bytes_max {
                 return Err(Failure::protocol(name, format_args!("it is longer than {bytes_max} bytes")));
             }
+            weigh(chunk.len() as u64)?;
             if first.is_none() && joined.is_empty() {
                 first = Some(chunk);
                 continue;

@@ -12,17 +12,8 @@ use crate::{
     chat::adapter::Chat,
     exchange::adapter::Adapter as _,
     settings::{Responses, Upstream},
-    upstreams::{breaker::Outcome, gauge::Gauge, route::Candidate, table::Table},
+    upstreams::{breaker::Outcome, route::Candidate},
 };
-
-/// What all workers know of one upstream.
-#[derive(Default)]
-pub struct Standing {
-    /// How it fares.
-    pub gauge: Gauge,
-    /// What is known of its models.
-    pub models: Table,
-}
 
 /// See the module.
 pub struct Way {

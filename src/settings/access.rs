@@ -8,10 +8,13 @@ use std::{
 };
 
 use super::{
-    Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Secret, Upstream, keys,
+    Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream, keys,
     raw::{Raw, RawLedger, RawLimits},
 };
-use crate::policy::load::PolicySource;
+use crate::{
+    policy::load::PolicySource,
+    proxy::{load::REQUEST_SHARE, resources},
+};
 
 impl Checker<'_> {
     pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
@@ -57,7 +60,12 @@ impl Checker<'_> {
                 return fault("key_sha256", "two clients have the same key: give each its own".into());
             }
             let policy = client.policy.as_deref().map(|policy| PolicySource::choose(Some(policy), self.directory));
-            clients.push(Client { name: client.name.as_str().into(), key_sha256, policy });
+            let rate = match &client.rate {
+                Some(rate) if !RATE_WINDOW.contains(&rate.window) => return fault("rate.window", "expected 1s to 24h, e.g. \"1m\"".into()),
+                Some(rate) => Some(Rate { requests: rate.requests, window: rate.window }),
+                None => None,
+            };
+            clients.push(Client { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
         }
         Ok(clients)
     }
@@ -162,8 +170,23 @@ impl Checker<'_> {
         if !CLIENT_IDLE.contains(&raw.client_idle) {
             return Err(self.layers.fault("limits.client_idle", "expected 10ms to 1h, e.g. \"30s\""));
         }
-        let RawLimits { request_bytes, response_bytes, connections, held_bytes, client_idle } = *raw;
-        Ok(Limits { request_bytes, response_bytes, connections, held_bytes, client_idle })
+        if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
+            return Err(self.layers.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
+        }
+        let RawLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
+        let bytes_in_flight = match bytes_in_flight {
+            0 => resources::bytes_in_flight(),
+            own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
+                let least = bytesize::ByteSize(request_bytes.saturating_mul(REQUEST_SHARE));
+                let message = format!(
+                    "{} is less than one request needs: at least {least} ({REQUEST_SHARE} times `request_bytes`)",
+                    bytesize::ByteSize(own)
+                );
+                return Err(self.layers.fault("limits.bytes_in_flight", message));
+            }
+            own => own,
+        };
+        Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle })
     }
 }
 
@@ -207,6 +230,8 @@ const ADMIN_TOKEN_ENV: &str = "TOOLMARK_ADMIN_TOKEN";
 const ENFORCED: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
 const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
+/// How long a client's rate is counted over.
+const RATE_WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const LEDGER_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
 const BODY_KEPT_BYTES: RangeInclusive<u64> = 16..=(1 << 20);

@@ -32,7 +32,7 @@ pub use mcp::{Execute, McpServer, Named, Transport};
 pub use raw::{Durability, Store};
 pub use secret::Secret;
 pub use traces::{Sampler, Traces};
-pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Scope, ToolChoice};
+pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Rate, Scope, ToolChoice};
 pub use upstream::{Credential, Responses, Timeouts, Upstream};
 
 use crate::policy::load::PolicySource;

@@ -2,7 +2,7 @@
 //!
 //! Shapes and defaults only; what the values mean is checked in [`super::upstream`] and [`super::access`].
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use serde::Deserialize;
 
@@ -114,6 +114,16 @@ pub(super) struct RawClient {
     pub name: String,
     pub key_sha256: String,
     pub policy: Option<String>,
+    pub rate: Option<RawRate>,
+    pub concurrent: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRate {
+    pub requests: NonZeroU32,
+    #[serde(with = "duration")]
+    pub window: Duration,
 }
 
 #[derive(Debug, Deserialize)]
@@ -205,6 +215,10 @@ pub(super) struct RawLimits {
     #[serde(with = "bytes")]
     pub response_bytes: u64,
     pub connections: u32,
+    pub exchanges: Option<u32>,
+    /// 0: half of the memory that there is.
+    #[serde(with = "bytes")]
+    pub bytes_in_flight: u64,
     #[serde(with = "bytes")]
     pub held_bytes: u64,
     #[serde(with = "duration")]
@@ -217,6 +231,8 @@ impl Default for RawLimits {
             request_bytes: 32 << 20,
             response_bytes: 64 << 20,
             connections: 10_000,
+            exchanges: None,
+            bytes_in_flight: 0,
             held_bytes: 1 << 20,
             client_idle: Duration::from_secs(30),
         }

@@ -2,7 +2,7 @@
 //!
 //! Types only: how they are written is in [`super::raw`], what they must satisfy in [`super::access`].
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
@@ -18,6 +18,19 @@ pub struct Client {
     pub key_sha256: [u8; 32],
     /// Its own policy, if it has one.
     pub policy: Option<PolicySource>,
+    /// How many requests it may send.
+    pub rate: Option<Rate>,
+    /// How many may run at a time.
+    pub concurrent: Option<NonZeroU32>,
+}
+
+/// `[[clients]] rate`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rate {
+    /// So many requests
+    pub requests: NonZeroU32,
+    /// in any such time.
+    pub window: Duration,
 }
 
 /// `[ledger]`
@@ -91,6 +104,10 @@ pub struct Limits {
     pub response_bytes: u64,
     /// Connections at a time.
     pub connections: u32,
+    /// Exchanges at a time; `None`: as many as connections.
+    pub exchanges: Option<u32>,
+    /// Bytes of requests and answers in memory.
+    pub bytes_in_flight: u64,
     /// Bytes held of one call or claim block in a stream.
     pub held_bytes: u64,
     /// How long a client may take over its headers, or stop in the middle of its body.

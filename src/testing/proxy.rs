@@ -126,6 +126,11 @@ impl Proxy {
         &self.app
     }
 
+    /// Connections, exchanges and bytes in memory, now.
+    pub fn going_on(&self) -> (usize, usize, u64) {
+        self.app.load.now()
+    }
+
     /// Re-reads the policy, as SIGHUP does.
     pub fn reload(&self) {
         self.app.reload();

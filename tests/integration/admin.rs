@@ -122,7 +122,9 @@ fn parts_say_how_they_are() {
     let stage = Stage::new("mode = \"enforce\"\n", "");
     let parts = || get(&stage.url("/readyz")).json();
     let ready = json!({"state": "ready"});
-    assert_eq!(parts(), json!({"ready": true, "parts": {"ledger": ready, "policy": ready, "upstreams": ready}}));
+    let said = parts();
+    assert_eq!((&said["ready"], &said["parts"]), (&json!(true), &json!({"ledger": ready, "policy": ready, "upstreams": ready})));
+    assert_eq!(said["details"]["upstreams"]["scripted"]["breaker"], "closed");
     stage.write_policy("mode = \"enforse\"\n");
     stage.proxy.reload();
     let said = parts();
@@ -134,5 +136,5 @@ fn parts_say_how_they_are() {
     for _ in 0..3 {
         stage.exchange(&stage.failing());
     }
-    assert!(parts()["parts"]["upstreams"]["why"].as_str().unwrap().contains("`scripted` failed 3 times in a row"), "{}", parts());
+    assert!(parts()["parts"]["upstreams"]["why"].as_str().unwrap().contains("`scripted` failed"), "{}", parts());
 }

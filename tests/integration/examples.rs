@@ -104,6 +104,11 @@ fn configurations_are_explained() {
             &[key],
             ["cerebras: https://api.cerebras.ai/v1, key from CEREBRAS_API_KEY, models llama*", "shared by all callers"],
         ),
+        (
+            "fallback.toml",
+            &[key, ("OPENAI_API_KEY", "sk-of-toolmark")],
+            ["cerebras: models are probed every 10m", "cerebras: falls back to openai: gpt-oss-120b as gpt-4o"],
+        ),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let file = repository("examples").join(configuration);

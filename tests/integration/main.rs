@@ -18,6 +18,7 @@ mod frame;
 mod frame_log;
 mod harness;
 mod ledger;
+mod limits;
 mod loops;
 mod marks;
 mod mcp;
@@ -30,6 +31,7 @@ mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
 mod responses_traffic;
+mod stall;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;

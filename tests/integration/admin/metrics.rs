@@ -48,7 +48,7 @@ fn what_happened_is_counted() {
         r#"toolmark_calls_total{tool="get_weather",outcome="accepted"} 1"#,
         r#"toolmark_calls_total{tool="other",outcome="rejected"} 1"#,
         r#"toolmark_executions_total{tool="get_weather",outcome="success"} 1"#,
-        r#"toolmark_upstream_requests_total{upstream="scripted",status="5xx"} 1"#,
+        r#"toolmark_upstream_requests_total{upstream="scripted",status="5xx"} 3"#,
         r#"toolmark_overhead_seconds_count 4"#,
     ] {
         assert!(scraped.body.lines().any(|own| own == line), "{line}\n{}", scraped.body);

@@ -21,6 +21,8 @@ base_url = "$1"
 api_key_env = "OTHER_KEY"
 models = ["gpt-4o"]
 probe = "startup"
+[admin]
+listen = "127.0.0.1:0"
 "#;
 
 /// What was asked at startup has been asked: the questions that `$0` and `$1` got, by model.
@@ -54,6 +56,15 @@ fn a_model_that_ignores_tools_is_found_out_at_startup_and_its_fallback_answers()
             (&json!("gpt-4o"), &"Bearer sk-other".parse().unwrap())
         );
     }
+    // It is shown where operators look.
+    let url = format!("{}/readyz", stage.proxy.admin_url());
+    let shown = crate::harness::run(async {
+        reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await.unwrap().text().await.unwrap()
+    });
+    let details: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let model = &details["details"]["upstreams"]["cerebras"]["models"]["llama-3.3-70b"];
+    assert_eq!((&model["calls"], &details["details"]["upstreams"]["openai"]["breaker"]), (&json!("no"), &json!("closed")), "{shown}");
+    assert!(model["reason"].as_str().is_some_and(|reason| reason.contains("answers in words")), "{shown}");
     // Without tools it answers itself.
     let mut plain = with_tool("llama-3.3-70b");
     plain.as_object_mut().unwrap().remove("tools");

@@ -170,6 +170,32 @@ fn nothing_is_sent_twice_once_something_went_downstream() {
 }
 
 #[test]
+fn lists_are_merged_and_a_callers_key_is_shown_to_one_upstream() {
+    let settings = "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\nmodels = [\"a*\"]\n\
+                    [[upstreams]]\nname = \"keyed\"\nbase_url = \"$1\"\napi_key_env = \"OTHER_KEY\"\nmodels = [\"b*\", \"a2\"]\n\
+                    [[upstreams]]\nname = \"another\"\nbase_url = \"$2\"\nmodels = [\"c\", \"d*\"]\n\
+                    [[upstreams]]\nname = \"down\"\nbase_url = \"http://127.0.0.4:9/v1\"\napi_key_env = \"\"\nmodels = [\"e\"]\n";
+    let list = |ids: &'static str| -> Script {
+        let models: Vec<_> = ids.split(',').map(|id| json!({"id": id, "x": 1})).collect();
+        always(Reply::json(200, json!({"object": "list", "data": models}).to_string()))
+    };
+    let stage = Stage::new(settings, vec![list("a1,b9"), list("a2,b1"), list("d1")]);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("{}/models", stage.proxy.base_url());
+    let answer: serde_json::Value = crate::harness::run(async {
+        let text = client.get(url).header("authorization", "Bearer caller").send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap()
+    });
+    let ids: Vec<_> = answer["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
+    // Of each what it serves here; of one that the key isn't meant for, what is known by name.
+    assert_eq!(ids, ["a1", "b1", "c"]);
+    let key = |upstream: usize| {
+        stage.upstreams[upstream].received().iter().map(|received| received.headers["authorization"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((key(0), key(1), key(2)), (vec!["Bearer caller".parse().unwrap()], vec!["Bearer sk-other".parse().unwrap()], vec![]));
+}
+
+#[test]
 fn retries_and_fallbacks_count_as_attempts() {
     let policy = "[calls]\nmax_attempts = 2\n";
     let directory = tempfile::tempdir().unwrap();

@@ -1,0 +1,84 @@
+//! What the system gives this process: file descriptors, and memory. Asked once, at start.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors for all else: the ledger, logs, the admin listener, idle connections to upstreams.
+const RESERVED: u64 = 256;
+/// A connection needs one of its own and one to its upstream.
+const PER_CONNECTION: u64 = 2;
+/// Memory that is taken for granted where the system doesn't say.
+const MEMORY_BYTES: u64 = 2 << 30;
+/// Bytes in flight at least, and at most, where settings leave it to toolmark.
+const IN_FLIGHT_BYTES: std::ops::RangeInclusive<u64> = (64 << 20)..=(8 << 30);
+
+/// Sees that there are descriptors for so many connections, and asks the system for more where it must. Gives back for
+/// how many there are; at least 1.
+pub fn descriptors_for(connections: usize) -> usize {
+    let wanted = (connections as u64).saturating_mul(PER_CONNECTION).saturating_add(RESERVED);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let mut have = current.unwrap_or(u64::MAX);
+    if have < wanted {
+        let more = wanted.min(maximum.unwrap_or(u64::MAX));
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(more), maximum }).is_ok() {
+            have = more;
+        }
+    }
+    connections_of(have, connections)
+}
+
+/// For how many connections so many descriptors are enough.
+fn connections_of(descriptors: u64, wanted: usize) -> usize {
+    // Where there are very few, half of them are kept for all else.
+    let reserved = RESERVED.min(descriptors / 2);
+    let enough = (descriptors - reserved) / PER_CONNECTION;
+    usize::try_from(enough).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
+}
+
+/// Half of the memory that this process may have: of the machine, or of its container.
+pub fn bytes_in_flight() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let group = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());
+    let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
+    half_of(group, machine)
+}
+
+fn half_of(group: Option<u64>, machine: Option<u64>) -> u64 {
+    let memory = group.into_iter().chain(machine).min().unwrap_or(MEMORY_BYTES);
+    (memory / 2).clamp(*IN_FLIGHT_BYTES.start(), *IN_FLIGHT_BYTES.end())
+}
+
+/// `MemTotal` of `/proc/meminfo`, in bytes.
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors() {
+        for (descriptors, wanted, enough) in
+            [(1024, 10_000, 384), (65_536, 10_000, 10_000), (20, 10_000, 5), (1, 10, 1), (u64::MAX, 7, 7), (0, 10, 1)]
+        {
+            assert_eq!(connections_of(descriptors, wanted), enough, "{descriptors}");
+        }
+    }
+
+    #[test]
+    fn memory() {
+        assert_eq!(total_of("MemFree: 1 kB\nMemTotal:       24630668 kB\n"), Some(24_630_668 * 1024));
+        assert_eq!(total_of("MemTotal: many"), None);
+        let gib = 1 << 30;
+        for (group, machine, bytes) in [
+            (Some(gib), Some(4 * gib), gib / 2),
+            (None, Some(4 * gib), 2 * gib),
+            (None, None, gib),
+            (Some(1), None, 64 << 20),
+            (None, Some(u64::MAX), 8 * gib),
+        ] {
+            assert_eq!(half_of(group, machine), bytes, "{group:?} {machine:?}");
+        }
+    }
+}
