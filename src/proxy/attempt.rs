@@ -288,10 +288,9 @@ impl Run {
             Admission::Refuse(wait_ms) => {
                 let name = &*self.endpoint().settings.name;
                 Err(match standing.gauge.trouble() {
-                    // It answers, and its errors say more than ours would.
-                    Trouble::Errors => Not::Last,
+                    // It is there: its errors say more than ours would, and one slow model is no reason to refuse all.
+                    Trouble::Errors | Trouble::Silent => Not::Last,
                     Trouble::Unreachable => Not::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
-                    Trouble::Silent => Not::Down(Failure::timeout(name, "it hasn't answered for a while").retry_after_ms(wait_ms)),
                 })
             }
         }

@@ -149,7 +149,7 @@ impl Endpoint {
             Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
                 let (failed, failure) = match error {
-                    SendError::ConnectTimeout => (Failed::Timeout, Failure::timeout(name, "no connection in time")),
+                    SendError::ConnectTimeout => (Failed::Unreachable, Failure::timeout(name, "no connection in time")),
                     SendError::Connect(_) => (Failed::Unreachable, Failure::unreachable(name)),
                     SendError::Broken(error) => {
                         let failed = if error.is_parse() { Failed::Nonsense } else { Failed::BrokenOff };

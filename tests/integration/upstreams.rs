@@ -2,6 +2,7 @@
 
 mod calls;
 mod failures;
+mod log;
 mod presets;
 mod providers;
 mod stage;
