@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod choice;
 pub mod chunk;
 pub mod exhibit;
+pub mod material;
 pub mod messages;
 pub mod repair;
 pub mod request;

@@ -5,10 +5,14 @@
 
 use std::borrow::Cow;
 
-use super::messages::{Place, read_messages, text_of};
+use super::{
+    material::words_of,
+    messages::{Place, read_messages, text_of},
+};
 use crate::{
     exchange::{
         context::{Basis, Begun, Prepared, Upstream},
+        material::Material,
         refusal::{Refusal, array, unique},
         thread::Hidden,
         tools::{Brought, Dialect, ToolSet, ToolsEdit},
@@ -64,7 +68,7 @@ pub struct Head<'d> {
     tools: Option<Value<'d>>,
     /// The legacy `functions`.
     functions: Option<Value<'d>>,
-    messages: Value<'d>,
+    pub(super) messages: Value<'d>,
 }
 
 impl<'d> Head<'d> {
@@ -186,7 +190,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
             forged.extend(forged_stamp(rules, own, at));
         }
     }
-    let History { executions, succeeded, trail, mut violations } = past;
+    let History { executions, succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
@@ -204,6 +208,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         executions,
         succeeded,
         trail,
+        evidence: Material::new(answered, words_of),
         violations,
         json_only: head.json_only,
         choices: head.choices,

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     inquiry::Inquiry,
     looping::{Loops, Stopped},
+    material::Material,
     thread::Hidden,
     tools::ToolSet,
 };
@@ -71,6 +72,8 @@ pub struct Context {
     data_of: DataOf,
     /// The conversation's own data, decoded when first asked for.
     data: OnceLock<Vec<String>>,
+    /// What claims are compared with.
+    pub(super) evidence: Material,
 }
 
 /// What users, tools and instructions said in a request, not the model.
@@ -98,6 +101,8 @@ pub struct Prepared {
     pub succeeded: Vec<String>,
     /// What was called since the user spoke last.
     pub trail: Trail,
+    /// The results of the history, with the ids of those that are executions.
+    pub evidence: Material,
     /// What is wrong with the request, registry and history.
     pub violations: Vec<Violation>,
     /// `response_format` asks for JSON.
@@ -153,8 +158,20 @@ pub struct Begun {
 impl Begun {
     /// Begins the exchange of a prepared request. `document`: the request as it came.
     pub fn new(document: &Document, prepared: Prepared, basis: Basis<'_>) -> Self {
-        let Prepared { body, tool_choice, parallel, executions, succeeded, trail, mut violations, json_only, choices, hidden, data_of } =
-            prepared;
+        let Prepared {
+            body,
+            tool_choice,
+            parallel,
+            executions,
+            succeeded,
+            trail,
+            evidence,
+            mut violations,
+            json_only,
+            choices,
+            hidden,
+            data_of,
+        } = prepared;
         let mut text = basis.text.clone();
         text.json_only = json_only;
         text.has_tools = basis.tools.any || !executions.is_empty();
@@ -183,6 +200,7 @@ impl Begun {
             request: document.clone(),
             data_of,
             data: OnceLock::new(),
+            evidence,
         };
         context.excuse_marks(&mut violations);
         Self { context, body, violations }

@@ -1,7 +1,8 @@
 //! What the conversation proves, for the judging of text. Pure.
 
-use super::context::Context;
+use super::{context::Context, material};
 use crate::judge::{
+    claims::{abilities::Abilities, grounds::Grounds},
     marks::ExecutionId,
     suggest::nearly_same,
     text::{Evidence, Whereabouts},
@@ -43,6 +44,18 @@ impl Evidence for Context {
 
     fn succeeded(&self, tool: &str) -> bool {
         self.succeeded.iter().any(|name| name == tool)
+    }
+
+    fn has_results(&self) -> bool {
+        self.evidence.has_results()
+    }
+
+    fn grounds(&self) -> Option<&Grounds> {
+        Some(material::grounds(self))
+    }
+
+    fn abilities(&self) -> Option<&Abilities> {
+        Some(material::abilities(self))
     }
 }
 

@@ -13,6 +13,7 @@ pub mod exhibit;
 pub mod fault;
 pub mod inquiry;
 pub mod looping;
+pub mod material;
 pub mod refusal;
 pub mod state;
 pub mod texts;

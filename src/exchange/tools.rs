@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use arc_swap::ArcSwap;
@@ -15,6 +15,7 @@ use quick_cache::{Weighter, sync::Cache};
 use super::refusal::Refusal;
 use crate::{
     judge::{
+        claims::abilities::Ability,
         registry::{Origin, Registry, RequestTool, SchemaCache, Step, Tool, ToolKind, ToolSource},
         violation::{Checks, Violation},
     },
@@ -96,6 +97,7 @@ pub struct ToolSet {
     pub hosted: Vec<String>,
     /// Those that toolmark runs, by name.
     runs: HashMap<Box<str>, Offered>,
+    abilities: OnceLock<Arc<[Ability]>>,
 }
 
 #[derive(Clone)]
@@ -222,11 +224,23 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, runs })
+        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, runs, abilities: OnceLock::new() })
     }
 }
 
 impl ToolSet {
+    /// What its tools can do, as their names and descriptions say.
+    pub fn abilities(&self) -> Arc<[Ability]> {
+        let of = |tool: &Tool| {
+            let document = Document::parse(Bytes::copy_from_slice(tool.raw.as_bytes())).ok();
+            let root = document.as_ref().map(Document::root);
+            let body = root.and_then(|root| root.get("function").or_else(|| root.get("custom")).or(Some(root)));
+            let description = body.and_then(|body| body.get("description")).and_then(Value::text).unwrap_or_default();
+            Ability::new(&tool.name, &description)
+        };
+        self.abilities.get_or_init(|| self.registry.tools().iter().map(of).collect()).clone()
+    }
+
     /// Does toolmark run any of them?
     pub fn runs_any(&self) -> bool {
         !self.runs.is_empty()

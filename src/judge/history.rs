@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
+pub use super::answered::Answered;
 use super::{
+    answered::Answers,
     marks::{CallMark, KeyRing, Moment, Scope},
     stamp::Nature,
     trail::{Spot, Step, Tracer, Trail},
@@ -112,6 +114,8 @@ pub struct History {
     pub succeeded: Vec<String>,
     /// What was called since the user spoke last.
     pub trail: Trail,
+    /// In the order of their results, stamped or not.
+    pub answered: Vec<Answered>,
     /// What is wrong with it.
     pub violations: Vec<Violation>,
 }
@@ -167,6 +171,8 @@ pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
 
 struct Open<'h> {
     call: &'h PastCall<'h>,
+    /// Its item, and which of the item's calls it is.
+    place: (usize, usize),
     moment: Option<Moment>,
     spot: Spot,
     answered: bool,
@@ -208,11 +214,11 @@ impl<'h> Walk<'h, '_> {
                     self.close_turn();
                 }
                 self.tracer.model(strict);
-                for call in calls {
+                for (number, call) in calls.iter().enumerate() {
                     let moment = self.verify_call(call);
                     let spot = self.tracer.call(call, moment);
                     self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
-                    self.open.push(Open { call, moment, spot, answered: false });
+                    self.open.push(Open { call, place: (at, number), moment, spot, answered: false });
                 }
             }
             Item::Result(result) => self.result(at, result),
@@ -275,7 +281,7 @@ impl<'h> Walk<'h, '_> {
     }
 
     /// The call that a result answers: its tool, and its mark's moment where it is verified.
-    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<(String, Option<Moment>)> {
+    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<Answers> {
         let id = result.id.as_deref();
         let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
         // Where ids come back in later turns and nothing parts the turns, the latest call is meant.
@@ -288,21 +294,22 @@ impl<'h> Walk<'h, '_> {
             self.open[index].answered = true;
             self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
-            return Some((self.open[index].call.name.to_string(), self.open[index].moment));
+            let Open { call, place, moment, .. } = &self.open[index];
+            return Some(Answers { tool: call.name.to_string(), place: Some(*place), moment: *moment });
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
         if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
             self.answered.insert(id);
             let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
             self.tracer.result(spot, result);
-            return Some((call.tool.clone(), Some(call.moment)));
+            return Some(Answers { tool: call.tool.clone(), place: None, moment: Some(call.moment) });
         }
         self.unpaired(result, self.answered.contains(&id));
         None
     }
 
     fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
-        let Some((name, moment)) = self.answers(result) else { return };
+        let Some(Answers { tool: name, place: call, moment }) = self.answers(result) else { return };
         if result.bytes as u64 > self.rules.large {
             let size = result.bytes >> 10;
             self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
@@ -312,11 +319,12 @@ impl<'h> Walk<'h, '_> {
         } else {
             self.history.succeeded.push(name.clone());
         }
+        let (failed, recent) = (result.nature.failed, self.last_user.is_none_or(|user| at > user));
+        let execution = moment.is_some().then_some(self.history.executions.len());
+        self.history.answered.push(Answered { tool: name.clone(), item: at, call, failed, recent, execution });
         let Some(moment) = moment else { return };
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
-        let recent = self.last_user.is_none_or(|user| at > user);
-        let failed = result.nature.failed;
         let mark = result.id.as_deref().unwrap_or_default().to_owned();
         let result = result_digest(result.raw);
         self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });

@@ -1,9 +1,11 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
+mod answered;
 pub mod call;
 mod call_advice;
 mod call_arguments;
 pub mod call_turn;
+pub mod claims;
 mod correct;
 pub mod history;
 pub mod loops;

@@ -3,7 +3,7 @@
 //! Every check reports here and nowhere else. Pure; nothing in this file decides what to do about a
 //! violation beyond naming how severe the policy holds it.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 /// How severe the policy holds a violation. Ordered: `Off < Info < Warn < Block`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
@@ -164,6 +164,21 @@ pub struct Violation {
     pub message: String,
     /// What would make it right, in one line; may be empty.
     pub advice: String,
+    /// What a claim was compared with, where it was.
+    pub detail: Option<Box<Detail>>,
+}
+
+/// What explains a claim's violation. It quotes input: never logged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Detail {
+    /// Where the claim stands in the answer's text, in bytes.
+    pub span: Range<usize>,
+    /// The execution that it was compared with.
+    pub execution: Option<String>,
+    /// What would be right.
+    pub expected: String,
+    /// What was said.
+    pub found: String,
 }
 
 impl Violation {
@@ -208,6 +223,7 @@ impl Checks {
             tool: tool.map(Into::into),
             message: message.into(),
             advice: advice.into(),
+            detail: None,
         })
     }
 }

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod call;
 pub mod exhibit;
 pub mod items;
+pub mod material;
 pub mod memo;
 pub mod offer;
 pub mod output;

@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use super::{
     items::{self, InputItem, Kind},
+    material::words_of,
     offer,
     request::{Head, Input, Recalled, Stateful},
     stateful,
@@ -20,6 +21,7 @@ use crate::{
     chat::messages::text_of,
     exchange::{
         context::{Basis, Prepared},
+        material::Material,
         refusal::Refusal,
         thread::{Fate, Hidden, KnownCall, Owed, Thread},
     },
@@ -74,7 +76,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         edit_input(&mut edits, root, head, &fates, &front, &ids);
     }
     let forged = forged_stamps(rules, &past, &steps, head);
-    let History { mut executions, mut succeeded, trail, mut violations } = past;
+    let History { mut executions, mut succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     if let Some(thread) = &recalled.thread {
@@ -91,6 +93,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         executions,
         succeeded,
         trail,
+        evidence: Material::new(answered, words_of),
         violations,
         json_only: head.json_only,
         choices: 1,

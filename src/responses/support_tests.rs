@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::{
     exchange::{
         context::{Basis, Begun, Context, Prepared, Upstream},
+        material::Material,
         thread::Hidden,
         tools::{Brought, Dialect},
     },
@@ -77,6 +78,7 @@ impl Bench {
             executions: vec![ran],
             succeeded: vec![TOOL.to_owned()],
             trail: Vec::new(),
+            evidence: Material::default(),
             violations: Vec::new(),
             json_only: false,
             choices: 1,

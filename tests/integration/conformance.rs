@@ -7,6 +7,7 @@
 
 mod calls;
 mod chat;
+mod claims;
 mod codes;
 mod corrections;
 mod exchange;
@@ -43,7 +44,7 @@ const UNPAIRED: [Code; 4] = [Code::UnansweredCall, Code::OrphanResult, Code::Dup
 const TOKENS: u64 = 12;
 
 fn table() -> Vec<Case> {
-    [calls::cases(), corrections::cases(), loops::cases(), requests::cases(), texts::cases(), honest::cases()].concat()
+    [calls::cases(), corrections::cases(), loops::cases(), requests::cases(), texts::cases(), claims::cases(), honest::cases()].concat()
 }
 
 /// Plays the table in these forms; what is wrong.

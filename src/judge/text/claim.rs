@@ -117,6 +117,7 @@ pub(super) fn too_long(rules: &Rules) -> Violation {
         tool: None,
         message: format!("a block of more than {} bytes is too long to be judged", rules.held_bytes_max),
         advice: "write it in smaller parts, or as prose".to_owned(),
+        detail: None,
     }
 }
 
@@ -146,6 +147,7 @@ pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &
 struct Cited {
     start: usize,
     tool: String,
+    id: String,
 }
 
 /// Judges the objects of a block; the ids in it are judged by themselves.
@@ -163,7 +165,11 @@ pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules
         if own.is_some() {
             covered = covered.max(object.span.end);
         }
-        let Some(violation) = judge_object(object, own, inside, &cited, tail, rules, evidence) else { continue };
+        let Some(violation) = judge_object(object, own, inside, &cited, tail, rules, evidence) else {
+            let compare = |own: &Cited| super::compare::compare(object, &own.id, tail, rules, evidence);
+            violations.extend(own.into_iter().flat_map(compare));
+            continue;
+        };
         let mut is_quotation = *quotation.get_or_insert_with(|| evidence.is_quotation(whole));
         if !is_quotation && looked_up < LOOKUPS_MAX {
             looked_up += 1;
@@ -223,7 +229,7 @@ fn cited(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Cited>
         Whereabouts::Here { .. } | Whereabouts::Elsewhere => true,
         Whereabouts::NotOurs => false,
     };
-    ours.then(|| Cited { start: object.span.start, tool: shape::tool(id).to_owned() })
+    ours.then(|| Cited { start: object.span.start, tool: shape::tool(id).to_owned(), id: shape::canonical(id) })
 }
 
 /// True if the object's execution id is judged as a citation of its own.

@@ -18,7 +18,7 @@ use super::{
     run::Runs,
     tail::Tail,
 };
-use crate::judge::violation::Violation;
+use crate::judge::{claims::reader::Prose, violation::Violation};
 
 /// Violations recorded of one text; further ones still block.
 const VIOLATIONS_MAX: usize = 64;
@@ -42,6 +42,7 @@ pub struct TextGate {
     runs: Runs,
     blocks: Blocks,
     lines: Lines,
+    prose: Prose,
     pending: BTreeMap<Key, Item>,
     found: Vec<Item>,
     last: bool,
@@ -69,6 +70,7 @@ impl TextGate {
     /// Takes the next piece of the text.
     pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
         self.tail.push(piece);
+        self.prose.push(piece, rules, evidence);
         self.advance(rules, evidence)
     }
 
@@ -101,14 +103,14 @@ impl TextGate {
         }
     }
 
-    /// What was wrong so far, in the order of the text.
+    /// What was wrong so far, in the order of the text; what its prose claims wrongly comes last, and once the text has ended.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
     /// Where the first claim begins that the policy blocks, once there is one.
     pub fn blocked(&self) -> Option<usize> {
-        self.blocked
+        self.blocked.into_iter().chain(self.prose.blocked()).min()
     }
 
     /// The executions cited and verified, each once.
@@ -132,6 +134,7 @@ impl TextGate {
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);
         }
+        let hold = self.prose.advance(hold, self.last, rules, evidence);
         self.clear(hold, rules);
         match waits {
             true => Progress::Need(std::mem::take(&mut self.asked)),
@@ -188,6 +191,7 @@ impl TextGate {
                 if block.complete {
                     self.block = item.span.clone();
                 }
+                self.prose.pass_over(item.span.clone());
                 for violation in violations {
                     self.record(item.span.start..item.span.start, Some(violation), rules);
                 }
@@ -251,6 +255,9 @@ impl TextGate {
                     self.removals.push_back(removal);
                 }
                 self.floor = self.floor.max(end);
+                if !self.in_block(span) {
+                    self.prose.cite(span.start, &execution_id);
+                }
                 if !self.citations.contains(&execution_id) {
                     self.citations.push(execution_id);
                 }
@@ -281,7 +288,11 @@ impl TextGate {
         let done = self.last && self.pending.is_empty();
         let place = if done { self.tail.end() } else { around::beginning(&self.tail, hold, self.floor.min(hold), !rules.show) };
         if done || !rules.hold_all {
-            self.cleared = self.cleared.max(place).min(self.blocked.unwrap_or(usize::MAX));
+            self.cleared = self.cleared.max(place).min(self.blocked().unwrap_or(usize::MAX));
+        }
+        if done {
+            let room = VIOLATIONS_MAX.saturating_sub(self.violations.len());
+            self.violations.extend(self.prose.found().take(room));
         }
         self.fences.forget(place);
         self.tail.discard(place);

@@ -17,6 +17,7 @@
 mod around;
 mod block;
 mod claim;
+mod compare;
 mod fence;
 mod fold;
 mod gate;
@@ -39,7 +40,10 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::violation::Checks;
+use super::{
+    claims::{abilities::Abilities, grounds::Grounds},
+    violation::Checks,
+};
 pub use gate::TextGate;
 
 /// Where the execution with some id stands.
@@ -72,6 +76,18 @@ pub trait Evidence {
     fn has_parameter(&self, tool: &str, name: &str) -> bool;
     /// True if `tool` succeeded in this conversation.
     fn succeeded(&self, tool: &str) -> bool;
+    /// True if any result stands in this conversation, stamped or not.
+    fn has_results(&self) -> bool {
+        false
+    }
+    /// The results and what else was said; made when first asked for.
+    fn grounds(&self) -> Option<&Grounds> {
+        None
+    }
+    /// What the tools can do and which of them ran; made when first asked for.
+    fn abilities(&self) -> Option<&Abilities> {
+        None
+    }
 }
 
 /// What the ledger answered about an id that is [`Whereabouts::Elsewhere`].

@@ -15,7 +15,6 @@ pub enum Coverage {
 
 pub fn coverage(code: Code) -> Coverage {
     use Coverage::{Built, ChatOnly, Elsewhere, NotBuilt};
-    const CLAIMS: &str = "issue \"What the answer claims\"";
     match code {
         Code::UnknownTool => Built(&["unknown_tool", "malformed_name"]),
         Code::MalformedArguments => {
@@ -73,13 +72,13 @@ pub fn coverage(code: Code) -> Coverage {
         Code::MissingExecutionId => Built(&["missing_execution_id", "missing_execution_id_python"]),
         Code::UnsupportedClaim => Built(&["unsupported_claim", "unsupported_after_a_failure"]),
         Code::ExecutionElsewhere => Built(&["execution_elsewhere", "execution_elsewhere_blocked"]),
-        Code::ClaimMismatch
-        | Code::UnsupportedAction
-        | Code::FailedExecution
-        | Code::UngroundedValue
-        | Code::FabricatedUrl
-        | Code::CountMismatch
-        | Code::FalseAbsence => NotBuilt(CLAIMS),
+        Code::ClaimMismatch => Built(&["claim_mismatch", "claim_mismatch_blocked", "claim_mismatch_line"]),
+        Code::UnsupportedAction => Built(&["unsupported_action", "unsupported_action_blocked"]),
+        Code::FailedExecution => Built(&["failed_execution", "failed_execution_blocked"]),
+        Code::UngroundedValue => Built(&["ungrounded_value", "ungrounded_value_blocked"]),
+        Code::FabricatedUrl => Built(&["fabricated_url", "fabricated_url_blocked"]),
+        Code::CountMismatch => Built(&["count_mismatch", "count_mismatch_blocked"]),
+        Code::FalseAbsence => Built(&["false_absence", "false_absence_blocked"]),
         Code::MissingCitation => Built(&["missing_citation", "missing_citation_strict"]),
         Code::NotJudged => Built(&["not_judged"]),
     }

@@ -1,0 +1,274 @@
+//! Dates and times of day, in texts and in results. Pure.
+//!
+//! Months are named by the lexicons. Two dates are the same if they are a day apart: time zones move them that far.
+
+use std::ops::Range;
+
+use super::lexicon;
+
+/// Dates read of one text.
+const DATES_MAX: usize = 5000;
+
+/// A date as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Date {
+    /// Where.
+    pub span: Range<usize>,
+    /// What it may mean, year 0 where it says none: (year, month, day).
+    pub readings: [Option<(i32, u32, u32)>; 2],
+}
+
+/// A time of day as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Time {
+    /// Where.
+    pub span: Range<usize>,
+    /// Minutes since midnight.
+    pub minutes: u32,
+}
+
+/// The dates and times of a text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dates {
+    /// Dates.
+    pub dates: Vec<Date>,
+    /// Times of day.
+    pub times: Vec<Time>,
+}
+
+impl Date {
+    /// Days since the epoch, for each reading that has a year.
+    pub fn days(&self) -> impl Iterator<Item = i64> {
+        self.readings.iter().flatten().filter(|(year, ..)| *year != 0).map(|(year, month, day)| days(*year, *month, *day))
+    }
+
+    /// Is it `other`, or within a day of it? Where one says no year, the years aren't compared.
+    pub fn agrees(&self, other: &Date) -> bool {
+        let pair = |a: (i32, u32, u32), b: (i32, u32, u32)| {
+            let year = if a.0 == 0 { b.0 } else { a.0 };
+            let other = if b.0 == 0 { a.0 } else { b.0 };
+            (days(year, a.1, a.2) - days(other, b.1, b.2)).abs() <= 1
+        };
+        self.readings.iter().flatten().any(|a| other.readings.iter().flatten().any(|b| pair(*a, *b)))
+    }
+}
+
+/// Days since 1970-01-01 of the Gregorian calendar (Hinnant, `days_from_civil`).
+pub fn days(year: i32, month: u32, day: u32) -> i64 {
+    let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// The date that many days after 1970-01-01 (Hinnant, `civil_from_days`).
+pub fn civil(days: i64) -> (i32, u32, u32) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    (i32::try_from(year).unwrap_or(0), u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
+}
+
+/// A word or number of the text.
+struct Token<'t> {
+    span: Range<usize>,
+    text: &'t str,
+    number: Option<u32>,
+}
+
+/// Reads all of a text.
+pub fn dates(text: &str) -> Dates {
+    let tokens = tokens(text);
+    let mut found = Dates::default();
+    let mut at = 0;
+    while at < tokens.len() && found.dates.len() < DATES_MAX {
+        let step = numeric(text, &tokens, at).or_else(|| named(text, &tokens, at));
+        if let Some((date, used)) = step {
+            found.dates.push(date);
+            at += used;
+            continue;
+        }
+        if let Some((time, used)) = clock(text, &tokens, at) {
+            found.times.push(time);
+            at += used;
+            continue;
+        }
+        at += 1;
+    }
+    found
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let bytes = text.as_bytes();
+    let (mut tokens, mut at) = (Vec::new(), 0);
+    while let Some(first) = bytes.get(at) {
+        let digit = first.is_ascii_digit();
+        let letter = first.is_ascii_alphabetic() || *first >= 0x80;
+        let class = |byte: &u8| if digit { byte.is_ascii_digit() } else { byte.is_ascii_alphabetic() || *byte >= 0x80 };
+        let length = if digit || letter { bytes.get(at..).unwrap_or_default().iter().take_while(|byte| class(byte)).count() } else { 1 };
+        if digit || letter {
+            let word = text.get(at..at + length).unwrap_or_default();
+            tokens.push(Token { span: at..at + length, text: word, number: if digit { word.parse().ok() } else { None } });
+        }
+        at += length;
+    }
+    tokens
+}
+
+fn between<'t>(text: &'t str, tokens: &[Token<'_>], at: usize) -> &'t str {
+    match (tokens.get(at), tokens.get(at + 1)) {
+        (Some(one), Some(two)) => text.get(one.span.end..two.span.start).unwrap_or_default(),
+        _ => "",
+    }
+}
+
+fn legal(year: i32, month: u32, day: u32) -> Option<(i32, u32, u32)> {
+    ((1..=12).contains(&month) && (1..=31).contains(&day) && (year == 0 || (1500..=2999).contains(&year))).then_some((year, month, day))
+}
+
+/// `2025-05-03`, `2025/05/03`, `3.5.2025`, `05/03/2025`, `3.5.`
+fn numeric(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
+    let (one, two, three) = (tokens.get(at)?, tokens.get(at + 1)?, tokens.get(at + 2)?);
+    let (a, b, c) = (one.number?, two.number?, three.number?);
+    let mark = between(text, tokens, at);
+    if !matches!(mark, "-" | "/" | "." | ". ") || mark.trim_end() != between(text, tokens, at + 1).trim_end() {
+        return None;
+    }
+    let year = |digits: &Token<'_>, value: u32| match digits.text.len() {
+        4 => i32::try_from(value).ok(),
+        2 => i32::try_from(2000 + value).ok(),
+        _ => None,
+    };
+    let readings = if one.text.len() == 4 {
+        [legal(year(one, a)?, b, c), None]
+    } else {
+        let year = year(three, c)?;
+        [legal(year, b, a), legal(year, a, b).filter(|_| a != b && mark == "/")]
+    };
+    let readings = if readings[0].is_none() { [readings[1], None] } else { readings };
+    readings[0]?;
+    Some((Date { span: one.span.start..three.span.end, readings }, 3))
+}
+
+/// `May 3, 2025`, `3 May`, `3. Mai 2025`, `3 de mayo de 2025`, `1er mai`
+fn named(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
+    let small = |token: Option<&Token<'_>>| token.and_then(|token| token.number.filter(|_| token.text.len() <= 2));
+    let month_at = |at: usize| tokens.get(at).and_then(|token| lexicon::month(token.text));
+    let skip = |mut at: usize, words: &[&str]| {
+        if tokens.get(at).is_some_and(|token| words.iter().any(|word| token.text.eq_ignore_ascii_case(word))) {
+            at += 1;
+        }
+        at
+    };
+    let (month, day, mut next) = if let Some(month) = month_at(at) {
+        (month, small(tokens.get(at + 1))?, skip(at + 2, &["st", "nd", "rd", "th"]))
+    } else {
+        let day = small(tokens.get(at))?;
+        let after = skip(skip(at + 1, &["st", "nd", "rd", "th", "er", "º"]), &["de", "of", "di"]);
+        (month_at(after)?, day, after + 1)
+    };
+    let close = |from: usize, to: usize| match (tokens.get(from), tokens.get(to)) {
+        (Some(from), Some(to)) => text.get(from.span.end..to.span.start).is_some_and(|gap| gap.len() <= 3 && !gap.contains('\n')),
+        _ => false,
+    };
+    let last = tokens.get(next - 1)?;
+    if !close(at, at + 1) {
+        return None;
+    }
+    let mut end = last.span.end;
+    let with = skip(next, &["de", "del", "of"]);
+    let year = tokens.get(with).filter(|token| token.text.len() == 4 && close(next - 1, next)).and_then(|token| token.number);
+    let year = year.and_then(|year| i32::try_from(year).ok()).filter(|year| (1500..=2999).contains(year));
+    if let (Some(_), Some(token)) = (year, tokens.get(with)) {
+        (end, next) = (token.span.end, with + 1);
+    }
+    let date = legal(year.unwrap_or(0), month, day)?;
+    let start = tokens.get(at)?.span.start;
+    Some((Date { span: start..end, readings: [Some(date), None] }, next - at))
+}
+
+/// `14:30`, `14:30:05`, `2:30 PM`, `2 p.m.`, `14h30`, `14 Uhr`
+fn clock(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Time, usize)> {
+    let first = tokens.get(at)?;
+    let hour = first.number.filter(|hour| *hour <= 24 && first.text.len() <= 2)?;
+    let second = tokens.get(at + 1)?;
+    let gap = between(text, tokens, at);
+    let mut used = 1;
+    let mut minutes = None;
+    let mut end = first.span.end;
+    if gap == ":" && second.text.len() == 2 {
+        minutes = second.number.filter(|minutes| *minutes < 60);
+        (used, end) = (2, second.span.end);
+        if between(text, tokens, at + 1) == ":"
+            && let Some(third) = tokens.get(at + 2).filter(|third| third.text.len() == 2 && third.number.is_some())
+        {
+            (used, end) = (3, third.span.end);
+        }
+    } else if gap.is_empty() && second.text == "h" {
+        let third = tokens.get(at + 2).filter(|third| third.text.len() == 2 && between(text, tokens, at + 1).is_empty());
+        minutes = Some(third.and_then(|third| third.number).filter(|minutes| *minutes < 60)?);
+        (used, end) = (3, third.map_or(second.span.end, |third| third.span.end));
+    }
+    let after = tokens.get(at + used);
+    let near = text.get(end..).is_some_and(|rest| rest.trim_start_matches([' ', '\u{202f}', '\u{a0}']).len() + 3 >= rest.len());
+    let half = after.filter(|_| near).map(|token| token.text.to_ascii_lowercase()).unwrap_or_default();
+    let dotted = |letter: &str| half == letter && text.get(end..).is_some_and(|rest| rest.trim_start().get(1..3) == Some(".m"));
+    let (pm, am, oclock) = (half == "pm" || dotted("p"), half == "am" || dotted("a"), half == "uhr");
+    if pm || am || oclock {
+        let token = after?;
+        end = token.span.end;
+        used += 1;
+        minutes = minutes.or(Some(0));
+    }
+    let minutes = minutes?;
+    let hour = match (pm, am, hour) {
+        (true, _, 12) => 12,
+        (_, true, 12) => 0,
+        (true, _, hour) => hour + 12,
+        _ => hour,
+    };
+    Some((Time { span: first.span.start..end, minutes: (hour * 60 + minutes) % 1440 }, used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_several_countries() {
+        for (text, expected) in [
+            ("on 2025-05-03T14:30:00Z", (2025, 5, 3)),
+            ("am 3.5.2025", (2025, 5, 3)),
+            ("May 3, 2025", (2025, 5, 3)),
+            ("the 3rd of May 2025", (2025, 5, 3)),
+            ("3. Mai 2025", (2025, 5, 3)),
+            ("el 3 de mayo de 2025", (2025, 5, 3)),
+            ("le 1er mai 2025", (2025, 5, 1)),
+            ("il 3 maggio 2025", (2025, 5, 3)),
+            ("3 August", (0, 8, 3)),
+        ] {
+            let found = dates(text).dates;
+            assert_eq!(found.first().map(|date| date.readings), Some([Some(expected), None]), "{text}");
+        }
+        assert_eq!(dates("1.2 and 3 of 4, version 1.2.3").dates, []);
+        assert_eq!(civil(days(2024, 2, 29)), (2024, 2, 29));
+        let agrees = |a: &str, b: &str| dates(a).dates[0].agrees(&dates(b).dates[0]);
+        assert!(agrees("2025-12-31", "January 1, 2026") && agrees("05/03/2025", "3.5.2025") && !agrees("2025-05-03", "2025-05-07"));
+    }
+
+    #[test]
+    fn times_of_day() {
+        for (text, minutes) in [("14:30", 870), ("at 2:30 PM", 870), ("2 p.m.", 840), ("14h30", 870), ("14 Uhr", 840), ("12 am", 0)] {
+            assert_eq!(dates(text).times.first().map(|time| time.minutes), Some(minutes), "{text}");
+        }
+        assert_eq!(dates("ratio 14 to 30").times, []);
+    }
+}

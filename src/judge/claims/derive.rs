@@ -1,0 +1,171 @@
+//! Numbers that follow from those of a result without being in it. Pure.
+//!
+//! What an honest answer computes: sums, averages, extremes' distances, shares, differences, products, counts of things
+//! and of things with one value, days between dates. Only what is small enough to be computed in no time.
+
+use std::collections::BTreeMap;
+
+use super::facts::{Facts, Scalar};
+
+/// Different numbers of which pairs are looked at.
+const PAIRS_OF: usize = 40;
+/// Dates of which pairs are looked at.
+const DATES_OF: usize = 24;
+
+/// Numbers that follow from a result, sorted.
+pub fn derived(facts: &Facts) -> Vec<f64> {
+    let mut found: Vec<f64> = counts(facts).into_iter().map(|count| count as f64).collect();
+    for numbers in facts.columns().values() {
+        column(numbers, &mut found);
+    }
+    let values: Vec<f64> = distinct(facts);
+    let all: f64 = values.iter().sum();
+    found.push(all);
+    if values.len() <= PAIRS_OF {
+        for (at, one) in values.iter().enumerate() {
+            for other in values.iter().skip(at + 1) {
+                pair(*one, *other, &mut found);
+            }
+        }
+    }
+    spans(facts, &mut found);
+    found.retain(|number| number.is_finite());
+    found.iter_mut().for_each(|number| *number = number.abs());
+    found.sort_by(f64::total_cmp);
+    found.dedup();
+    found
+}
+
+/// What a pair of numbers makes: sum, difference, product, shares and changes in percent.
+pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
+    found.extend([one + other, one - other, one * other, (one + other) / 2.0]);
+    for (one, other) in [(one, other), (other, one)] {
+        if other != 0.0 {
+            found.extend([one / other, one / other * 100.0, (one - other) / other * 100.0]);
+        }
+    }
+}
+
+/// Every number of things that the result may be said to have.
+pub fn counts(facts: &Facts) -> Vec<u64> {
+    let mut counts: Vec<u64> = facts.lists.iter().map(|list| list.length as u64).collect();
+    let mut by_name: BTreeMap<&[String], u64> = BTreeMap::new();
+    for list in &facts.lists {
+        *by_name.entry(&list.words).or_default() += list.length as u64;
+    }
+    counts.extend(by_name.into_values());
+    counts.extend(by_value(facts).into_iter().map(|(_, _, count)| count));
+    counts.extend(facts.leaves.iter().filter(|leaf| is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
+    counts.push(facts.objects as u64);
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// Does a member of this name say how many there are?
+pub fn is_count(key: &str) -> bool {
+    ["total", "count", "number", "num", "size", "length", "amount", "hits", "found", "matches", "anzahl", "results", "quantity"]
+        .iter()
+        .any(|word| key.contains(word))
+        || key.starts_with("n") && key.len() <= 2
+}
+
+/// How often each value of each key stands, and how many values each key has: (key, value, count).
+fn by_value(facts: &Facts) -> Vec<(String, String, u64)> {
+    let mut values: BTreeMap<(&str, String), u64> = BTreeMap::new();
+    for leaf in facts.leaves.iter().take(2000) {
+        let value = match &leaf.value {
+            Scalar::Text(text) if text.len() > 64 => continue,
+            value => value.shown(),
+        };
+        *values.entry((&leaf.key, value)).or_default() += 1;
+    }
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for (key, _) in values.keys() {
+        *kinds.entry(key).or_default() += 1;
+    }
+    let kinds: Vec<(String, String, u64)> = kinds.into_iter().map(|(key, count)| (key.to_owned(), String::new(), count)).collect();
+    values.into_iter().map(|((key, value), count)| (key.to_owned(), value, count)).chain(kinds).collect()
+}
+
+fn column(numbers: &[f64], found: &mut Vec<f64>) {
+    let sum: f64 = numbers.iter().sum();
+    let count = numbers.len() as f64;
+    let (least, most) = numbers.iter().fold((f64::MAX, f64::MIN), |(least, most), number| (least.min(*number), most.max(*number)));
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
+    let median =
+        if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 };
+    found.extend([sum, sum / count, most - least, median, (most + least) / 2.0]);
+    if sum != 0.0 {
+        found.extend(numbers.iter().map(|number| number / sum * 100.0));
+    }
+    let mut running = 0.0;
+    for number in &sorted {
+        running += number;
+        found.push(running);
+    }
+    running = 0.0;
+    for number in sorted.iter().rev() {
+        running += number;
+        found.push(running);
+    }
+}
+
+fn distinct(facts: &Facts) -> Vec<f64> {
+    let mut values: Vec<f64> =
+        facts.leaves.iter().filter_map(|leaf| leaf.value.number()).map(f64::abs).filter(|value| *value > 1.0).collect();
+    if values.is_empty() {
+        values = facts.numbers.iter().copied().filter(|value| *value > 1.0).collect();
+    }
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+/// Days, hours and minutes between the dates and times.
+fn spans(facts: &Facts, found: &mut Vec<f64>) {
+    let days: Vec<i64> = facts.dates.dates.iter().flat_map(|date| date.days()).take(DATES_OF).collect();
+    for (at, one) in days.iter().enumerate() {
+        for other in days.iter().skip(at + 1) {
+            let apart = (one - other).unsigned_abs() as f64;
+            found.extend([apart, apart + 1.0, (apart / 7.0).round(), (apart / 30.44).round(), (apart / 365.25).floor()]);
+        }
+    }
+    let times: Vec<u32> = facts.dates.times.iter().map(|time| time.minutes).take(DATES_OF).collect();
+    for (at, one) in times.iter().enumerate() {
+        for other in times.iter().skip(at + 1) {
+            let apart = f64::from(one.abs_diff(*other));
+            let round = 1440.0 - apart;
+            found.extend([
+                apart,
+                round,
+                apart / 60.0,
+                round / 60.0,
+                apart % 60.0,
+                round % 60.0,
+                (apart / 60.0).floor(),
+                (round / 60.0).floor(),
+            ]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows() {
+        let facts = Facts::read(r#"[{"price":12.5,"state":"open"},{"price":7.5,"state":"open"},{"price":10,"state":"closed"}]"#);
+        let derived = facts.derived();
+        let has = |wanted: f64| derived.iter().any(|number| (number - wanted).abs() < 1e-9);
+        for wanted in [30.0, 10.0, 5.0, 3.0, 2.0, 125.0, 20.0] {
+            assert!(has(wanted), "{wanted} of {derived:?}");
+        }
+        assert!(!has(31.0));
+        let facts = Facts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
+        assert!(facts.derived().contains(&7.0));
+    }
+}

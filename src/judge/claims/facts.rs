@@ -1,0 +1,305 @@
+//! What one result says: its values, lists and numbers, so that claims can be compared with it. Pure.
+//!
+//! A JSON result is read as such, JSON in its strings too (MCP puts it there); any other text by its lines: `key: value`,
+//! list items, rows. A result too large to be read whole is `partial`: nothing is held against it.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use serde_json::Value;
+
+use super::{
+    date::{self, Dates},
+    derive,
+    fold::{fold, key, name_words},
+    number::{self, numbers},
+};
+
+/// Bytes of a result that are read.
+const RESULT_BYTES_MAX: usize = 512 << 10;
+/// Values kept of one result.
+const LEAVES_MAX: usize = 20_000;
+/// How deep JSON inside strings is read.
+const NESTED_MAX: usize = 3;
+/// Lines of a text that is no JSON.
+const LINES_MAX: usize = 5000;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar {
+    /// A number.
+    Number(f64),
+    /// A string.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// `null`
+    Null,
+}
+
+/// A value with its name.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// Its member's name as one key; that of the list where it is an element.
+    pub key: String,
+    /// Which object it is a member of, numbered from 1; 0 for none.
+    pub object: usize,
+    /// It.
+    pub value: Scalar,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Its member's name in words; none at the top.
+    pub words: Vec<String>,
+    /// Its elements.
+    pub length: usize,
+    /// How many lists it lies in.
+    pub depth: usize,
+    /// Its elements are objects or strings, not numbers.
+    pub of_things: bool,
+}
+
+/// What a result says.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Values in their order.
+    pub leaves: Vec<Leaf>,
+    /// Lists in their order.
+    pub lists: Vec<List>,
+    /// Every number in it, without signs, sorted.
+    pub numbers: Vec<f64>,
+    /// Dates and times in its strings.
+    pub dates: Dates,
+    /// It is JSON.
+    pub json: bool,
+    /// Not all of it was read.
+    pub partial: bool,
+    /// The number of objects.
+    pub objects: usize,
+    derived: OnceLock<Vec<f64>>,
+    folded: OnceLock<String>,
+}
+
+impl Facts {
+    /// Reads a result.
+    pub fn read(text: &str) -> Self {
+        let mut facts = Facts::default();
+        let cut = text.get(..text.floor_char_boundary(RESULT_BYTES_MAX)).unwrap_or(text);
+        facts.partial = cut.len() < text.len();
+        match serde_json::from_str::<Value>(cut) {
+            Ok(value) => {
+                facts.json = !value.is_string();
+                facts.value(&value, "", 0, 0, 0);
+            }
+            Err(_) => facts.lines(cut),
+        }
+        facts.numbers.sort_by(f64::total_cmp);
+        facts.numbers.dedup();
+        facts
+    }
+
+    /// Numbers that follow from others in it: sums, differences, shares, averages, numbers of things.
+    pub fn derived(&self) -> &[f64] {
+        self.derived.get_or_init(|| derive::derived(self))
+    }
+
+    /// Its text folded for comparison, `text` being what it was read from.
+    pub fn folded(&self, text: &str) -> &str {
+        self.folded.get_or_init(|| fold(text))
+    }
+
+    /// The values of this key.
+    pub fn of_key<'f>(&'f self, key: &'f str) -> impl Iterator<Item = &'f Leaf> {
+        self.leaves.iter().filter(move |leaf| leaf.key == key)
+    }
+
+    /// The numbers by key, of keys that stand more than once.
+    pub fn columns(&self) -> BTreeMap<&str, Vec<f64>> {
+        let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for leaf in &self.leaves {
+            if let Some(number) = leaf.value.number() {
+                columns.entry(&leaf.key).or_default().push(number);
+            }
+        }
+        columns.retain(|_, numbers| numbers.len() > 1);
+        columns
+    }
+
+    /// It has values at all, besides `null`, empty strings and flags.
+    pub fn says_something(&self) -> bool {
+        self.leaves.iter().any(|leaf| match &leaf.value {
+            Scalar::Number(_) => true,
+            Scalar::Text(text) => !text.trim().is_empty(),
+            Scalar::Flag(_) | Scalar::Null => false,
+        })
+    }
+
+    fn value(&mut self, value: &Value, name: &str, object: usize, depth: usize, nested: usize) {
+        if self.leaves.len() >= LEAVES_MAX || self.lists.len() >= LEAVES_MAX {
+            self.partial = true;
+            return;
+        }
+        match value {
+            Value::Null => self.leaf(name, object, Scalar::Null),
+            Value::Bool(flag) => self.leaf(name, object, Scalar::Flag(*flag)),
+            Value::Number(number) => {
+                let number = number.as_f64().unwrap_or_default();
+                self.numbers.push(number.abs());
+                self.leaf(name, object, Scalar::Number(number));
+            }
+            Value::String(text) => self.text(text, name, object, depth, nested),
+            Value::Array(items) => {
+                let of_things = items.iter().all(|item| item.is_object() || item.is_string() || item.is_array());
+                self.lists.push(List { words: name_words(name), length: items.len(), depth, of_things });
+                for item in items {
+                    self.value(item, name, object, depth + 1, nested);
+                }
+            }
+            Value::Object(members) => {
+                self.objects += 1;
+                let own = self.objects;
+                self.map(members, name, depth);
+                for (name, value) in members {
+                    self.value(value, name, own, depth, nested);
+                }
+            }
+        }
+    }
+
+    /// An object whose members are things of one kind, by their names, is a list of them.
+    fn map(&mut self, members: &serde_json::Map<String, Value>, name: &str, depth: usize) {
+        let things = members.len() > 1 && members.values().all(Value::is_object);
+        if things {
+            self.lists.push(List { words: name_words(name), length: members.len(), depth, of_things: true });
+            let names: Vec<f64> = members.keys().flat_map(|name| read_numbers(name)).collect();
+            self.numbers.extend(names);
+        }
+    }
+
+    fn leaf(&mut self, name: &str, object: usize, value: Scalar) {
+        self.leaves.push(Leaf { key: key(name), object, value });
+    }
+
+    fn text(&mut self, text: &str, name: &str, object: usize, depth: usize, nested: usize) {
+        let trimmed = text.trim_start();
+        if nested < NESTED_MAX
+            && trimmed.starts_with(['{', '['])
+            && let Ok(inner) = serde_json::from_str::<Value>(trimmed)
+        {
+            self.json = true;
+            return self.value(&inner, name, object, depth, nested + 1);
+        }
+        self.words(text);
+        if object == 0 && text.contains('\n') {
+            return self.lines(text);
+        }
+        self.leaf(name, object, Scalar::Text(text.to_owned()));
+    }
+
+    /// The numbers and dates of a string.
+    fn words(&mut self, text: &str) {
+        if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return;
+        }
+        self.numbers.extend(read_numbers(text));
+        let found = date::dates(text);
+        self.dates.dates.extend(found.dates);
+        self.dates.times.extend(found.times);
+    }
+
+    /// A text that is no JSON.
+    fn lines(&mut self, text: &str) {
+        self.words(text);
+        let (mut items, mut rows) = (0, 0);
+        let mut separator = false;
+        for line in text.lines().take(LINES_MAX) {
+            let bare = line.trim();
+            let item = bare.trim_start_matches(['-', '*', '•', '–']).trim_start();
+            let digits = item.bytes().take_while(u8::is_ascii_digit).count();
+            let numbered = digits > 0 && item.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
+            items += usize::from(item.len() < bare.len() || numbered);
+            separator |= bare.starts_with('|') && bare.contains("---");
+            rows += usize::from(separator && bare.starts_with('|') && !bare.contains("---"));
+            let pair = item.split_once(": ").or_else(|| item.split_once('='));
+            match pair.filter(|(name, value)| name.len() <= 48 && !value.trim().is_empty() && !name.contains("//")) {
+                Some((name, value)) => {
+                    let name = name.trim_matches(['*', '"', '\'', '`', ' ']);
+                    self.leaf(name, 0, scalar(value.trim().trim_end_matches(',')));
+                }
+                None if !bare.is_empty() => self.leaf("", 0, Scalar::Text(item.to_owned())),
+                None => {}
+            }
+        }
+        for length in [items, rows].into_iter().filter(|length| *length > 0) {
+            self.lists.push(List { words: Vec::new(), length, depth: 0, of_things: true });
+        }
+    }
+}
+
+impl Scalar {
+    /// The number that it is, also as a string without anything else.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Scalar::Number(number) => Some(*number),
+            Scalar::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            Scalar::Flag(_) | Scalar::Null => None,
+        }
+    }
+
+    /// As it is shown.
+    pub fn shown(&self) -> String {
+        match self {
+            Scalar::Number(number) => number.to_string(),
+            Scalar::Text(text) => text.clone(),
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Null => "null".to_owned(),
+        }
+    }
+}
+
+/// A value as it is written without quotes.
+pub fn scalar(word: &str) -> Scalar {
+    let word = word.trim().trim_matches(['"', '\'', '`']);
+    match word {
+        "true" | "True" | "TRUE" => Scalar::Flag(true),
+        "false" | "False" | "FALSE" => Scalar::Flag(false),
+        "null" | "None" | "nil" | "undefined" => Scalar::Null,
+        _ => match word.parse::<f64>() {
+            Ok(number) if number.is_finite() => Scalar::Number(number),
+            _ => Scalar::Text(word.to_owned()),
+        },
+    }
+}
+
+/// Every value that the numbers of a text may have.
+fn read_numbers(text: &str) -> Vec<f64> {
+    numbers(text).iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_results() {
+        let facts = Facts::read(
+            r#"{"players":[{"name":"Ann","points":12},{"name":"Bob","points":"7"}],"meta":{"took":"93 ms","when":"2025-05-03T10:00:00Z"},"raw":"{\"total\": 57}"}"#,
+        );
+        assert!(facts.json && !facts.partial);
+        assert_eq!(facts.lists.len(), 1);
+        assert_eq!((facts.lists[0].words.as_slice(), facts.lists[0].length), (&["players".to_owned()][..], 2));
+        assert_eq!(facts.columns()["points"], [12.0, 7.0]);
+        assert_eq!(facts.of_key("total").count(), 1);
+        assert!(facts.numbers.contains(&93.0) && facts.numbers.contains(&57.0));
+        assert_eq!(facts.dates.dates.len(), 1);
+    }
+
+    #[test]
+    fn other_results() {
+        let facts = Facts::read("Temperature: 21\nWind: 5 km/h\n\n- a\n- b\n- c\n");
+        assert_eq!(facts.of_key("temperature").count(), 1);
+        assert_eq!(facts.lists.iter().map(|list| list.length).collect::<Vec<_>>(), [3]);
+        assert!(Facts::read("").leaves.is_empty() && !Facts::read("null").says_something());
+    }
+}

@@ -1,0 +1,90 @@
+//! Words as they are compared: lower case, without marks, accents and markup. Pure.
+
+use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
+
+/// `text` in lower-case letters and digits, one blank between words. Nothing else is left of it.
+pub fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let mut gap = false;
+    let push = |c: char, folded: &mut String, gap: &mut bool| {
+        if c.is_alphanumeric() {
+            if *gap && !folded.is_empty() {
+                folded.push(' ');
+            }
+            *gap = false;
+            folded.extend(c.to_lowercase());
+        } else if !matches!(c, '\'' | '’' | '\u{ad}' | '\u{200b}'..='\u{200d}') && !is_combining_mark(c) {
+            *gap = true;
+        }
+    };
+    for c in text.chars() {
+        if c.is_ascii() {
+            push(c, &mut folded, &mut gap);
+        } else {
+            c.nfkd().for_each(|part| push(part, &mut folded, &mut gap));
+        }
+    }
+    folded
+}
+
+/// A member's or tool's name as words: `getAllPlayers`, `get_all-players` are `get all players`.
+pub fn name_words(name: &str) -> Vec<String> {
+    let mut spaced = String::with_capacity(name.len() + 8);
+    let mut before = ' ';
+    for c in name.chars() {
+        if c.is_uppercase() && before.is_lowercase() {
+            spaced.push(' ');
+        }
+        spaced.push(c);
+        before = c;
+    }
+    fold(&spaced).split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// A name as one key: `Download-Speed` and `download_speed` are `downloadspeed`.
+pub fn key(name: &str) -> String {
+    let mut key = fold(name);
+    key.retain(|c| c != ' ');
+    key
+}
+
+/// Do the folded `words` stand in the folded `text`, as whole words?
+pub fn stands_in(text: &str, words: &str) -> bool {
+    let edge = |c: Option<char>| c.is_none_or(|c| c == ' ');
+    !words.is_empty()
+        && memchr::memmem::find_iter(text.as_bytes(), words.as_bytes()).any(|at| {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            let after = text.get(at + words.len()..).and_then(|text| text.chars().next());
+            edge(before) && edge(after)
+        })
+}
+
+/// Are these folded words the same but for their endings: `task` and `tasks`, `aufgabe` and `aufgaben`?
+pub fn akin(one: &str, other: &str) -> bool {
+    let common = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let longest = one.len().max(other.len());
+    let shortest = one.len().min(other.len());
+    common >= 3 && longest - common <= 3 && (shortest - common <= 1 || common >= 6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding() {
+        assert_eq!(fold("  **FC Bayern**, München — 'Ann'"), "fc bayern munchen ann");
+        assert_eq!(name_words("getAllPlayers_v2"), ["get", "all", "players", "v2"]);
+        assert_eq!(key("Download-Speed"), "downloadspeed");
+        assert!(stands_in("fc bayern munchen", "bayern") && !stands_in("fc bayern", "bay"));
+        for (one, other, same) in [
+            ("task", "tasks", true),
+            ("aufgabe", "aufgaben", true),
+            ("city", "cities", true),
+            ("play", "player", true),
+            ("tag", "tax", false),
+        ] {
+            assert_eq!(akin(one, other), same, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a conversation gives an answer to stand on: every result, and whatever else was said. Pure.
+//!
+//! Made once for an exchange and shared by its choices; each result is read when a claim first needs it. Results without
+//! a stamp count too: they can't be cited, but what they say was said.
+
+use std::{borrow::Cow, sync::OnceLock};
+
+use super::{
+    date::{self, Dates},
+    facts::Facts,
+    fold::{fold, stands_in},
+    number::{Number, Reading, numbers},
+    unit, url,
+};
+
+/// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
+const SAID_BYTES_MAX: usize = 4 << 20;
+
+/// A result in the conversation.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// The tool.
+    pub tool: String,
+    /// What it was called with: JSON text.
+    pub arguments: String,
+    /// What it returned.
+    pub text: String,
+    /// It reports a failure.
+    pub failed: bool,
+    /// It came after the last user message.
+    pub recent: bool,
+    /// Its execution ID, where it has one.
+    pub execution_id: Option<String>,
+    facts: OnceLock<Facts>,
+}
+
+impl Source {
+    /// One that hasn't been read yet.
+    pub fn new(tool: String, arguments: String, text: String) -> Self {
+        Self { tool, arguments, text, ..Self::default() }
+    }
+
+    /// What it says.
+    pub fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| Facts::read(&self.text))
+    }
+
+    /// Its text folded for comparison.
+    pub fn folded(&self) -> &str {
+        self.facts().folded(&self.text)
+    }
+}
+
+/// The grounds of one exchange.
+#[derive(Debug, Default)]
+pub struct Grounds {
+    /// Every result that answers a call, in order.
+    pub results: Vec<Source>,
+    /// What users, instructions, tool definitions, earlier answers and calls said.
+    pub said: Vec<String>,
+    /// What the user said last.
+    pub asked: String,
+    /// The tools as they were brought: only addresses count of it.
+    pub definitions: String,
+    said_numbers: OnceLock<Vec<f64>>,
+    said_dates: OnceLock<Dates>,
+    said_folded: OnceLock<String>,
+    addresses: OnceLock<Vec<String>>,
+}
+
+impl Grounds {
+    /// Those of these results and words.
+    pub fn new(results: Vec<Source>, said: Vec<String>, asked: String) -> Self {
+        Self { results, said, asked, ..Self::default() }
+    }
+
+    /// The result of this execution.
+    pub fn result(&self, execution_id: &str) -> Option<&Source> {
+        self.results.iter().find(|source| source.execution_id.as_deref() == Some(execution_id))
+    }
+
+    /// More was said than is looked through: nothing can be said to stand nowhere.
+    pub fn is_endless(&self) -> bool {
+        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(|source| source.facts().partial)
+    }
+
+    /// Does `number` follow from `source`, or stand anywhere in the conversation?
+    pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let facts = source.facts();
+        fits(number, near, &facts.numbers)
+            || fits(number, near, self.said_numbers())
+            || self.results.iter().any(|other| fits(number, near, &other.facts().numbers))
+            || equals(number, near, facts.derived())
+            || self.follows_from_said(number, near, facts)
+            || self.results.iter().any(|other| other.recent && equals(number, near, other.facts().derived()))
+    }
+
+    /// A number of the result and one that was said make it: a rate and an amount.
+    fn follows_from_said(&self, number: &Number, near: bool, facts: &Facts) -> bool {
+        let asked: Vec<f64> =
+            numbers(&self.asked).iter().flat_map(|number| number.readings().map(|reading| reading.value)).take(8).collect();
+        let mut found = Vec::new();
+        for one in asked {
+            facts
+                .numbers
+                .iter()
+                .take(64)
+                .for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one]));
+        }
+        found.retain(|number| number.is_finite());
+        found.sort_by(f64::total_cmp);
+        equals(number, near, &found)
+    }
+
+    /// Does the conversation have this date, or one that is a day apart?
+    pub fn has_date(&self, date: &date::Date) -> bool {
+        let agrees = |dates: &Dates| dates.dates.iter().any(|other| date.agrees(other));
+        let epoch = |facts: &Facts| {
+            let of = |number: &f64| [number / 86_400.0, number / 86_400_000.0].map(|days| days.floor() as i64);
+            let days = |days: i64| {
+                date.readings.iter().flatten().any(|(year, month, day)| {
+                    let own = if *year == 0 { date::days(date::civil(days).0, *month, *day) } else { date::days(*year, *month, *day) };
+                    (own - days).abs() <= 1
+                })
+            };
+            facts.numbers.iter().filter(|number| **number > 1e8).any(|number| of(number).into_iter().any(days))
+        };
+        agrees(self.said_dates()) || self.results.iter().any(|source| agrees(&source.facts().dates) || epoch(source.facts()))
+    }
+
+    /// Do these words stand anywhere in the conversation?
+    pub fn has_words(&self, words: &str, first: &Source) -> bool {
+        let folded = fold(words);
+        folded.is_empty()
+            || stands_in(first.folded(), &folded)
+            || self.results.iter().any(|source| stands_in(source.folded(), &folded))
+            || stands_in(self.said_folded(), &folded)
+    }
+
+    /// Does this address stand in the conversation, or is it made of what stands there?
+    pub fn has_address(&self, address: &str) -> bool {
+        let plain = url::plain(address);
+        let raw = |text: &str| memchr::memmem::find(text.as_bytes(), plain.as_bytes()).is_some();
+        let texts = || {
+            self.results
+                .iter()
+                .flat_map(|source| [source.text.as_str(), source.arguments.as_str()])
+                .chain(self.said.iter().map(String::as_str))
+                .chain([self.definitions.as_str()])
+        };
+        let words = |part: &str| {
+            let folded = fold(part);
+            stands_in(self.said_folded(), &folded) || self.results.iter().any(|source| stands_in(source.folded(), &folded))
+        };
+        texts().any(raw) || url::is_made_of(&plain, self.addresses(), words)
+    }
+
+    /// Is this host one of which the conversation has an address?
+    pub fn knows_host(&self, host: &str) -> bool {
+        self.addresses().iter().any(|known| url::host(known) == host)
+    }
+
+    fn addresses(&self) -> &[String] {
+        self.addresses.get_or_init(|| {
+            let texts = self.results.iter().map(|source| source.text.as_str()).chain(self.said.iter().map(String::as_str));
+            let read = |text: &str| -> Vec<String> {
+                // JSON may escape its slashes.
+                let text = if text.contains("\\/") { Cow::Owned(text.replace("\\/", "/")) } else { Cow::Borrowed(text) };
+                url::urls(&text).into_iter().filter_map(|span| text.get(span).map(url::plain)).collect()
+            };
+            let mut known: Vec<String> = texts.flat_map(read).collect();
+            known.sort_unstable();
+            known.dedup();
+            known
+        })
+    }
+
+    fn said_numbers(&self) -> &[f64] {
+        self.said_numbers.get_or_init(|| {
+            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            let mut found: Vec<f64> =
+                texts.flat_map(numbers).flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)).collect();
+            found.sort_by(f64::total_cmp);
+            found
+        })
+    }
+
+    fn said_dates(&self) -> &Dates {
+        self.said_dates.get_or_init(|| {
+            let mut all = Dates::default();
+            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            for found in texts.filter(|text| text.bytes().any(|byte| byte.is_ascii_digit())).map(date::dates) {
+                all.dates.extend(found.dates);
+                all.times.extend(found.times);
+            }
+            all
+        })
+    }
+
+    fn said_folded(&self) -> &str {
+        self.said_folded.get_or_init(|| {
+            let arguments = self.results.iter().map(|source| source.arguments.as_str());
+            let texts: Vec<String> = self.said.iter().map(String::as_str).chain(arguments).map(fold).collect();
+            texts.join(" ")
+        })
+    }
+}
+
+/// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?
+pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
+    number.readings().any(|reading| {
+        let direct = |scale: f64| is_of(reading, scale, near, known);
+        let percent = number.percent && (direct(0.01) || direct(100.0));
+        let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
+        direct(1.0) || percent || magnitude || converts(number, reading, known)
+    })
+}
+
+/// Is `number` one of `known` (sorted), rounded?
+pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
+    number.readings().any(|reading| is_of(reading, 1.0, near, known))
+}
+
+fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {
+    let share = if near { 0.06 } else { 0.0 };
+    let shown = Reading { value: reading.value * scale, step: reading.step * scale };
+    let reach = shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6;
+    let from = known.partition_point(|value| *value < shown.value - reach);
+    let mut around = known.get(from..).unwrap_or_default().iter().take_while(|value| **value <= shown.value + reach);
+    around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+}
+
+/// Is it one of `known` in another unit of the same dimension? What unit a result means, only its reader knows: each is tried.
+fn converts(number: &Number, reading: Reading, known: &[f64]) -> bool {
+    let Some(own) = number.unit else { return false };
+    let base = |value: f64, unit: &unit::Unit| value * unit.factor + unit.offset;
+    let shown = base(reading.value, own);
+    // Half a unit of the last digit, and as much as a rounded factor (1.6 km to the mile) is off.
+    let slack = reading.step * own.factor * 0.51 + if own.offset == 0.0 { shown.abs() * 0.006 } else { 0.02 };
+    unit::siblings(own).any(|unit| {
+        let least = (shown - slack - unit.offset) / unit.factor;
+        let most = (shown + slack - unit.offset) / unit.factor;
+        let within = |least: f64, most: f64| {
+            let from = known.partition_point(|value| *value < least);
+            known.get(from).is_some_and(|value| *value <= most)
+        };
+        within(least, most) || within(-most, -least)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grounds(text: &str, said: &str) -> Grounds {
+        Grounds::new(vec![Source::new("t".into(), "{}".into(), text.into())], vec![said.into()], said.into())
+    }
+
+    #[test]
+    fn numbers_that_stand_on_something() {
+        let grounds =
+            grounds(r#"{"temp_c":21.4,"distance_m":5300,"share":0.42,"users":1234567,"prices":[10,20,30]}"#, "100 dollars at 14 percent");
+        for (said, stands) in [
+            ("21.4 °C", true),
+            ("21 degrees", true),
+            ("70.5 °F", true),
+            ("5.3 km", true),
+            ("3.3 miles", true),
+            ("42%", true),
+            ("1.2 million", true),
+            ("60", true),
+            ("100", true),
+            ("25.5 °C", false),
+            ("7.7 km", false),
+            ("57%", false),
+            ("2.4 million", false),
+            ("873", false),
+        ] {
+            let number = &numbers(said)[0];
+            assert_eq!(grounds.has_number(number, false, &grounds.results[0]), stands, "{said}");
+        }
+    }
+
+    #[test]
+    fn dates_and_addresses() {
+        let grounds = grounds(r#"{"due":"2025-05-03T22:30:00Z","at":1746311400,"url":"https:\/\/a.io\/b"}"#, "see https://c.io/d");
+        let date = |text: &str| date::dates(text).dates.remove(0);
+        assert!(grounds.has_date(&date("May 4, 2025")) && !grounds.has_date(&date("May 14, 2025")));
+        assert!(
+            grounds.has_address("https://c.io/d") && grounds.has_address("http://www.a.io/b/") && !grounds.has_address("https://a.io/x")
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! The words by which claims are recognised, one file of data per language. Pure.
+//!
+//! A further language is a further file in `lexicon/`, named in [`FILES`]: nothing else knows a language. What the files
+//! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::OnceLock,
+};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+/// The languages.
+const FILES: [&str; 5] = [
+    include_str!("lexicon/en.toml"),
+    include_str!("lexicon/de.toml"),
+    include_str!("lexicon/es.toml"),
+    include_str!("lexicon/fr.toml"),
+    include_str!("lexicon/it.toml"),
+];
+
+/// A noun phrase of up to three words, for `{N}`.
+const NOUN: &str = r#"(?P<noun>[^\s.,;:!?()\[\]*"`|]+(?: [^\s.,;:!?()\[\]*"`|]+){0,2})"#;
+
+/// Something that is done, and how it is said and named.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verb {
+    /// What it comes to: `create`, `delete`, … the same in every language.
+    pub means: String,
+    /// As it is said of something done.
+    pub said: Vec<String>,
+    /// As tools' names and descriptions have it.
+    pub named: Vec<String>,
+}
+
+/// The words of one language.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lexicon {
+    /// Its code.
+    pub language: String,
+    /// Frequent words, by which it is recognised.
+    pub common: HashSet<String>,
+    /// The names of the twelve months.
+    pub months: Vec<String>,
+    /// Number words.
+    pub numbers: HashMap<String, u64>,
+    /// `about`
+    pub near: HashSet<String>,
+    /// `at least`
+    pub bounds: HashSet<String>,
+    /// `the first`
+    pub parts: HashSet<String>,
+    /// Nouns for anything a search returns.
+    pub generic: HashSet<String>,
+    /// Nouns for nothing that is counted.
+    pub vague: HashSet<String>,
+    /// What doesn't narrow an absence.
+    pub scope: HashSet<String>,
+    /// What narrows a count.
+    pub narrows: HashSet<String>,
+    /// `found`
+    pub found: HashSet<String>,
+    /// `total`
+    pub totals: Vec<String>,
+    /// `several`
+    pub some: HashSet<String>,
+    cues: Vec<String>,
+    absences: Vec<String>,
+    not_found: Vec<String>,
+    /// Parts of words by which a failure is told.
+    pub failures: Vec<String>,
+    /// Parts of words by which a success is told.
+    pub successes: Vec<String>,
+    /// Words by which a sentence asserts nothing done.
+    pub hedges: HashSet<String>,
+    /// `it`
+    pub pronouns: HashSet<String>,
+    frames: Vec<String>,
+    /// What is done.
+    pub verbs: Vec<Verb>,
+    /// English nouns of tools' names, and what they are called.
+    pub nouns: BTreeMap<String, Vec<String>>,
+    #[serde(skip)]
+    compiled: Compiled,
+}
+
+#[derive(Debug, Default)]
+struct Compiled {
+    absences: OnceLock<Vec<Regex>>,
+    not_found: OnceLock<Vec<Regex>>,
+    frames: OnceLock<Vec<Regex>>,
+    verbs: OnceLock<HashMap<String, usize>>,
+}
+
+impl Lexicon {
+    /// Patterns of "there is nothing"; most have a group `noun`.
+    pub fn absences(&self) -> &[Regex] {
+        self.compiled.absences.get_or_init(|| self.patterns(&self.absences))
+    }
+
+    /// Patterns of "it doesn't exist", with a group `noun`.
+    pub fn not_found(&self) -> &[Regex] {
+        self.compiled.not_found.get_or_init(|| self.patterns(&self.not_found))
+    }
+
+    /// Patterns of "it is done", with groups `verb` and `object` or `subject`.
+    pub fn frames(&self) -> &[Regex] {
+        self.compiled.frames.get_or_init(|| self.patterns(&self.frames))
+    }
+
+    /// What a verb as it is said comes to.
+    pub fn verb(&self, said: &str) -> Option<&Verb> {
+        let verbs = self.compiled.verbs.get_or_init(|| {
+            let all = self.verbs.iter().enumerate();
+            all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect()
+        });
+        self.verbs.get(*verbs.get(said)?)
+    }
+
+    fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
+        let mut verbs: Vec<String> = self.verbs.iter().flat_map(|verb| verb.said.iter().map(|said| regex::escape(said))).collect();
+        verbs.sort_by_key(|verb| std::cmp::Reverse(verb.len()));
+        let verbs = format!("(?P<verb>{})", verbs.join("|"));
+        let build = |pattern: &String| {
+            let pattern = pattern.replace("{N}", NOUN).replace("{P}", &verbs);
+            RegexBuilder::new(&pattern).case_insensitive(true).build().ok()
+        };
+        patterns.iter().filter_map(build).collect()
+    }
+}
+
+/// Every language, English first.
+pub fn all() -> &'static [Lexicon] {
+    static ALL: OnceLock<Vec<Lexicon>> = OnceLock::new();
+    ALL.get_or_init(|| FILES.iter().map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default()).collect())
+}
+
+/// The language of a text: the one with most of its frequent words in it; `before` where that says nothing.
+pub fn language(text: &str, before: Option<&'static Lexicon>) -> &'static Lexicon {
+    static COMMON: OnceLock<HashMap<&'static str, u32>> = OnceLock::new();
+    let common = COMMON.get_or_init(|| {
+        let mut common: HashMap<&'static str, u32> = HashMap::new();
+        for (at, lexicon) in all().iter().enumerate() {
+            lexicon.common.iter().for_each(|word| *common.entry(word).or_default() |= 1 << at);
+        }
+        common
+    });
+    let mut counts = [0_u32; FILES.len()];
+    for word in words(text) {
+        let of = common.get(word.lower.as_str()).copied().unwrap_or(0);
+        counts.iter_mut().enumerate().for_each(|(at, count)| *count += (of >> at) & 1);
+    }
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let ties = counts.iter().filter(|count| **count == most).count();
+    let known = before.filter(|_| most == 0 || ties > 1);
+    let best = counts.iter().position(|count| *count == most && most > 0).and_then(|at| all().get(at));
+    known.or(best).unwrap_or_else(first)
+}
+
+fn first() -> &'static Lexicon {
+    static NONE: OnceLock<Lexicon> = OnceLock::new();
+    all().first().unwrap_or_else(|| NONE.get_or_init(Lexicon::default))
+}
+
+/// May this text say of something that it was done, in any language? Cheap, and rather once too often.
+pub fn may_say_done(text: &str) -> bool {
+    static DONE: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let automaton = DONE.get_or_init(|| automaton(all().iter().flat_map(|lexicon| &lexicon.verbs).flat_map(|verb| &verb.said)));
+    automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
+}
+
+/// May this text say of something that it isn't there?
+pub fn may_say_absent(text: &str) -> bool {
+    static ABSENT: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let automaton = ABSENT.get_or_init(|| automaton(all().iter().flat_map(|lexicon| &lexicon.cues)));
+    automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
+}
+
+/// Reads every file and makes every automaton ready, so that no exchange waits for it.
+pub fn warm_up() {
+    let _ready = (may_say_done(""), may_say_absent(""), month("may"), language("", None));
+    all().iter().for_each(|lexicon| {
+        let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
+    });
+}
+
+fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick> {
+    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
+}
+
+/// The number of the month of that name in any language, 1 to 12.
+pub fn month(word: &str) -> Option<u32> {
+    static MONTHS: OnceLock<HashMap<&'static str, u32>> = OnceLock::new();
+    if word.len() < 3 || word.len() > 12 {
+        return None;
+    }
+    let months = MONTHS.get_or_init(|| {
+        let of = |lexicon: &'static Lexicon| {
+            lexicon.months.iter().zip(1..).flat_map(|(names, number)| names.split(' ').map(move |name| (name, number)))
+        };
+        all().iter().flat_map(of).collect()
+    });
+    months.get(word).or_else(|| months.get(word.to_lowercase().as_str())).copied()
+}
+
+/// A word of a text.
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// Where.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// In lower case.
+    pub lower: String,
+}
+
+/// The words of a text: letters and digits, with apostrophes and hyphens inside.
+pub fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut start = None;
+    let ends = text.char_indices().map(|(at, c)| (at, Some(c))).chain([(text.len(), None)]);
+    for (at, c) in ends {
+        let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_' || (start.is_some() && matches!(c, '\'' | '’' | '-')));
+        match (start, inside) {
+            (None, true) => start = Some(at),
+            (Some(from), false) => {
+                let word = text.get(from..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
+                words.push(Word { start: from, end: from + word.len(), lower: word.to_lowercase() });
+                start = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_whole() {
+        let means: HashSet<&str> = first().verbs.iter().map(|verb| verb.means.as_str()).collect();
+        for (lexicon, file) in all().iter().zip(FILES) {
+            assert!(!lexicon.language.is_empty(), "{}", Figment::from(Toml::string(file)).extract::<Lexicon>().unwrap_err());
+            assert_eq!(lexicon.months.len(), 12);
+            for (patterns, compiled) in
+                [(&lexicon.absences, lexicon.absences()), (&lexicon.not_found, lexicon.not_found()), (&lexicon.frames, lexicon.frames())]
+            {
+                assert!(!patterns.is_empty() && patterns.len() == compiled.len(), "{}", lexicon.language);
+            }
+            assert!(lexicon.frames().iter().all(|frame| frame.capture_names().flatten().any(|name| name == "verb")));
+            assert!(lexicon.verbs.iter().all(|verb| means.contains(verb.means.as_str())));
+            assert!(lexicon.nouns.keys().all(|noun| first().nouns.contains_key(noun)));
+        }
+    }
+
+    #[test]
+    fn languages() {
+        for (text, language_of) in [
+            ("I found 12 players in the list.", "en"),
+            ("Ich habe 12 Spieler gefunden.", "de"),
+            ("Se encontraron 12 jugadores en la lista.", "es"),
+            ("J'ai trouvé 12 joueurs dans la liste.", "fr"),
+            ("Ho trovato 12 giocatori nella lista.", "it"),
+        ] {
+            assert_eq!(language(text, None).language, language_of, "{text}");
+        }
+        assert_eq!(language("12", Some(&all()[1])).language, "de");
+        assert_eq!((month("Mai"), month("DEC"), month("dog")), (Some(5), Some(12), None));
+    }
+}

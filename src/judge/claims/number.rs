@@ -1,0 +1,227 @@
+//! Numbers as people and tools write them: separators of several countries, percent signs, magnitudes, units. Pure.
+//!
+//! A number that can be read in two ways (`1.234`) keeps both readings; a check that accepts one of them accepts it.
+//! Signs are left out: `-5` and `minus 5` are the same to every check here.
+
+use std::ops::Range;
+
+use super::unit::{self, Unit};
+
+/// Numbers read of one text.
+pub const NUMBERS_MAX: usize = 20_000;
+
+/// One way to read a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Its value, magnitude applied.
+    pub value: f64,
+    /// The value of one unit of its last digit, magnitude applied.
+    pub step: f64,
+}
+
+/// A number in a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    /// Where it stands, unit not counted.
+    pub span: Range<usize>,
+    /// Where its unit or magnitude ends.
+    pub end: usize,
+    /// One or two ways to read it.
+    pub readings: [Option<Reading>; 2],
+    /// A percent sign or word follows.
+    pub percent: bool,
+    /// A magnitude follows: `1.2 million`.
+    pub scaled: bool,
+    /// What it counts or measures, where that is a known unit.
+    pub unit: Option<&'static Unit>,
+    /// `3rd`, `3.` at the beginning of a line, `No. 3`.
+    pub ordinal: bool,
+}
+
+impl Number {
+    /// The readings.
+    pub fn readings(&self) -> impl Iterator<Item = Reading> {
+        self.readings.iter().flatten().copied()
+    }
+
+    /// It is a whole number without unit, percent or magnitude, as `12`: that one.
+    pub fn whole(&self) -> Option<u64> {
+        let [Some(reading), None] = self.readings else { return None };
+        let whole = reading.step == 1.0 && !self.percent && !self.scaled && reading.value < 9e15;
+        whole.then_some(reading.value as u64)
+    }
+}
+
+impl Reading {
+    /// Is this what `value` is when it is rounded or cut to as many digits?
+    pub fn rounds(&self, value: f64) -> bool {
+        let (shown, value) = (self.value, value.abs());
+        let slack = value * 1e-9 + 1e-12;
+        let rounded = (value - shown).abs() <= self.step / 2.0 + slack;
+        let cut = self.step < 1.0 && value >= shown - slack && value - shown < self.step + slack;
+        rounded || cut
+    }
+
+    /// Is it `value` within this share of it, as `about` allows?
+    pub fn nears(&self, value: f64, share: f64) -> bool {
+        (value.abs() - self.value).abs() <= value.abs() * share + 1e-9
+    }
+}
+
+/// The numbers of a text, in order. Words that have digits in them (`a1`, `utf8`) are none.
+pub fn numbers(text: &str) -> Vec<Number> {
+    let bytes = text.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(offset) = bytes.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_digit)) {
+        let start = at + offset;
+        let (number, end) = read(text, start);
+        found.extend(number);
+        at = end.max(start + 1);
+        if found.len() >= NUMBERS_MAX {
+            break;
+        }
+    }
+    found
+}
+
+/// Reads what begins with a digit at `start`: the number, and where to go on.
+fn read(text: &str, start: usize) -> (Option<Number>, usize) {
+    let before = text.get(..start).and_then(|text| text.chars().next_back());
+    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let (groups, marks, end) = groups(text, start);
+    let rest = text.get(end..).unwrap_or_default();
+    if in_word {
+        let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        return (None, end + word);
+    }
+    let Some(plain) = readings(&groups, &marks) else { return (None, end) };
+    let suffix = unit::suffix(rest);
+    if suffix.is_none() && rest.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        // `3D`, `8b7f`: a name.
+        let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        return (None, end + word);
+    }
+    let suffix = suffix.unwrap_or_default();
+    let scale = |reading: Reading| Reading { value: reading.value * suffix.scale, step: reading.step * suffix.scale };
+    let hash = matches!(before, Some('#' | '№')) || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
+    let number = Number {
+        span: start..end,
+        end: end + suffix.length,
+        readings: plain.map(|reading| reading.map(scale)),
+        percent: suffix.percent,
+        scaled: suffix.scale != 1.0,
+        unit: suffix.unit,
+        ordinal: suffix.ordinal || hash || heads_a_line(text, start, rest),
+    };
+    let next = number.end;
+    (Some(number), next)
+}
+
+/// `3.` or `3)` where a line begins.
+fn heads_a_line(text: &str, start: usize, rest: &str) -> bool {
+    let line = text.get(..start).unwrap_or_default().rsplit('\n').next().unwrap_or_default();
+    rest.starts_with(['.', ')']) && line.chars().all(|c| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '(' | '-'))
+}
+
+/// Digits in groups, and the marks between them.
+fn groups(text: &str, start: usize) -> (Vec<&str>, Vec<char>, usize) {
+    let (mut groups, mut marks, mut at) = (Vec::new(), Vec::new(), start);
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+        groups.push(rest.get(..length).unwrap_or_default());
+        at += length;
+        let mut after = text.get(at..).unwrap_or_default().chars();
+        let Some(mark) = after.next() else { break };
+        let next = after.as_str();
+        let three = next.bytes().take_while(u8::is_ascii_digit).count() == 3;
+        let joins = match mark {
+            '.' | ',' => next.starts_with(|c: char| c.is_ascii_digit()),
+            '\'' | '’' | '_' | '\u{a0}' | '\u{202f}' | '\u{2009}' => three,
+            // `12 345` is one number where the groups fit; `3 100` on its own may be two, but then both are read as one.
+            ' ' => three && groups.last().is_some_and(|group| group.len() <= 3) && (marks.is_empty() || marks.contains(&' ')),
+            _ => false,
+        };
+        if !joins || groups.len() > 8 {
+            break;
+        }
+        marks.push(mark);
+        at += mark.len_utf8();
+    }
+    (groups, marks, at)
+}
+
+/// What groups of digits may mean; `None` for what is no number: dates, versions, addresses.
+fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
+    let of = |whole: String, decimals: &str| -> Option<Reading> {
+        let value: f64 = format!("{whole}.{decimals}0").parse().ok()?;
+        Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
+    };
+    let (last, heads) = groups.split_last()?;
+    let Some(mark) = marks.last() else { return Some([of((*last).to_owned(), ""), None]) };
+    let thousands = |groups: &[&str]| {
+        let (first, rest) = groups.split_first()?;
+        ((1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3)).then(|| groups.concat())
+    };
+    let point = matches!(mark, '.' | ',');
+    let same = marks.iter().all(|other| other == mark);
+    match (same, marks.len(), point) {
+        (true, 1, true) => {
+            let decimal = of((*heads.first()?).to_owned(), last);
+            let joined = thousands(groups).filter(|_| !groups.first().is_some_and(|first| first.starts_with('0')));
+            match joined {
+                Some(joined) => Some([of(joined, ""), decimal]),
+                None => Some([decimal, None]),
+            }
+        }
+        (true, _, _) => thousands(groups).map(|joined| [of(joined, ""), None]),
+        // The last mark is the point, the others part thousands.
+        (false, _, true) => {
+            let before = marks.split_last().map(|(_, before)| before).unwrap_or_default();
+            let uniform = before.windows(2).all(|pair| pair.first() == pair.last());
+            thousands(heads).filter(|_| uniform).map(|whole| [of(whole, last), None])
+        }
+        (false, _, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<Vec<f64>> {
+        numbers(text).iter().map(|number| number.readings().map(|reading| reading.value).collect()).collect()
+    }
+
+    #[test]
+    fn numbers_of_several_countries() {
+        for (text, expected) in [
+            ("12 and 3.5", vec![vec![12.0], vec![3.5]]),
+            ("1,234", vec![vec![1234.0, 1.234]]),
+            ("1.234.567,89 €", vec![vec![1_234_567.89]]),
+            ("1,234,567.5", vec![vec![1_234_567.5]]),
+            ("12 345 km", vec![vec![12_345.0]]),
+            ("12\u{202f}345", vec![vec![12_345.0]]),
+            ("1'000", vec![vec![1000.0]]),
+            ("0,125", vec![vec![0.125]]),
+            ("1.2 million, 3k, 4 Mio. and 2.5 Milliarden", vec![vec![1.2e6], vec![3e3], vec![4e6], vec![2.5e9]]),
+            ("v1.2.3 at 10.0.0.1 utf8 a1 3D", vec![]),
+            ("-5.5°C", vec![vec![5.5]]),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert!(numbers("up 45% now").first().is_some_and(|number| number.percent));
+        assert!(numbers("the 3rd").first().is_some_and(|number| number.ordinal));
+        assert!(numbers("a\n2. b").first().is_some_and(|number| number.ordinal));
+    }
+
+    #[test]
+    fn rounding() {
+        for (shown, value, fits) in
+            [("93", 93.4, true), ("93", 94.0, false), ("93.9", 93.97, true), ("93.5", 93.4, false), ("1.2 million", 1_234_567.0, true)]
+        {
+            let numbers = numbers(shown);
+            assert_eq!(numbers[0].readings().any(|reading| reading.rounds(value)), fits, "{shown} {value}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A text in passages: sentences, lines of lists and tables, each once it is whole. Pure.
+//!
+//! Where a passage ends depends on the text alone, never on how it was cut. A bracket behind a sentence's end belongs to
+//! it: that is where citations stand.
+
+/// Bytes of a passage above which it is cut.
+const PASSAGE_BYTES_MAX: usize = 4096;
+/// Bytes that may have been read before dropping them is worth a copy.
+const STRIDE_BYTES: usize = 16 << 10;
+/// Words after which a point ends no sentence.
+const ABBREVIATIONS: [&str; 26] = [
+    "mr", "mrs", "ms", "dr", "prof", "st", "no", "nr", "vs", "approx", "ca", "bzw", "z", "b", "d", "h", "u", "a", "e.g", "i.e", "g", "e",
+    "i", "etc", "inkl", "usw",
+];
+
+/// What kind of passage.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A sentence.
+    Sentence,
+    /// An item of a list, a row of a table, a `key: value` line.
+    Line,
+    /// A heading, or a line that is all bold.
+    Heading,
+    /// A line of code: it claims nothing.
+    Code,
+    /// An empty line.
+    Blank,
+}
+
+/// A passage.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Passage {
+    /// Where it begins in the whole text, blanks before it included.
+    pub start: usize,
+    /// It itself.
+    pub text: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Passage {
+    /// Where it ends in the whole text.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The reader of passages.
+#[derive(Debug, Default)]
+pub struct Passages {
+    start: usize,
+    text: String,
+    /// Where in `text` the passage at hand begins.
+    from: usize,
+    /// No passage ends before this place, counted from its beginning.
+    scanned: usize,
+    /// The passage doesn't begin its line.
+    inside: bool,
+    fence: Option<(char, bool)>,
+}
+
+impl Passages {
+    /// Takes the next piece of the text.
+    pub fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+    }
+
+    /// Where the passage begins that isn't whole yet.
+    pub fn hold(&self) -> usize {
+        self.start
+    }
+
+    /// The next whole passage. `last`: there is no more text.
+    pub fn take(&mut self, last: bool) -> Option<Passage> {
+        let end = self.end(last)?;
+        let text = self.buffer().get(..end)?.to_owned();
+        self.from += end;
+        if self.from > STRIDE_BYTES && self.from * 2 > self.text.len() {
+            self.text.drain(..self.from);
+            self.from = 0;
+        }
+        let kind = self.kind(&text);
+        let start = self.start;
+        self.start += text.len();
+        self.scanned = 0;
+        self.inside = !text.ends_with('\n');
+        Some(Passage { start, text, kind })
+    }
+
+    /// The text from the passage at hand on.
+    fn buffer(&self) -> &str {
+        self.text.get(self.from..).unwrap_or_default()
+    }
+
+    fn end(&mut self, last: bool) -> Option<usize> {
+        let line_only = self.fence.is_some() || self.is_line();
+        while let Some(offset) = self.buffer().get(self.scanned..).and_then(|rest| rest.find(['.', '!', '?', '\n', '。', '！', '？'])) {
+            let at = self.scanned + offset;
+            let rest = self.buffer().get(at..).unwrap_or_default();
+            let mark = rest.chars().next().unwrap_or(' ');
+            let after = at + mark.len_utf8();
+            if mark == '\n' {
+                return Some(after);
+            }
+            if after > PASSAGE_BYTES_MAX {
+                break;
+            }
+            if line_only {
+                self.scanned = after;
+                continue;
+            }
+            if !mark.is_ascii() {
+                return Some(after);
+            }
+            match self.sentence_end(at, after, last) {
+                Verdict::Ends(end) => return Some(end),
+                Verdict::GoesOn => self.scanned = after,
+                Verdict::Unknown => return None,
+            }
+        }
+        if self.buffer().len() > PASSAGE_BYTES_MAX {
+            return Some(self.buffer().floor_char_boundary(PASSAGE_BYTES_MAX));
+        }
+        if !last {
+            // What was looked at holds no end; a mark whose meaning isn't known yet returned before.
+            self.scanned = self.buffer().len();
+            return None;
+        }
+        (!self.buffer().is_empty()).then_some(self.buffer().len())
+    }
+
+    /// Does the mark at `at` end a sentence, brackets behind it included?
+    fn sentence_end(&self, at: usize, after: usize, last: bool) -> Verdict {
+        let rest = self.buffer().get(after..).unwrap_or_default();
+        let closed = rest.trim_start_matches(['"', '\'', '”', '’', '»', ')', ']', '*', '_', '`', '.', '!', '?']);
+        let end = self.buffer().len() - closed.len();
+        let Some(next) = closed.chars().next() else {
+            return if last { Verdict::Ends(end) } else { Verdict::Unknown };
+        };
+        if !next.is_whitespace() {
+            return Verdict::GoesOn;
+        }
+        if next == '\n' {
+            return Verdict::Ends(end);
+        }
+        let beyond = closed.trim_start_matches([' ', '\t', '\u{a0}']);
+        let bare = beyond.trim_start_matches(['*', '_', '`', '~']);
+        let Some(first) = bare.chars().next() else {
+            return if last { Verdict::Ends(end) } else { Verdict::Unknown };
+        };
+        let point = self.buffer().get(at..after) == Some(".");
+        if point && (first.is_lowercase() || first.is_ascii_digit() || self.abbreviates(at)) {
+            return Verdict::GoesOn;
+        }
+        let closer = match first {
+            '(' => ')',
+            '[' => ']',
+            _ => return Verdict::Ends(end),
+        };
+        let open = self.buffer().len() - bare.len();
+        let line = bare.find('\n').unwrap_or(bare.len());
+        match bare.get(..line).unwrap_or_default().find(closer) {
+            Some(close) => {
+                let end = open + close + 1;
+                let tail = self.buffer().get(end..).unwrap_or_default();
+                let trimmed = tail.trim_start_matches(['*', '_', '`', '.', ')', ']']);
+                match trimmed.is_empty() && !last {
+                    true => Verdict::Unknown,
+                    false => Verdict::Ends(self.buffer().len() - trimmed.len()),
+                }
+            }
+            None if line == bare.len() && !last && bare.len() < PASSAGE_BYTES_MAX => Verdict::Unknown,
+            None => Verdict::Ends(end),
+        }
+    }
+
+    fn abbreviates(&self, at: usize) -> bool {
+        let before = self.buffer().get(..at).unwrap_or_default();
+        let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '"' | '*')).next().unwrap_or_default();
+        let digits = (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
+        digits || ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known))
+    }
+
+    /// Does the buffer begin with a line of a list or table?
+    fn is_line(&self) -> bool {
+        !self.inside && is_line(self.buffer())
+    }
+
+    fn kind(&mut self, text: &str) -> Kind {
+        let bare = text.trim_start_matches([' ', '\t', '>']);
+        let mark = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
+        let count = mark.map_or(0, |mark| bare.chars().take_while(|c| *c == mark).count());
+        if let Some(mark) = mark.filter(|_| count >= 3 && !self.inside) {
+            match self.fence {
+                Some((open, _)) if open == mark => self.fence = None,
+                Some(_) => {}
+                None => {
+                    let info = bare.trim_start_matches(mark).trim();
+                    let data = ["", "text", "txt", "plain", "plaintext", "output", "yaml", "yml"];
+                    self.fence = Some((mark, data.iter().any(|name| info.eq_ignore_ascii_case(name))));
+                }
+            }
+            return Kind::Code;
+        }
+        match self.fence {
+            Some((_, true)) if !text.trim().is_empty() => return Kind::Line,
+            Some(_) => return Kind::Code,
+            None => {}
+        }
+        let words = text.trim();
+        if words.is_empty() {
+            return if text.contains('\n') && !self.inside { Kind::Blank } else { Kind::Code };
+        }
+        let bold = words.starts_with("**") && words.trim_end_matches(':').ends_with("**") && words.matches("**").count() == 2;
+        if !self.inside && (words.starts_with('#') || bold) {
+            return Kind::Heading;
+        }
+        if !self.inside && is_line(text) { Kind::Line } else { Kind::Sentence }
+    }
+}
+
+enum Verdict {
+    Ends(usize),
+    GoesOn,
+    Unknown,
+}
+
+/// Is this the beginning of an item of a list, a row of a table, or a heading?
+fn is_line(text: &str) -> bool {
+    let bare = text.trim_start_matches([' ', '\t', '>']);
+    let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
+    let numbered = (1..=3).contains(&digits) && bare.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
+    numbered || ["- ", "* ", "• ", "+ ", "– ", "|", "#"].iter().any(|mark| bare.starts_with(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Vec<(String, Kind)> {
+        let mut passages = Passages::default();
+        let mut found = Vec::new();
+        for c in text.chars() {
+            passages.push(c.encode_utf8(&mut [0; 4]));
+            while let Some(passage) = passages.take(false) {
+                found.push((passage.text, passage.kind));
+            }
+        }
+        while let Some(passage) = passages.take(true) {
+            found.push((passage.text, passage.kind));
+        }
+        let mut whole = Passages::default();
+        whole.push(text);
+        let all: Vec<_> = std::iter::from_fn(|| whole.take(true)).map(|passage| (passage.text, passage.kind)).collect();
+        assert_eq!(found, all);
+        assert_eq!(all.iter().map(|(text, _)| text.as_str()).collect::<String>(), text);
+        all
+    }
+
+    #[test]
+    fn passages() {
+        use Kind::{Blank, Code, Heading, Line, Sentence};
+        for (text, expected) in [
+            ("One. Two! Three", vec![("One.", Sentence), (" Two!", Sentence), (" Three", Sentence)]),
+            (
+                "It is 3.5 at e.g. noon. (execution_id: a_1) Next.",
+                vec![("It is 3.5 at e.g. noon. (execution_id: a_1)", Sentence), (" Next.", Sentence)],
+            ),
+            ("Am 3. Mai. Dann.", vec![("Am 3. Mai.", Sentence), (" Dann.", Sentence)]),
+            ("# H\n\n- a. b\n- c\n", vec![("# H\n", Heading), ("\n", Blank), ("- a. b\n", Line), ("- c\n", Line)]),
+            ("```json\n{}\n```\nso", vec![("```json\n", Code), ("{}\n", Code), ("```\n", Code), ("so", Sentence)]),
+            ("```\na: 1\n```\n", vec![("```\n", Code), ("a: 1\n", Line), ("```\n", Code)]),
+            ("| a | b. c |\n1. x. y", vec![("| a | b. c |\n", Line), ("1. x. y", Line)]),
+        ] {
+            let expected: Vec<(String, Kind)> = expected.into_iter().map(|(text, kind)| (text.to_owned(), kind)).collect();
+            assert_eq!(split(text), expected, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text(text in "[a-z0-9.!? \n()*`#|-]{0,60}") {
+            split(&text);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The claims in the prose of one text, passage by passage, as it streams. Pure.
+//!
+//! A passage is judged when it is whole and every citation in it is. What cites something covers its own sentence, the
+//! list, table or paragraph that it introduces, and, for counts and absences, the rest of its paragraph; a citation that
+//! stands alone covers what stands before it. An answer without citations is compared with the result that it follows,
+//! where there is only one.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::{
+    absence, actions,
+    counts::{counts, something_of_nothing},
+    fields,
+    grounds::{Grounds, Source},
+    lenient,
+    lexicon::{self, Lexicon},
+    passage::{Kind, Passage, Passages},
+    report::report,
+    scene::{Bond, Finding, Scene, without_citations},
+    values,
+};
+use crate::judge::{
+    text::{Evidence, Rules},
+    violation::{Code, Severity, Violation},
+};
+
+/// Passages without a citation that a later one may cover.
+const BLOCK_MAX: usize = 48;
+
+/// A violation and where it begins to count: what lies before may be released.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The passage's beginning.
+    pub start: usize,
+    /// It itself.
+    pub violation: Violation,
+}
+
+/// The reader of claims in prose.
+#[derive(Debug, Default)]
+pub struct Claims {
+    passages: Passages,
+    ready: Option<Passage>,
+    language: Option<&'static Lexicon>,
+    /// Cited by what introduces the passages that follow; does that cover sentences too?
+    lead: Option<(Vec<String>, bool)>,
+    lead_used: bool,
+    /// Cited earlier in this paragraph.
+    near: Vec<String>,
+    /// What of this block nothing covers yet.
+    block: VecDeque<Passage>,
+    blank: bool,
+    told_failure: bool,
+    /// Blocks that lie in passages to come.
+    blocks: VecDeque<Range<usize>>,
+}
+
+/// The claims in the prose of one text, as the text gate keeps them: idle where nothing can be found.
+#[derive(Debug, Default)]
+pub struct Prose {
+    on: Option<bool>,
+    claims: Claims,
+    cited: Vec<(usize, String)>,
+    found: Vec<Found>,
+    blocked: Option<usize>,
+}
+
+impl Prose {
+    /// Takes the next piece of the text.
+    pub fn push(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) {
+        if *self.on.get_or_insert_with(|| any(rules, evidence)) {
+            self.claims.passages.push(piece);
+        }
+    }
+
+    /// A citation at this place is verified.
+    pub fn cite(&mut self, place: usize, execution_id: &str) {
+        if self.on == Some(true) {
+            self.cited.push((place, execution_id.to_owned()));
+        }
+    }
+
+    /// What lies there is a block, and judged as one.
+    pub fn pass_over(&mut self, span: Range<usize>) {
+        if self.on == Some(true) {
+            self.claims.blocks.push_back(span);
+        }
+    }
+
+    /// Judges what ends at or before `hold`; returns up to where the text may be released.
+    pub fn advance(&mut self, hold: usize, last: bool, rules: &Rules, evidence: &dyn Evidence) -> usize {
+        if self.on != Some(true) {
+            return hold;
+        }
+        let before = self.found.len();
+        self.claims.advance(hold, last, &self.cited, rules, evidence, &mut self.found);
+        for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
+            self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
+        }
+        let judged = self.claims.hold();
+        self.cited.retain(|(place, _)| *place >= judged);
+        if holds(rules) { hold.min(judged) } else { hold }
+    }
+
+    /// Where the first passage begins that the policy blocks.
+    pub fn blocked(&self) -> Option<usize> {
+        self.blocked
+    }
+
+    /// What was found, in the order of the text; once.
+    pub fn found(&mut self) -> impl Iterator<Item = Violation> {
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by_key(|found| found.start);
+        found.into_iter().map(|found| found.violation)
+    }
+}
+
+/// The codes that are found here.
+const CODES: [Code; 7] = [
+    Code::ClaimMismatch,
+    Code::UnsupportedAction,
+    Code::FailedExecution,
+    Code::UngroundedValue,
+    Code::FabricatedUrl,
+    Code::CountMismatch,
+    Code::FalseAbsence,
+];
+
+/// Must a passage be held until it is judged?
+pub fn holds(rules: &Rules) -> bool {
+    CODES.iter().any(|code| rules.checks.severity(*code) == Severity::Block)
+}
+
+/// Is there anything to be found in this exchange?
+pub fn any(rules: &Rules, evidence: &dyn Evidence) -> bool {
+    let on = CODES.iter().any(|code| rules.checks.severity(*code) != Severity::Off);
+    on && !rules.json_only && (evidence.has_results() || rules.has_tools)
+}
+
+impl Claims {
+    /// Where the first passage begins that isn't judged yet.
+    pub fn hold(&self) -> usize {
+        self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
+    }
+
+    /// Judges what is whole and ends at or before `limit`. `cited`: the verified citations so far, with their places.
+    pub fn advance(
+        &mut self,
+        limit: usize,
+        last: bool,
+        cited: &[(usize, String)],
+        rules: &Rules,
+        evidence: &dyn Evidence,
+        found: &mut Vec<Found>,
+    ) {
+        loop {
+            if self.ready.is_none() {
+                self.ready = self.passages.take(last);
+            }
+            let Some(passage) = self.ready.take_if(|passage| passage.end() <= limit) else { return };
+            self.judge(passage, cited, rules, evidence, found);
+        }
+    }
+
+    fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        match passage.kind {
+            Kind::Code => return,
+            Kind::Blank => return self.end_paragraph(),
+            Kind::Sentence | Kind::Line | Kind::Heading if self.is_block(&passage) => return,
+            Kind::Sentence | Kind::Line | Kind::Heading => {}
+        }
+        let from = cited.partition_point(|(at, _)| *at < passage.start);
+        let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
+        self.act(&passage, rules, evidence, found);
+        if !evidence.has_results() {
+            return;
+        }
+        if own.is_empty() {
+            self.uncited(passage, rules, evidence, found);
+        } else {
+            self.citing(passage, own, rules, evidence, found);
+        }
+    }
+
+    fn is_block(&mut self, passage: &Passage) -> bool {
+        while self.blocks.front().is_some_and(|block| block.end <= passage.start) {
+            self.blocks.pop_front();
+        }
+        self.blocks.iter().any(|block| block.start < passage.end() && passage.start < block.end)
+    }
+
+    /// A blank line: what was introduced has come.
+    fn end_paragraph(&mut self) {
+        self.near.clear();
+        self.blank = true;
+        if self.lead_used {
+            (self.lead, self.lead_used) = (None, false);
+        }
+    }
+
+    fn act(&mut self, passage: &Passage, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
+        if off || !rules.has_tools || !lexicon::may_say_done(&passage.text) {
+            return;
+        }
+        let Some(abilities) = evidence.abilities() else { return };
+        let language = self.language_of(&passage.text);
+        if let Some(finding) = actions::actions(&passage.text, language, abilities) {
+            self.found(&finding, passage, passage.start, None, rules, found);
+        }
+    }
+
+    fn language_of(&mut self, text: &str) -> &'static Lexicon {
+        let language = lexicon::language(text, self.language);
+        self.language = Some(language);
+        language
+    }
+
+    fn citing(&mut self, passage: Passage, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        let Some(grounds) = evidence.grounds() else { return };
+        let plain = without_citations(&passage.text);
+        let words = lexicon::words(&plain).len();
+        if words <= 2
+            && !plain.bytes().any(|byte| byte.is_ascii_digit())
+            && passage.kind != Kind::Heading
+            && !plain.trim_end().ends_with(':')
+        {
+            let block = std::mem::take(&mut self.block);
+            for before in block {
+                self.compare(&before, &own, Bond::Introduced, passage.start, grounds, rules, found);
+            }
+        } else {
+            self.compare(&passage, &own, Bond::Cited, passage.start, grounds, rules, found);
+            self.block.clear();
+        }
+        let strong = passage.kind == Kind::Heading
+            || plain.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.')).ends_with(':');
+        self.near.clone_from(&own);
+        (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
+    }
+
+    fn uncited(&mut self, passage: Passage, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        if std::mem::take(&mut self.blank) {
+            self.block.clear();
+        }
+        let covered = self.lead.as_ref().filter(|(_, strong)| *strong || passage.kind == Kind::Line).map(|(ids, _)| ids.clone());
+        if passage.kind == Kind::Heading || covered.is_none() && passage.kind == Kind::Sentence {
+            self.lead = None;
+        }
+        if let Some(ids) = covered.filter(|_| passage.kind != Kind::Heading) {
+            self.lead_used = true;
+            let Some(grounds) = evidence.grounds() else { return };
+            return self.compare(&passage, &ids, Bond::Introduced, passage.start, grounds, rules, found);
+        }
+        let near = std::mem::take(&mut self.near);
+        if !passage.text.contains('\n') || passage.kind == Kind::Sentence {
+            self.near.clone_from(&near);
+        }
+        if says_anything(&passage.text)
+            && let Some(grounds) = evidence.grounds()
+        {
+            match near.is_empty() {
+                false => self.compare(&passage, &near, Bond::Near, passage.start, grounds, rules, found),
+                true => self.implied(&passage, grounds, rules, found),
+            }
+        }
+        if self.block.len() >= BLOCK_MAX {
+            self.block.pop_front();
+        }
+        self.block.push_back(passage);
+    }
+
+    /// Compares with the one result that the answer follows.
+    fn implied(&mut self, passage: &Passage, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let mut recent = grounds.results.iter().filter(|source| source.recent);
+        let (Some(source), None) = (recent.next(), recent.next()) else { return };
+        if !source.failed {
+            let language = self.language_of(&passage.text);
+            let scene = Scene::new(&passage.text, passage.kind, language, vec![source], Bond::Implied, grounds);
+            self.scene(&scene, passage, passage.start, rules, found);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a passage, what covers it and what it is judged by")]
+    fn compare(
+        &mut self,
+        passage: &Passage,
+        ids: &[String],
+        bond: Bond,
+        start: usize,
+        grounds: &Grounds,
+        rules: &Rules,
+        found: &mut Vec<Found>,
+    ) {
+        let mut sources: Vec<&Source> = Vec::new();
+        for source in ids.iter().filter_map(|id| grounds.result(id)) {
+            if !sources.iter().any(|other| std::ptr::eq(*other, source)) {
+                sources.push(source);
+            }
+        }
+        if sources.is_empty() {
+            return;
+        }
+        let language = self.language_of(&passage.text);
+        let scene = Scene::new(&passage.text, passage.kind, language, sources, bond, grounds);
+        if scene.sources.iter().all(|source| source.failed) {
+            let told = scene.tells_failure();
+            self.told_failure |= told;
+            if !told && !self.told_failure && bond == Bond::Cited && claims_success(&scene) {
+                let span = trimmed(&passage.text);
+                let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
+                let finding =
+                    Finding { code: Code::FailedExecution, span, found: said, expected: "the result reports a failure".to_owned() };
+                self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
+            }
+            return;
+        }
+        self.scene(&scene, passage, start, rules, found);
+    }
+
+    fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let mut all = counts(scene);
+        if all.is_empty() {
+            all.extend(something_of_nothing(scene));
+            all.extend(absence::absence(scene));
+        }
+        all.extend(values::addresses(scene));
+        all.extend(self.line(scene));
+        let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
+        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        all.extend(values::values(scene).into_iter().filter(free));
+        all.extend(values::names(scene));
+        for finding in &all {
+            self.found(finding, passage, start, scene.sources.first().copied(), rules, found);
+        }
+    }
+
+    /// A `key: value` line whose number is another than the result's.
+    fn line(&self, scene: &Scene<'_>) -> Option<Finding> {
+        let source = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced)?;
+        let (name, value) = lenient::pair(&scene.text)?;
+        let wrong = fields::line(&name, &value, source, scene.grounds)?;
+        let span = trimmed(&scene.text);
+        Some(Finding { code: wrong.code, span, found: format!("{}: {}", wrong.field, wrong.found), expected: wrong.expected })
+    }
+
+    fn found(&self, finding: &Finding, passage: &Passage, start: usize, source: Option<&Source>, rules: &Rules, found: &mut Vec<Found>) {
+        let span = passage.start + finding.span.start..passage.start + finding.span.end;
+        if let Some(violation) = report(finding.code, span, &finding.found, &finding.expected, source, rules) {
+            found.push(Found { start, violation });
+        }
+    }
+}
+
+/// May an uncited passage say anything that can be compared? Digits, addresses, absences.
+fn says_anything(text: &str) -> bool {
+    let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    digits || memchr::memmem::find(text.as_bytes(), b"www.").is_some() || lexicon::may_say_absent(text)
+}
+
+/// Does it report what a failed execution can't have given?
+fn claims_success(scene: &Scene<'_>) -> bool {
+    let lower = scene.text.to_lowercase();
+    scene.lexicon.successes.iter().any(|part| lower.contains(part.as_str()))
+        || scene.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
+        || !values::values(scene).is_empty()
+}
+
+/// Where the words of a passage lie, without blanks around.
+fn trimmed(text: &str) -> Range<usize> {
+    let start = text.len() - text.trim_start().len();
+    start..text.trim_end().len().max(start)
+}

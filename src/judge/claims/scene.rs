@@ -1,0 +1,203 @@
+//! A passage made ready for its checks: citations and addresses taken off, words and language known, a result at hand. Pure.
+
+use std::ops::Range;
+
+use super::{
+    date::{self, Dates},
+    fold::{akin, fold, name_words},
+    grounds::{Grounds, Source},
+    lexicon::{Lexicon, Word, words},
+    passage::Kind,
+    url,
+};
+use crate::judge::violation::Code;
+
+/// How a passage and a result belong together.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Bond {
+    /// The result is the only one that the answer can speak of.
+    Implied,
+    /// A sentence before it in the same paragraph cites it.
+    Near,
+    /// What introduces it cites it: a heading, a line with a colon.
+    Introduced,
+    /// It cites it itself.
+    Cited,
+}
+
+/// A passage and what it is judged by.
+pub struct Scene<'s> {
+    /// The passage, with citations blanked out: places are those of the passage.
+    pub text: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its language.
+    pub lexicon: &'static Lexicon,
+    /// Its words, citations left out.
+    pub words: Vec<Word>,
+    /// The addresses in it.
+    pub urls: Vec<Range<usize>>,
+    /// The dates and times in it.
+    pub dates: Dates,
+    /// The results that it reports, and how it does.
+    pub sources: Vec<&'s Source>,
+    /// How they belong together.
+    pub bond: Bond,
+    /// The whole conversation.
+    pub grounds: &'s Grounds,
+}
+
+/// Something found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// What kind.
+    pub code: Code,
+    /// Where in the passage.
+    pub span: Range<usize>,
+    /// What was said.
+    pub found: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+impl<'s> Scene<'s> {
+    /// Makes a passage ready.
+    pub fn new(passage: &str, kind: Kind, lexicon: &'static Lexicon, sources: Vec<&'s Source>, bond: Bond, grounds: &'s Grounds) -> Self {
+        let mut text = without_citations(passage);
+        let urls = url::urls(&text);
+        let dates = if text.bytes().any(|byte| byte.is_ascii_digit()) { date::dates(&text) } else { Dates::default() };
+        let plain = text.clone();
+        urls.iter().for_each(|span| blank(&mut text, span.clone()));
+        let words = words(&text);
+        Self { text: plain, kind, lexicon, words, urls, dates, sources, bond, grounds }
+    }
+
+    /// Does any of its words stand in this set, or end with one of its endings (`n't`)?
+    pub fn says(&self, set: &std::collections::HashSet<String>) -> bool {
+        let ending = |word: &str| {
+            set.iter()
+                .filter(|known| known.starts_with(['\'', '’']) || *known == "n't" || *known == "n’t")
+                .any(|known| word.ends_with(known.as_str()))
+        };
+        self.words.iter().any(|word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower)))
+    }
+
+    /// Does it tell of a failure?
+    pub fn tells_failure(&self) -> bool {
+        let lower = self.text.to_lowercase();
+        self.lexicon.failures.iter().any(|part| lower.contains(part.as_str()))
+    }
+
+    /// The words that begin at or after `place`.
+    pub fn words_after(&self, place: usize) -> &[Word] {
+        let from = self.words.partition_point(|word| word.start < place);
+        self.words.get(from..).unwrap_or_default()
+    }
+
+    /// The words that end at or before `place`.
+    pub fn words_before(&self, place: usize) -> &[Word] {
+        let to = self.words.partition_point(|word| word.end <= place);
+        self.words.get(..to).unwrap_or_default()
+    }
+
+    /// Does what follows `place` narrow nothing: only words of the language's scope, or of what was asked for?
+    pub fn is_open_end(&self, words: &[Word], source: &Source) -> bool {
+        let arguments = fold(&source.arguments);
+        let asked = |word: &str| super::fold::stands_in(&arguments, &fold(word));
+        let known = |word: &Word| {
+            let lower = word.lower.as_str();
+            self.lexicon.scope.contains(lower) || self.lexicon.found.contains(lower) || self.lexicon.common.contains(lower) || asked(lower)
+        };
+        words.iter().all(known)
+    }
+}
+
+/// Do these words, as a text has them, name the thing that these words of a name (`get_all_players`) do?
+pub fn names_thing(said: &str, name: &[String], lexicon: &Lexicon) -> bool {
+    // `l'attività`, `d’un`: what is behind the apostrophe.
+    let said = said.split_once(['\'', '’']).map_or(said, |(_, rest)| if rest.chars().count() > 2 { rest } else { said });
+    let folded = fold(said);
+    let translated = |english: &str| lexicon.nouns.get(english).is_some_and(|names| names.iter().any(|name| fold(name) == folded));
+    name.iter().any(|word| {
+        let known = akin(&folded, word) || folded == *word && word.len() > 1;
+        known || translated(word) || translated(word.trim_end_matches('s')) || translated(singular(word).as_str())
+    })
+}
+
+fn singular(word: &str) -> String {
+    word.strip_suffix("ies").map_or_else(|| word.strip_suffix("es").unwrap_or(word).to_owned(), |stem| format!("{stem}y"))
+}
+
+/// The words of a tool's name that name no act: `get_all_players` is about `players`.
+pub fn tool_nouns(tool: &str, verbs: &Lexicon) -> Vec<String> {
+    let act = |word: &String| {
+        verbs.verbs.iter().any(|verb| verb.named.contains(word))
+            || matches!(word.as_str(), "all" | "by" | "the" | "my" | "to" | "in" | "of" | "for")
+    };
+    name_words(tool).into_iter().filter(|word| !act(word) || verbs.nouns.contains_key(word)).collect()
+}
+
+/// Citations blanked out: ids of our shape, and labels with what they say.
+pub fn without_citations(passage: &str) -> String {
+    let mut text = passage.to_owned();
+    let mut labelled = None;
+    for word in words(passage) {
+        let plain: String = word.lower.chars().filter(|c| c.is_alphanumeric()).collect();
+        let of_label = labelled.take();
+        if is_id(&word.lower) {
+            let from = of_label.unwrap_or(word.start);
+            blank(&mut text, from..word.end);
+        } else if plain == "executionid" || plain == "execution" {
+            labelled = Some(word.start);
+        } else if let Some(from) = of_label {
+            if plain == "id" {
+                labelled = Some(from);
+            } else if passage.get(from..word.start).is_some_and(|label| label.contains([':', '='])) {
+                blank(&mut text, from..word.end);
+            }
+        }
+    }
+    text
+}
+
+/// `tool_1763760000123_0123456789abcdef`
+fn is_id(word: &str) -> bool {
+    let mut parts = word.rsplitn(3, '_');
+    let (hex, digits, tool) = (parts.next(), parts.next(), parts.next());
+    hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && digits.is_some_and(|digits| digits.len() == 13 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        && tool.is_some()
+}
+
+/// Blanks instead of what stands there, the places of the rest unchanged.
+pub fn blank(text: &mut String, span: Range<usize>) {
+    if text.is_char_boundary(span.start) && text.is_char_boundary(span.end) {
+        text.replace_range(span.clone(), &" ".repeat(span.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::lexicon::all;
+
+    #[test]
+    fn citations_are_no_words() {
+        for (text, plain) in [
+            ("It is 5 (execution_id: t_1763760000123_0123456789abcdef).", "It is 5 (                                              )."),
+            ("(Execution ID: `a-1`) 7", "(                   ) 7"),
+            ("the execution of 5", "the execution of 5"),
+        ] {
+            let found = without_citations(text);
+            assert_eq!(found.replace('`', " "), plain.replace('`', " "), "{text}");
+        }
+    }
+
+    #[test]
+    fn things() {
+        let names = |said: &str, name: &str, at: usize| names_thing(said, &name_words(name), &all()[at]);
+        assert!(names("players", "get_all_players", 0) && names("Spieler", "get_all_players", 1) && names("tâches", "list_tasks", 3));
+        assert!(names("cities", "city_list", 0) && !names("goals", "get_all_players", 0));
+        assert_eq!(tool_nouns("get_all_players", &all()[0]), ["players"]);
+    }
+}

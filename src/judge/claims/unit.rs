@@ -1,0 +1,191 @@
+//! What may follow a number: percent signs, magnitudes, ordinal endings, units with their conversions. Pure.
+//!
+//! The table is data (`units.toml`); a unit's names may be in any language.
+
+use std::{collections::HashMap, sync::OnceLock};
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+/// A unit of measure.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Unit {
+    /// How it is written; names with an upper-case letter count only so.
+    pub names: Vec<String>,
+    /// What it measures: only units of one dimension convert.
+    pub dimension: String,
+    /// One of it in the dimension's base unit.
+    pub factor: f64,
+    /// Zero of it in the base unit.
+    #[serde(default)]
+    pub offset: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Magnitude {
+    names: Vec<String>,
+    factor: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    percent: Vec<String>,
+    ordinals: Vec<String>,
+    magnitude: Vec<Magnitude>,
+    unit: Vec<Unit>,
+}
+
+/// What follows a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Suffix {
+    /// Bytes of it, blanks before it included.
+    pub length: usize,
+    /// What the number is multiplied by.
+    pub scale: f64,
+    /// Percent.
+    pub percent: bool,
+    /// The number says a place in an order.
+    pub ordinal: bool,
+    /// The unit.
+    pub unit: Option<&'static Unit>,
+}
+
+impl Default for Suffix {
+    fn default() -> Self {
+        Self { length: 0, scale: 1.0, percent: false, ordinal: false, unit: None }
+    }
+}
+
+/// Words of the longest name: `miles per hour`.
+const WORDS_MAX: usize = 3;
+/// Bytes of the longest name.
+const NAME_BYTES_MAX: usize = 32;
+
+/// What `rest`, the text right behind a number, begins with; `None` where that is neither unit nor magnitude.
+pub fn suffix(rest: &str) -> Option<Suffix> {
+    let window = rest.get(..rest.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(rest);
+    let blanks = window.len() - window.trim_start_matches([' ', '\u{a0}', '\u{202f}', '-']).len();
+    if blanks > 3 {
+        return None;
+    }
+    let names = names();
+    let body = window.get(blanks..)?;
+    let (meaning, length) = longest(names, body)?;
+    let mut suffix = Suffix { length: blanks + length, ..Suffix::default() };
+    match meaning {
+        Meaning::Percent => suffix.percent = true,
+        Meaning::Ordinal if blanks == 0 => suffix.ordinal = true,
+        Meaning::Ordinal => return None,
+        Meaning::Unit(unit) => suffix.unit = Some(unit),
+        Meaning::Magnitude(factor) => {
+            suffix.scale = factor;
+            // `1.2 million km`, `3 Mio. €`
+            let further = body.get(length..).unwrap_or_default();
+            let gap = further.len() - further.trim_start_matches(['.', ' ', '\u{a0}']).len();
+            if let Some((Meaning::Unit(unit), more)) = further.get(gap..).and_then(|body| longest(names, body)) {
+                suffix.unit = Some(unit);
+                suffix.length += gap + more;
+            }
+        }
+    }
+    Some(suffix)
+}
+
+/// Every unit of this one's dimension.
+pub fn siblings(unit: &Unit) -> impl Iterator<Item = &'static Unit> {
+    let dimension = unit.dimension.clone();
+    table().unit.iter().filter(move |other| other.dimension == dimension)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Percent,
+    Ordinal,
+    Magnitude(f64),
+    Unit(&'static Unit),
+}
+
+/// The longest name that `body` begins with and that ends with a word.
+fn longest(names: &HashMap<&'static str, Meaning>, body: &str) -> Option<(Meaning, usize)> {
+    let mut found = None;
+    let mut words = 0;
+    let mut before = ' ';
+    let ends = body.char_indices().map(|(at, c)| (at, Some(c))).chain([(body.len(), None)]);
+    for (at, c) in ends {
+        let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if at > 0 && !(inside && before.is_alphanumeric()) {
+            let name = body.get(..at).unwrap_or_default();
+            let folded = || Some(name.to_lowercase()).filter(|_| name.chars().count() > 1);
+            let known = names.get(name).or_else(|| names.get(folded()?.as_str()));
+            found = known.map(|meaning| (*meaning, at)).or(found);
+        }
+        match c {
+            Some(' ') => {
+                words += 1;
+                if words >= WORDS_MAX {
+                    break;
+                }
+            }
+            Some('\n') | None => break,
+            Some(_) => {}
+        }
+        before = c.unwrap_or(' ');
+    }
+    found
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| Figment::from(Toml::string(include_str!("units.toml"))).extract().unwrap_or_default())
+}
+
+fn names() -> &'static HashMap<&'static str, Meaning> {
+    static NAMES: OnceLock<HashMap<&'static str, Meaning>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let table = table();
+        let mut names = HashMap::new();
+        names.extend(table.percent.iter().map(|name| (name.as_str(), Meaning::Percent)));
+        names.extend(table.ordinals.iter().map(|name| (name.as_str(), Meaning::Ordinal)));
+        for magnitude in &table.magnitude {
+            names.extend(magnitude.names.iter().map(|name| (name.as_str(), Meaning::Magnitude(magnitude.factor))));
+        }
+        for unit in &table.unit {
+            names.extend(unit.names.iter().map(|name| (name.as_str(), Meaning::Unit(unit))));
+        }
+        names
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        assert!(table().unit.len() > 40 && table().magnitude.len() > 3);
+        for unit in &table().unit {
+            assert!(unit.factor > 0.0 && !unit.names.is_empty(), "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn suffixes() {
+        for (rest, dimension, scale) in [
+            (" km away", Some("length"), 1.0),
+            ("°C", Some("temperature"), 1.0),
+            (" miles per hour", Some("speed"), 1.0),
+            (" million dollars", None, 1e6),
+            (" Mbit/s.", Some("rate"), 1.0),
+        ] {
+            let suffix = suffix(rest).unwrap();
+            assert_eq!((suffix.unit.map(|unit| &*unit.dimension), suffix.scale), (dimension, scale), "{rest}");
+        }
+        assert!(suffix(" players").is_none() && suffix("D").is_none() && suffix(" minimal").is_none());
+    }
+}

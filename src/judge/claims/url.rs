@@ -1,0 +1,130 @@
+//! Web addresses in a text, and whether others make them up. Pure.
+
+use std::ops::Range;
+
+/// Bytes of the longest address that is judged.
+const URL_BYTES_MAX: usize = 2048;
+
+/// The addresses of a text: `http://…`, `https://…`, `www.…`.
+pub fn urls(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let heads = memchr::memmem::find_iter(text.as_bytes(), b"://").map(|at| (at, true));
+    let bare = memchr::memmem::find_iter(text.as_bytes(), b"www.").map(|at| (at, false));
+    let mut heads: Vec<(usize, bool)> = heads.chain(bare).collect();
+    heads.sort_unstable();
+    for (at, scheme) in heads {
+        let start = if scheme {
+            let before = text.get(..at).unwrap_or_default();
+            at - before.bytes().rev().take(5).take_while(u8::is_ascii_alphabetic).count()
+        } else {
+            at
+        };
+        let http = text.get(start..at).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"));
+        let inside = found.last().is_some_and(|last| start < last.end);
+        if inside || (scheme && !http) {
+            continue;
+        }
+        let rest = text.get(start..).unwrap_or_default();
+        let stop = |c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`' | '|' | '\\' | '{' | '}' | '“' | '”' | '«' | '»' | '…');
+        let mut length = rest.find(stop).unwrap_or(rest.len());
+        length = trimmed(rest.get(..length).unwrap_or_default());
+        if length > "www.".len() && length <= URL_BYTES_MAX {
+            found.push(start..start + length);
+        }
+    }
+    found
+}
+
+/// Without the marks of the sentence around it.
+fn trimmed(url: &str) -> usize {
+    let mut url = url;
+    // `](` ends the words of a Markdown link that are an address themselves.
+    if let Some(at) = url.find("](") {
+        url = url.get(..at).unwrap_or(url);
+    }
+    loop {
+        let count = |mark: char| url.matches(mark).count();
+        let Some(last) = url.chars().next_back() else { return 0 };
+        let loose = match last {
+            '.' | ',' | ';' | ':' | '!' | '?' | '*' | '_' | '\'' | '’' | '~' => true,
+            ')' => count(')') > count('('),
+            ']' => count(']') > count('['),
+            _ => false,
+        };
+        if !loose {
+            return url.len();
+        }
+        url = url.get(..url.len() - last.len_utf8()).unwrap_or_default();
+    }
+}
+
+/// An address as it is compared: without scheme, `www.`, fragment and last slash, its host in lower case.
+pub fn plain(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.strip_prefix("www.").unwrap_or(rest);
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let mut plain = host.to_lowercase();
+    plain.push_str(path.trim_end_matches('/'));
+    plain.replace("\\_", "_").replace("&amp;", "&")
+}
+
+/// The host of a plain address.
+pub fn host(plain: &str) -> &str {
+    plain.split(['/', '?', ':']).next().unwrap_or_default()
+}
+
+/// Hosts that mean no place in particular.
+pub fn is_placeholder(host: &str) -> bool {
+    let last_two = |name: &str| host == name || host.strip_suffix(name).is_some_and(|before| before.ends_with('.'));
+    let local = host == "localhost" || host.starts_with("127.") || host.starts_with("192.168.") || host.starts_with("10.");
+    local || !host.contains('.') || ["example.com", "example.org", "example.net"].iter().any(|name| last_two(name))
+}
+
+/// Is this plain address one of `known`, a beginning of one, one with a query added, or one with parts that stand in `words`?
+pub fn is_made_of(url: &str, known: &[String], words: impl Fn(&str) -> bool) -> bool {
+    let path = |url: &str| url.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned();
+    let own = path(url);
+    let begins = |whole: &str, part: &str| whole.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+    let mut longest = 0;
+    for other in known {
+        if begins(other, &own) || own == path(other) {
+            return true;
+        }
+        let base = path(other);
+        // As many whole segments as both have in common.
+        let common = own.split('/').zip(base.split('/')).take_while(|(a, b)| a == b).map(|(a, _)| a.len() + 1).sum::<usize>();
+        longest = longest.max(common);
+    }
+    let rest = own.get(longest..).unwrap_or_default();
+    let generic = ["issues", "pull", "tree", "blob", "commit", "wiki", "releases", "search", "docs", "en", "main", "master"];
+    longest > 0 && rest.split('/').all(|part| part.is_empty() || generic.contains(&part) || words(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let text = "See [here](https://a.io/x_(y)), https://b.io/p?q=1. and **www.c.io**, ftp://no.pe (http://d.io/e).";
+        let found: Vec<&str> = urls(text).into_iter().map(|span| &text[span]).collect();
+        assert_eq!(found, ["https://a.io/x_(y)", "https://b.io/p?q=1", "www.c.io", "http://d.io/e"]);
+    }
+
+    #[test]
+    fn what_makes_them_up() {
+        let known = ["a.io/repo/x?id=3".to_owned()];
+        for (url, made) in [
+            ("https://A.io/repo/x/", true),
+            ("https://a.io/repo", true),
+            ("https://a.io", true),
+            ("https://a.io/repo/issues/55", true),
+            ("https://a.io/repo/secret", false),
+            ("https://b.io/repo/x", false),
+        ] {
+            assert_eq!(is_made_of(&plain(url), &known, |part| part == "55"), made, "{url}");
+        }
+        assert!(is_placeholder("api.example.com") && !is_placeholder("a.io"));
+    }
+}

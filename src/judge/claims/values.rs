@@ -1,0 +1,199 @@
+//! Values in prose: numbers, dates, addresses, quotations that no result and nothing else in the conversation has. Pure.
+
+use std::ops::Range;
+
+use super::{
+    fold::fold,
+    grounds::Source,
+    number::{Number, numbers},
+    passage::Kind,
+    scene::{Bond, Finding, Scene},
+    url,
+};
+use crate::judge::violation::Code;
+
+/// Whole numbers up to here are used for anything.
+const SMALL: u64 = 10;
+/// Numbers of hours, minutes, percent and such that need no source.
+const COMMON: [u64; 9] = [12, 15, 20, 24, 30, 60, 90, 100, 365];
+/// Bytes of a quotation that is judged.
+const QUOTED_BYTES: Range<usize> = 8..400;
+
+/// Addresses that nothing in the conversation has.
+pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
+    let judge = |span: &Range<usize>| {
+        let said = scene.text.get(span.clone())?;
+        let plain = url::plain(said);
+        let host = url::host(&plain);
+        // An answer that cites nothing may name addresses of its own knowledge, but not of the result's own place.
+        let bound = scene.bond >= Bond::Near || scene.grounds.knows_host(host);
+        let wrong = bound && !url::is_placeholder(host) && !scene.grounds.has_address(said);
+        wrong.then(|| Finding {
+            code: Code::FabricatedUrl,
+            span: span.clone(),
+            found: said.to_owned(),
+            expected: "an address that a result or the conversation has".to_owned(),
+        })
+    };
+    scene.urls.iter().filter_map(judge).collect()
+}
+
+/// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
+pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(source) = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced) else { return Vec::new() };
+    if scene.grounds.is_endless() || scene.text.contains('?') {
+        return Vec::new();
+    }
+    let mut found = dates(scene);
+    found.extend(numbers_of(scene, source));
+    found.extend(quotations(scene, source));
+    found.extend(addresses_of_mail(scene, source));
+    found
+}
+
+fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
+    let found = scene.text.get(span.clone()).unwrap_or_default().to_owned();
+    Finding { code: Code::UngroundedValue, span, found, expected: "a value that a result or the conversation has".to_owned() }
+}
+
+fn dates(scene: &Scene<'_>) -> Vec<Finding> {
+    // A result without any date may be of a day that both sides know.
+    let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
+    let wrong = |date: &&super::date::Date| dated && !scene.grounds.has_date(date);
+    scene.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
+}
+
+fn numbers_of(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+    let taken = |number: &Number| {
+        let dates = scene.dates.dates.iter().map(|date| &date.span);
+        let times = scene.dates.times.iter().map(|time| &time.span);
+        dates.chain(times).chain(&scene.urls).any(|span| span.start < number.end && number.span.start < span.end)
+    };
+    let judge = |number: Number| {
+        if number.ordinal || taken(&number) || is_common(&number) || in_code(&scene.text, number.span.start) {
+            return None;
+        }
+        let before = scene.words_before(number.span.start);
+        let last: Vec<&str> = before.iter().rev().take(2).map(|word| word.lower.as_str()).collect();
+        let lexicon = scene.lexicon;
+        let sign = scene.text.get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+        let near = last.iter().any(|word| lexicon.near.contains(*word)) || matches!(sign, Some('~' | '≈'));
+        let bound = last.first().is_some_and(|word| lexicon.bounds.contains(*word) || lexicon.parts.contains(*word))
+            || matches!(sign, Some('<' | '>' | '≥' | '≤'));
+        let stands = bound || scene.sources.iter().any(|source| scene.grounds.has_number(&number, near, source));
+        (!stands).then(|| finding(scene, number.span.start..number.end))
+    };
+    let _first = source;
+    numbers(&scene.text).into_iter().filter_map(judge).collect()
+}
+
+/// Numbers that an answer may use without a source: small ones, round ones, years.
+fn is_common(number: &Number) -> bool {
+    let Some(whole) = number.whole() else {
+        let hundred = number.percent && number.readings().any(|reading| reading.value == 100.0 || reading.value == 0.0);
+        return hundred;
+    };
+    let year = (1900..=2100).contains(&whole) && number.unit.is_none();
+    // With a unit a small number says something: `5 °C`.
+    let small = whole <= SMALL && number.unit.is_none_or(|unit| unit.dimension == "time") || whole <= 2;
+    small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year
+}
+
+/// Inside backticks it is a name.
+fn in_code(text: &str, place: usize) -> bool {
+    text.get(..place).is_some_and(|before| before.matches('`').count() % 2 == 1)
+}
+
+/// Quotations of which nothing stands anywhere.
+fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for span in quoted(&scene.text) {
+        let said = scene.text.get(span.clone()).unwrap_or_default();
+        if !QUOTED_BYTES.contains(&said.len()) || scene.urls.iter().any(|url| url.start < span.end && span.start < url.end) {
+            continue;
+        }
+        let parts = said.split(['…', '[', ']']).flat_map(|part| part.split("...")).map(str::trim).filter(|part| !part.is_empty());
+        let stands = parts.clone().all(|part| scene.grounds.has_words(part, source));
+        // A translation shares no words with what it translates; a made-up quotation shares some.
+        let folded = fold(said);
+        let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
+        let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
+        let same_language = super::lexicon::language(&source.text, None).language == scene.lexicon.language;
+        let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
+        if !stands && !few && (known > 0 || same_language) && known < words.len() {
+            found.push(finding(scene, span));
+        }
+    }
+    found
+}
+
+/// What stands in quotation marks.
+fn quoted(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, char)> = None;
+    for (at, c) in text.char_indices() {
+        match open {
+            Some((from, close)) if c == close => {
+                found.push(from..at);
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                let close = match c {
+                    '"' => '"',
+                    '“' => '”',
+                    '„' => '“',
+                    '«' => '»',
+                    '»' => '«',
+                    _ => continue,
+                };
+                open = Some((at + c.len_utf8(), close));
+            }
+        }
+    }
+    found
+}
+
+/// E-mail addresses that stand nowhere.
+fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
+    let judge = |at: usize| {
+        let before = scene.text.get(..at)?;
+        let after = scene.text.get(at + 1..)?;
+        let start = before.rfind(|c| !word(c)).map_or(0, |at| at + 1);
+        let length = after.find(|c| !word(c)).unwrap_or(after.len());
+        let host = after.get(..length)?.trim_end_matches(['.', '-']);
+        let span = start..at + 1 + host.len();
+        let said = scene.text.get(span.clone())?;
+        let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
+        (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, span))
+    };
+    memchr::memchr_iter(b'@', scene.text.as_bytes()).filter_map(judge).collect()
+}
+
+/// Names at the heads of list items that stand nowhere: `- Jane Roe (FC Bayern)`.
+pub fn names(scene: &Scene<'_>) -> Option<Finding> {
+    let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= Bond::Introduced)?;
+    if scene.grounds.is_endless() || scene.text.trim_start().starts_with(['|', '#']) {
+        return None;
+    }
+    let head =
+        scene.text.trim_start_matches([' ', '\t', '-', '*', '•', '+', '–', '.', ')']).trim_start_matches(|c: char| c.is_ascii_digit());
+    let head = head.trim_start_matches(['.', ')', ' ', '*']);
+    let start = scene.text.len() - head.len();
+    let length =
+        head.find(['(', ':', ',', '—', '–', '|', '*', '\n', '[', '`', '"', '.']).or_else(|| head.find(" - ")).unwrap_or(head.len());
+    let length = head.find(" - ").map_or(length, |dash| dash.min(length));
+    // `Label: value`
+    let labelled = head.get(length..).is_some_and(|rest| rest.trim_start_matches('*').starts_with(':'));
+    let name = head.get(..length)?.trim_end();
+    let words: Vec<&str> = name.split(' ').collect();
+    let proper = (2..=4).contains(&words.len())
+        && words.iter().all(|word| word.chars().next().is_some_and(char::is_uppercase) && word.chars().all(char::is_alphabetic));
+    if labelled || !proper || scene.lexicon.language == "de" && words.len() < 2 {
+        return None;
+    }
+    let json = source.facts().json && !source.facts().lists.is_empty();
+    let any = words.iter().any(|word| scene.grounds.has_words(word, source));
+    (json && !any).then(|| finding(scene, start..start + name.len()))
+}

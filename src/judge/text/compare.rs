@@ -1,0 +1,27 @@
+//! A block with a valid id, compared with the result that it cites. Pure.
+
+use super::{Evidence, Rules, object::Object, tail::Tail};
+use crate::judge::{
+    claims::{fields, lenient, report::report},
+    violation::{Code, Severity, Violation},
+};
+
+/// What is wrong with the fields of an object that cites this execution.
+pub(super) fn compare(object: &Object, execution_id: &str, tail: &Tail, rules: &Rules, evidence: &dyn Evidence) -> Vec<Violation> {
+    let off = |code| rules.checks.severity(code) == Severity::Off;
+    if [Code::ClaimMismatch, Code::UngroundedValue, Code::CountMismatch, Code::FailedExecution].into_iter().all(off) {
+        return Vec::new();
+    }
+    let Some((grounds, source)) = evidence.grounds().and_then(|grounds| Some((grounds, grounds.result(execution_id)?))) else {
+        return Vec::new();
+    };
+    let block = lenient::read(tail.slice(object.span.clone()));
+    let wrong = fields::fields(&block, source, grounds);
+    let report = |wrong: &fields::Wrong| {
+        let said = format!("{}: {}", wrong.field, wrong.found);
+        let code = if source.failed { Code::FailedExecution } else { wrong.code };
+        let expected = if source.failed { "the result reports a failure" } else { &wrong.expected };
+        report(code, object.span.clone(), &said, expected, Some(source), rules)
+    };
+    wrong.iter().take(if source.failed { 1 } else { usize::MAX }).filter_map(report).collect()
+}
