@@ -30,7 +30,7 @@ use crate::{
     proxy::app::Standard,
     responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, Offline},
-    wire::json::Document,
+    wire::{json::Document, text::quote},
 };
 
 mod report;
@@ -44,8 +44,14 @@ use report::{Choice, Report};
 pub fn run(judge: &super::Judge, flags: Flags) -> Result<ExitCode, Error> {
     let flags = Flags { policy: judge.policy.clone(), ..flags };
     let offline = settings::load_offline(&flags, &Environment::of_process(), Path::new(""))?;
-    let (request, response) = (read(&judge.request, "request")?, read(&judge.response, "response")?);
-    let report = judge_exchange(&offline, request, response).map_err(|fault| fault.in_files(judge))?;
+    let files = Files::of(judge)?;
+    let (mut request, mut response) = (read(files.request, files.names[0])?, read(files.response, files.names[1])?);
+    if files.is_text {
+        request = conversation(request);
+        let as_responses = Document::parse(request.clone()).is_ok_and(|document| document.root().get("messages").is_none());
+        response = answer(&response, as_responses);
+    }
+    let report = judge_exchange(&offline, request, response).map_err(|fault| fault.in_files(&files))?;
     // Through `write_all`, not `println!`: a closed pipe is no panic.
     let _closed = std::io::Write::write_all(&mut std::io::stdout(), report.text().as_bytes());
     Ok(if report.blocked() { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -59,6 +65,47 @@ fn read(path: &Path, what: &str) -> Result<Bytes, Error> {
     Ok(read.into())
 }
 
+/// The files that are judged.
+struct Files<'a> {
+    request: &'a Path,
+    response: &'a Path,
+    names: [&'static str; 2],
+    /// The second is the answer's text, not a body.
+    is_text: bool,
+}
+
+impl<'a> Files<'a> {
+    fn of(judge: &'a super::Judge) -> Result<Self, Error> {
+        let super::Judge { request, response, conversation, answer, .. } = judge;
+        match (request, response, conversation, answer) {
+            (Some(request), Some(response), _, _) => Ok(Self { request, response, names: ["request", "response"], is_text: false }),
+            (_, _, Some(request), Some(response)) => Ok(Self { request, response, names: ["conversation", "answer"], is_text: true }),
+            _ => Err(Error::Failed("give --request and --response, or --conversation and --answer".to_owned())),
+        }
+    }
+}
+
+/// A request's body; messages alone are made one.
+fn conversation(body: Bytes) -> Bytes {
+    if !body.trim_ascii_start().starts_with(b"[") {
+        return body;
+    }
+    [&br#"{"model":"","messages":"#[..], &body, b"}"].concat().into()
+}
+
+/// The body of an answer that says this.
+fn answer(text: &[u8], as_responses: bool) -> Bytes {
+    let quoted = quote(&String::from_utf8_lossy(text));
+    let body = if as_responses {
+        let part = format!(r#"{{"type":"output_text","text":{quoted},"annotations":[]}}"#);
+        let item = format!(r#"{{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{part}]}}"#);
+        format!(r#"{{"id":"resp_1","object":"response","status":"completed","output":[{item}]}}"#)
+    } else {
+        format!(r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{quoted}}},"finish_reason":"stop"}}]}}"#)
+    };
+    body.into()
+}
+
 /// What of which file can't be judged.
 enum Unreadable {
     Request(String),
@@ -67,15 +114,16 @@ enum Unreadable {
 }
 
 impl Unreadable {
-    fn in_files(self, judge: &super::Judge) -> Error {
+    fn in_files(self, files: &Files<'_>) -> Error {
         match self {
             Self::Request(why) => {
-                let hint = "--request takes the body of POST /v1/chat/completions or /v1/responses, as JSON";
-                Error::Failed(format!("the request file {}: {why}\n{hint}", judge.request.display()))
+                let [name, _] = files.names;
+                let hint = format!("--{name} takes the body of POST /v1/chat/completions or /v1/responses, as JSON");
+                Error::Failed(format!("the {name} file {}: {why}\n{hint}", files.request.display()))
             }
             Self::Response(why) => {
                 let hint = "--response takes the body of the answer: a chat completion or response as JSON, or the events of a stream (`data: {…}`)";
-                Error::Failed(format!("the response file {}: {why}\n{hint}", judge.response.display()))
+                Error::Failed(format!("the response file {}: {why}\n{hint}", files.response.display()))
             }
             Self::Setup(error) => error,
         }

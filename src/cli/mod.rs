@@ -106,11 +106,17 @@ pub struct Demo {
 #[derive(Args, Clone, Debug)]
 pub struct Judge {
     /// The request's body, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub request: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "conversation", conflicts_with = "conversation", requires = "response")]
+    pub request: Option<PathBuf>,
     /// The response's body: JSON, or the events of a stream
-    #[arg(long, value_name = "FILE")]
-    pub response: PathBuf,
+    #[arg(long, value_name = "FILE", conflicts_with = "answer", requires = "request")]
+    pub response: Option<PathBuf>,
+    /// What came before an answer: a request's body, or its messages alone, as JSON
+    #[arg(long, value_name = "FILE", requires = "answer")]
+    pub conversation: Option<PathBuf>,
+    /// The answer's text, as it is
+    #[arg(long, value_name = "FILE", requires = "conversation")]
+    pub answer: Option<PathBuf>,
     /// The policy: a file, or one of `default`, `strict`, `observe`
     #[arg(long, value_name = "FILE")]
     pub policy: Option<String>,
@@ -231,6 +237,7 @@ const JUDGE_EXAMPLE: &str = "\
 EXAMPLE
   toolmark judge --request request.json --response response.json
   toolmark judge --request request.json --response stream.sse --policy strict
+  toolmark judge --conversation messages.json --answer answer.txt
 
 Exit 0 if it would pass, 1 if it would be blocked, 2 if a file can't be read.";
 

@@ -185,6 +185,8 @@ pub struct Calls {
     pub formats: bool,
     /// What may be changed without asking the model.
     pub corrections: Vec<Correction>,
+    /// Is a call that is written as text made a real one?
+    pub promote_textual: bool,
     /// Regular expressions of values that stand for a value.
     pub placeholders: Vec<String>,
     /// Characters of one string argument above which it is suspicious.
@@ -201,6 +203,7 @@ impl Default for Calls {
             max_per_turn: 128,
             formats: true,
             corrections: vec![Correction::NullOptional],
+            promote_textual: false,
             placeholders: ["^<.*>$", r"^\[.*\]$", "^(TODO|FIXME)$", r"^example\.com$", r"^127\.0\.0\.1$"].map(String::from).into(),
             long_argument: 10_000,
         }
@@ -254,6 +257,17 @@ pub struct Citations {
     pub extra_patterns: Vec<String>,
 }
 
+/// `[[claims]] scope`: since when one of the tools must have succeeded.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimScope {
+    /// Ever, in this conversation.
+    #[default]
+    Conversation,
+    /// Since the user spoke last.
+    Turn,
+}
+
 /// `[[claims]]`: what may be said only if one of some tools succeeded in the conversation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -264,6 +278,9 @@ pub struct ClaimRule {
     pub pattern: String,
     /// One of these must have succeeded.
     pub requires: Vec<String>,
+    /// Since when.
+    #[serde(default)]
+    pub scope: ClaimScope,
     /// What the model is told.
     #[serde(default)]
     pub message: String,

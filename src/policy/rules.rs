@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
 use super::{
-    Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared,
+    ClaimScope, Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared,
     state::{self, CompiledState},
     tools::ToolFiles,
 };
@@ -58,6 +58,8 @@ pub struct CompiledClaim {
     pub regex: Regex,
     /// One of these must have succeeded.
     pub requires: Vec<Box<str>>,
+    /// Since the user spoke last, not ever.
+    pub turn: bool,
     /// What the model is told; never empty.
     pub message: Box<str>,
 }
@@ -182,6 +184,11 @@ fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
             return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));
         }
     }
+    if policy.calls.promote_textual {
+        let message =
+            "not built yet: a call written as text is found and reported (`textual_tool_call`), never made a real one; leave it out";
+        return Err(layers.fault("calls.promote_textual", message));
+    }
     for (index, name) in policy.tools.expect.iter().enumerate() {
         if name.trim().is_empty() {
             return Err(layers.fault(&format!("tools.expect.{index}"), "empty: write the name of a tool"));
@@ -245,7 +252,13 @@ fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault>
             message => message.to_owned(),
         };
         let requires = rule.requires.iter().map(|tool| tool.as_str().into()).collect();
-        claims.push(CompiledClaim { name: rule.name.as_str().into(), regex, requires, message: message.into() });
+        claims.push(CompiledClaim {
+            name: rule.name.as_str().into(),
+            regex,
+            requires,
+            turn: rule.scope == ClaimScope::Turn,
+            message: message.into(),
+        });
     }
     Ok(claims)
 }

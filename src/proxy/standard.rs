@@ -43,6 +43,7 @@ impl Standard {
             name: claim.name.to_string(),
             regex: claim.regex.clone(),
             requires: claim.requires.iter().map(ToString::to_string).collect(),
+            turn: claim.turn,
             message: claim.message.to_string(),
         };
         let text = text::Rules {

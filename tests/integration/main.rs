@@ -4,6 +4,7 @@ mod admin;
 mod bad_input;
 mod bad_upstreams;
 mod cassettes;
+mod claims_bench;
 mod claims_traffic;
 mod cli;
 mod clients;

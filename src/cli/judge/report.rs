@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::judge::{
     reply::cut,
-    violation::{Code, Severity, Verdict, Violation},
+    violation::{Code, Detail, Severity, Verdict, Violation},
 };
 
 /// Can marks be verified?
@@ -189,7 +189,17 @@ fn say(out: &mut String, violation: &Violation) {
         Severity::Info | Severity::Off => "ℹ️ ",
     };
     let _infallible = writeln!(out, "  {sign} [{}] {}", violation.code, violation.message);
+    explain(out, violation);
     advice(out, violation);
+}
+
+/// What a claim was compared with.
+fn explain(out: &mut String, violation: &Violation) {
+    let Some(detail) = &violation.detail else { return };
+    let execution = detail.execution.as_deref().unwrap_or("no execution");
+    let Detail { span, expected, found, .. } = &**detail;
+    let _infallible =
+        writeln!(out, "     bytes {} to {} say `{found}`; expected: {expected}; compared with {execution}", span.start, span.end);
 }
 
 fn detail(out: &mut String, violation: &Violation) {

@@ -18,8 +18,8 @@ struct Count {
     start: usize,
     end: usize,
     value: u64,
-    /// Where the words after it begin.
-    after: usize,
+    /// What follows is a word for a unit too: `livres`.
+    of_unit: bool,
 }
 
 /// What is wrong with the counts of a passage.
@@ -35,9 +35,11 @@ fn said(scene: &Scene<'_>) -> Vec<Count> {
         dates.chain(times).chain(&scene.urls).any(|span| span.start < end && start < span.end)
     };
     for number in numbers(&scene.text) {
-        let plain = !number.ordinal && number.unit.is_none() && !overlaps(number.span.start, number.end);
+        let unit = scene.text.get(number.span.end..number.end).unwrap_or_default().trim();
+        let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
+        let plain = !number.ordinal && (number.unit.is_none() || word) && !overlaps(number.span.start, number.end);
         if let Some(value) = number.whole().filter(|_| plain) {
-            found.push(Count { start: number.span.start, end: number.span.end, value, after: number.end });
+            found.push(Count { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
         }
     }
     for word in &scene.words {
@@ -47,7 +49,7 @@ fn said(scene: &Scene<'_>) -> Vec<Count> {
             let of = |word: &str| scene.lexicon.numbers.get(word).copied();
             Some(of(tens)? + of(ones)?).filter(|value| *value > 20)
         });
-        found.extend(value.or(joined).map(|value| Count { start: word.start, end: word.end, value, after: word.end }));
+        found.extend(value.or(joined).map(|value| Count { start: word.start, end: word.end, value, of_unit: false }));
     }
     found
 }
@@ -63,8 +65,8 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
     {
         return None;
     }
-    let after = scene.words_after(count.after);
-    let noun = noun(scene, count.after, after);
+    let after = scene.words_after(count.end);
+    let noun = noun(scene, count.end, after);
     let (noun, tail, labelled) = match noun.is_empty() {
         false => {
             let tail = after.get(noun.len()..).unwrap_or_default();
@@ -81,6 +83,10 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
             Bond::Near | Bond::Implied => things.fit >= Fit::Tool,
         };
         let lengths = things.lengths();
+        // A measure, or a number that the result has for something else.
+        if count.of_unit && things.fit < Fit::Tool || things.fit == Fit::Only && stands(count.value, source) {
+            return None;
+        }
         if !enough || !asserted || lengths.contains(&count.value) || excused(count.value, &noun, source, scene.grounds) {
             return None;
         }
@@ -103,6 +109,11 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
         found: scene.text.get(count.start..end).unwrap_or_default().to_owned(),
         expected: lengths.join(" or "),
     })
+}
+
+/// Is the number one of the result's own?
+fn stands(value: u64, source: &super::grounds::Source) -> bool {
+    source.facts().numbers.contains(&(value as f64))
 }
 
 /// The noun right after a number: words up to one that is none.

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use super::facts::{Facts, Scalar};
 
 /// Different numbers of which pairs are looked at.
-const PAIRS_OF: usize = 40;
+const PAIRS_OF: usize = 20;
 /// Dates of which pairs are looked at.
 const DATES_OF: usize = 24;
 
-/// Numbers that follow from a result, sorted.
+/// Numbers that follow from a result, in no order.
 pub fn derived(facts: &Facts) -> Vec<f64> {
     let mut found: Vec<f64> = counts(facts).into_iter().map(|count| count as f64).collect();
     for numbers in facts.columns().values() {
-        column(numbers, &mut found);
+        aggregates(numbers, &mut found);
     }
     let values: Vec<f64> = distinct(facts);
     let all: f64 = values.iter().sum();
@@ -31,8 +31,6 @@ pub fn derived(facts: &Facts) -> Vec<f64> {
     spans(facts, &mut found);
     found.retain(|number| number.is_finite());
     found.iter_mut().for_each(|number| *number = number.abs());
-    found.sort_by(f64::total_cmp);
-    found.dedup();
     found
 }
 
@@ -56,7 +54,6 @@ pub fn counts(facts: &Facts) -> Vec<u64> {
     counts.extend(by_name.into_values());
     counts.extend(by_value(facts).into_iter().map(|(_, _, count)| count));
     counts.extend(facts.leaves.iter().filter(|leaf| is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
-    counts.push(facts.objects as u64);
     counts.sort_unstable();
     counts.dedup();
     counts
@@ -88,7 +85,8 @@ fn by_value(facts: &Facts) -> Vec<(String, String, u64)> {
     values.into_iter().map(|((key, value), count)| (key.to_owned(), value, count)).chain(kinds).collect()
 }
 
-fn column(numbers: &[f64], found: &mut Vec<f64>) {
+/// What a column of numbers makes: sum, average, range, median, shares, partial sums.
+pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>) {
     let sum: f64 = numbers.iter().sum();
     let count = numbers.len() as f64;
     let (least, most) = numbers.iter().fold((f64::MAX, f64::MIN), |(least, most), number| (least.min(*number), most.max(*number)));

@@ -156,7 +156,7 @@ impl Check<'_> {
         }
         if let Some(leaf) = candidates.first().filter(|leaf| !own.is_empty() && leaf.value != Scalar::Null) {
             // A total or an average under the name of what it is of.
-            let derives = bound.is_empty() && same.len() > 1 && self.derives(value);
+            let derives = bound.is_empty() && same.len() > 1 && derives(value, &same);
             if !derives {
                 self.wrong(Code::ClaimMismatch, name, value.shown(), leaf.value.shown());
             }
@@ -199,12 +199,6 @@ impl Check<'_> {
         in_said.iter().all(|number| fits(number, false, &real))
     }
 
-    fn derives(&self, value: &Scalar) -> bool {
-        let shown = value.shown();
-        let numbers = numbers(&shown);
-        !numbers.is_empty() && numbers.iter().all(|number| super::grounds::equals(number, false, self.facts.derived()))
-    }
-
     /// Does the value of a field that the result doesn't name stand anywhere?
     fn stands(&self, value: &Scalar) -> bool {
         match value {
@@ -229,6 +223,16 @@ impl Check<'_> {
             }
         }
     }
+}
+
+/// Is it a sum, an average or such of these?
+fn derives(value: &Scalar, of: &[&Leaf]) -> bool {
+    let column: Vec<f64> = of.iter().filter_map(|leaf| leaf.value.number()).collect();
+    let mut found = vec![column.len() as f64];
+    derive::aggregates(&column, &mut found);
+    let shown = value.shown();
+    let numbers = numbers(&shown);
+    !numbers.is_empty() && column.len() > 1 && numbers.iter().all(|number| super::grounds::equals(number, false, &found))
 }
 
 /// What stands in templates where a value would.

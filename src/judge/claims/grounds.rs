@@ -16,6 +16,9 @@ use super::{
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
 const SAID_BYTES_MAX: usize = 4 << 20;
 
+/// Recent results of which what follows from one may be said beside another.
+const FEW: usize = 4;
+
 /// A result in the conversation.
 #[derive(Debug, Default)]
 pub struct Source {
@@ -92,7 +95,14 @@ impl Grounds {
             || self.results.iter().any(|other| fits(number, near, &other.facts().numbers))
             || equals(number, near, facts.derived())
             || self.follows_from_said(number, near, facts)
-            || self.results.iter().any(|other| other.recent && equals(number, near, other.facts().derived()))
+            || self.few().any(|other| equals(number, near, other.facts().derived()))
+    }
+
+    /// The recent results, where they are few enough for an answer to have reckoned with them all.
+    fn few(&self) -> impl Iterator<Item = &Source> {
+        let recent = self.results.iter().filter(|source| source.recent);
+        let few = recent.clone().count() <= FEW;
+        recent.filter(move |_| few)
     }
 
     /// A number of the result and one that was said make it: a rate and an amount.
@@ -108,7 +118,6 @@ impl Grounds {
                 .for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one]));
         }
         found.retain(|number| number.is_finite());
-        found.sort_by(f64::total_cmp);
         equals(number, near, &found)
     }
 
@@ -216,9 +225,10 @@ pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
     })
 }
 
-/// Is `number` one of `known` (sorted), rounded?
+/// Is `number` one of `known`, which are in no order, rounded?
 pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
-    number.readings().any(|reading| is_of(reading, 1.0, near, known))
+    let share = if near { 0.06 } else { 0.0 };
+    number.readings().any(|reading| known.iter().any(|value| reading.rounds(*value) || near && reading.nears(*value, share)))
 }
 
 fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {

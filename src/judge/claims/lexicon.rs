@@ -84,6 +84,9 @@ pub struct Lexicon {
     /// `it`
     pub pronouns: HashSet<String>,
     frames: Vec<String>,
+    /// Endings of verbs as they are said, and others in their stead: genders and numbers.
+    #[serde(default)]
+    endings: Vec<(String, String)>,
     /// What is done.
     pub verbs: Vec<Verb>,
     /// English nouns of tools' names, and what they are called.
@@ -125,6 +128,20 @@ impl Lexicon {
         self.verbs.get(*verbs.get(said)?)
     }
 
+    /// With every verb in every gender and number.
+    fn inflected(mut self) -> Self {
+        for verb in &mut self.verbs {
+            let own = verb.said.clone();
+            let forms = self.endings.iter().flat_map(|(ending, other)| {
+                own.iter().filter_map(move |said| Some(format!("{}{other}", said.strip_suffix(ending.as_str())?)))
+            });
+            verb.said.extend(forms);
+            verb.said.sort_unstable();
+            verb.said.dedup();
+        }
+        self
+    }
+
     fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
         let mut verbs: Vec<String> = self.verbs.iter().flat_map(|verb| verb.said.iter().map(|said| regex::escape(said))).collect();
         verbs.sort_by_key(|verb| std::cmp::Reverse(verb.len()));
@@ -140,7 +157,9 @@ impl Lexicon {
 /// Every language, English first.
 pub fn all() -> &'static [Lexicon] {
     static ALL: OnceLock<Vec<Lexicon>> = OnceLock::new();
-    ALL.get_or_init(|| FILES.iter().map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default()).collect())
+    ALL.get_or_init(|| {
+        FILES.iter().map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default()).map(Lexicon::inflected).collect()
+    })
 }
 
 /// The language of a text: the one with most of its frequent words in it; `before` where that says nothing.
@@ -149,7 +168,10 @@ pub fn language(text: &str, before: Option<&'static Lexicon>) -> &'static Lexico
     let common = COMMON.get_or_init(|| {
         let mut common: HashMap<&'static str, u32> = HashMap::new();
         for (at, lexicon) in all().iter().enumerate() {
-            lexicon.common.iter().for_each(|word| *common.entry(word).or_default() |= 1 << at);
+            let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
+            let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
+            let words = lexicon.common.iter().chain(further).map(String::as_str).chain(totals);
+            words.for_each(|word| *common.entry(word).or_default() |= 1 << at);
         }
         common
     });

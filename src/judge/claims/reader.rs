@@ -361,7 +361,7 @@ fn says_anything(text: &str) -> bool {
 /// Does it report what a failed execution can't have given?
 fn claims_success(scene: &Scene<'_>) -> bool {
     let lower = scene.text.to_lowercase();
-    scene.lexicon.successes.iter().any(|part| lower.contains(part.as_str()))
+    lexicon::all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
         || scene.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
         || !values::values(scene).is_empty()
 }

@@ -72,7 +72,7 @@ pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon
     if alone && noun.iter().any(|word| names_thing(word, &of_tool, lexicon)) {
         return Some(things(Fit::Tool));
     }
-    if alone && noun.iter().any(|word| lexicon.generic.contains(word)) {
+    if noun.iter().any(|word| lexicon.generic.contains(word)) {
         return Some(things(Fit::Generic));
     }
     let foreign = noun.iter().any(|word| names_a_value(word, facts, lexicon));

@@ -1,14 +1,20 @@
 //! Judging one citation or block against the evidence. Pure; what is done about it is the gate's.
 
 use super::{
-    Evidence, Known, Rules, Whereabouts,
+    Evidence, Known, PhraseRule, Rules, Whereabouts,
     item::{Block, Id},
     label,
     object::{self, Object},
     shape,
     tail::Tail,
 };
-use crate::judge::violation::{Code, Severity, Violation};
+use crate::judge::{
+    claims::{
+        fold::{fold, stands_in},
+        grounds::Source,
+    },
+    violation::{Code, Severity, Violation},
+};
 
 /// Characters of an input that a message quotes.
 const QUOTED_CHARS_MAX: usize = 200;
@@ -124,7 +130,7 @@ pub(super) fn too_long(rules: &Rules) -> Violation {
 /// Judges a phrase that needs a success.
 pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
     let rule = rules.phrases.get(number)?;
-    if rule.requires.iter().any(|tool| evidence.succeeded(tool)) {
+    if rule.requires.iter().any(|tool| is_backed(rule, tool, said, evidence)) {
         return None;
     }
     if evidence.is_incomplete() {
@@ -141,6 +147,27 @@ pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &
         message,
         format!("call `{tools}` first, or don't say so"),
     )
+}
+
+/// Did `tool` succeed when it should, and do its results have what the rule's groups match?
+fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence) -> bool {
+    let names: Vec<&str> = rule.regex.capture_names().flatten().collect();
+    if !evidence.succeeded(tool) || !rule.turn && names.is_empty() {
+        return evidence.succeeded(tool);
+    }
+    let Some(grounds) = evidence.grounds() else { return true };
+    let of_tool = |source: &&Source| source.tool == tool && !source.failed && (source.recent || !rule.turn);
+    let results: Vec<&Source> = grounds.results.iter().filter(of_tool).collect();
+    if results.is_empty() {
+        // It succeeded in a part of the conversation that isn't here: what it said can't be told.
+        return !rule.turn;
+    }
+    let captures = rule.regex.captures(said);
+    let words = captures.iter().flat_map(|captures| names.iter().filter_map(|name| captures.name(name)));
+    words.into_iter().all(|words| {
+        let folded = fold(words.as_str());
+        folded.is_empty() || results.iter().any(|source| stands_in(source.folded(), &folded))
+    })
 }
 
 /// An execution that an object names, where it is one of ours.

@@ -17,6 +17,7 @@ use super::{
     line::Lines,
     run::Runs,
     tail::Tail,
+    written::{self, Marks},
 };
 use crate::judge::{claims::reader::Prose, violation::Violation};
 
@@ -42,6 +43,7 @@ pub struct TextGate {
     runs: Runs,
     blocks: Blocks,
     lines: Lines,
+    marks: Marks,
     prose: Prose,
     pending: BTreeMap<Key, Item>,
     found: Vec<Item>,
@@ -125,11 +127,15 @@ impl TextGate {
             self.blocks.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
         }
         self.lines.advance(&self.tail, rules, self.last, &mut self.found);
+        let marked = rules.has_tools && !rules.json_only;
+        if marked {
+            self.marks.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
+        }
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
         }
         let blocks = if rules.json_only { self.tail.end() } else { self.blocks.hold() };
-        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold());
+        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(if marked { self.marks.hold() } else { usize::MAX });
         let waits = self.settle(hold, rules, evidence);
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);
@@ -196,6 +202,7 @@ impl TextGate {
                     self.record(item.span.start..item.span.start, Some(violation), rules);
                 }
             }
+            Kind::Written(written) => self.record(item.span.clone(), written::judge(written, rules, evidence), rules),
             Kind::Label(label) => return self.judge_label(&item.span, label, rules, evidence),
             Kind::Id(id) => {
                 let labelled = self.value.start < item.span.end && item.span.start < self.value.end;

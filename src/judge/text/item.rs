@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::object::Object;
+use super::{object::Object, written::Written};
 
 /// Something of our shape.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub(super) enum Kind {
     Phrase(usize),
     /// A labelled value.
     Label(Label),
+    /// A call or a result, written as text.
+    Written(Written),
     /// Something of our shape.
     Id(Id),
 }
@@ -67,7 +69,8 @@ impl Item {
             Kind::Block(_) => (self.span.start, 1, 0),
             Kind::Phrase(number) => (self.span.start, 2, *number),
             Kind::Label(label) => (self.span.start, 3, label.value.start),
-            Kind::Id(_) => (self.span.start, 4, 0),
+            Kind::Written(_) => (self.span.start, 4, 0),
+            Kind::Id(_) => (self.span.start, 5, 0),
         }
     }
 }

@@ -28,6 +28,7 @@ mod object;
 mod run;
 mod shape;
 mod tail;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -104,10 +105,12 @@ pub struct Known {
 pub struct PhraseRule {
     /// The rule's name in reports.
     pub name: String,
-    /// What is said; matched within one line.
+    /// What is said; matched within one line. What its named groups match must stand in a result of such a tool.
     pub regex: Regex,
     /// One of these must have succeeded in the conversation.
     pub requires: Vec<String>,
+    /// Since the user spoke last, not ever in the conversation.
+    pub turn: bool,
     /// What the model is told; may be empty.
     pub message: String,
 }

@@ -270,6 +270,7 @@ fn patterns_and_phrases() {
         name: "p".to_owned(),
         regex: Regex::new(regex).unwrap(),
         requires: vec![tool.to_owned()],
+        turn: false,
         message: String::new(),
     };
     let rules = Rules {

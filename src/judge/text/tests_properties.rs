@@ -10,7 +10,7 @@ use super::{
     tests::{AWAY, FAKE, OLD, OTHER, Stub, VALID, judge_pieces},
 };
 
-const SCRAPS: [&str; 62] = [
+const SCRAPS: [&str; 67] = [
     VALID,
     FAKE,
     OLD,
@@ -71,6 +71,11 @@ const SCRAPS: [&str; 62] = [
     "{'a': ",
     "(1, 2)",
     "ref#",
+    "<tool_call>",
+    "Action: check_net\n",
+    "\nObservation:",
+    ". ",
+    "{\"name\": \"check_net\", \"arguments\": {}}",
     "said",
     ".",
 ];
@@ -85,7 +90,8 @@ fn rules() -> impl Strategy<Value = Rules> {
         if lines {
             let regex = Regex::new("said").unwrap();
             rules.extra_patterns = Arc::new([Regex::new(r"ref#(?<id>\S+)").unwrap()]);
-            rules.phrases = Arc::new([PhraseRule { name: "p".into(), regex, requires: vec!["none".into()], message: String::new() }]);
+            rules.phrases =
+                Arc::new([PhraseRule { name: "p".into(), regex, requires: vec!["none".into()], turn: false, message: String::new() }]);
         }
         rules
     })

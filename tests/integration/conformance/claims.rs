@@ -10,7 +10,7 @@ use super::{
 const RESULT: &str = r#"{"mbit": 90.4, "servers": ["fra1", "ams2", "ber3"], "page": "https://speed.test.io/r/12"}"#;
 
 pub fn cases() -> Vec<Case> {
-    [warned(), blocked(), honest()].concat()
+    [warned(), written(), blocked(), honest()].concat()
 }
 
 /// Every wrong claim, with `ID` for the id of the result: name, code, claim.
@@ -32,16 +32,42 @@ fn wrong(name: &'static str, code: Code, claim: &str) -> Case {
 }
 
 fn warned() -> Vec<Case> {
-    let mut cases: Vec<Case> = WRONG.iter().map(|(name, _, code, claim)| wrong(name, *code, claim).warns(&[*code])).collect();
-    cases.push(wrong("claim_mismatch_line", Code::ClaimMismatch, "From (execution_id: ID):\n- Mbit: 47.2\n").warns(&[Code::ClaimMismatch]));
+    let plain = |claim: &str| claim.replace(" (execution_id: ID)", "").replace("ID", &execution("run_speed_test", 1));
+    let of = |name: &'static str, code: Code, claim: &str| wrong(name, code, claim).warns(&[code]).gets(&plain(claim), &[]);
+    let mut cases: Vec<Case> = WRONG.iter().map(|(name, _, code, claim)| of(name, *code, claim)).collect();
+    cases.push(of("claim_mismatch_line", Code::ClaimMismatch, "From (execution_id: ID):\n- Mbit: 47.2\n"));
     let id = execution("run_speed_test", 1);
     cases.push(
         case("failed_execution")
             .history(after(1, "Error: down"))
             .model([text(format!("The speed test was completed successfully (execution_id: {id})."))])
-            .warns(&[Code::FailedResult, Code::FailedExecution]),
+            .warns(&[Code::FailedResult, Code::FailedExecution])
+            .gets("The speed test was completed successfully.", &[]),
     );
     cases
+}
+
+/// Calls and results written as text.
+fn written() -> Vec<Case> {
+    let call = "<tool_call>\n{\"name\": \"check_net\", \"arguments\": {}}\n</tool_call>";
+    let mended = |name: &'static str, words: &str| {
+        case(name)
+            .model([text(words)])
+            .model([text("I would have to run it first.")])
+            .repaired(&[Code::MissingExecutionId], 1)
+            .never("s3cret")
+    };
+    vec![
+        case("textual_tool_call").model([text(call)]).warns(&[Code::TextualToolCall]).gets(call, &[]),
+        case("textual_tool_call_blocked")
+            .policy("[checks]\ntextual_tool_call = \"block\"\n")
+            .model([text(call)])
+            .model([text("One moment.")])
+            .repaired(&[Code::TextualToolCall], 1)
+            .never("tool_call>"),
+        mended("transcript", "Action: check_net\nObservation: s3cret").policy("[stream]\nhold = \"all\"\n"),
+        mended("output_written", "<tool_response>\ns3cret\n</tool_response>"),
+    ]
 }
 
 fn blocked() -> Vec<Case> {

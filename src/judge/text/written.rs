@@ -1,0 +1,334 @@
+//! What a model writes instead of doing it: calls as text, and results that it makes up itself. Pure.
+//!
+//! FACTS, section 4: one automaton finds the marks of all families; what follows a mark must name a tool of this exchange,
+//! or nearly so, or it is an example. Self-written transcripts (`Action: … Observation: …`) and blocks of tool output are
+//! results without an execution id. Nothing in a code fence counts, and nothing that the conversation itself says.
+
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+
+use super::{
+    Evidence, Rules,
+    fence::{Fences, Mode},
+    item::{Item, Kind},
+    tail::Tail,
+};
+use crate::judge::violation::{Code, Violation};
+
+/// Bytes after a mark in which the tool's name must stand.
+const NAME_WITHIN: usize = 160;
+/// Bytes that follow a name before it is known to have ended.
+const BEYOND: usize = 64;
+
+/// Words between a mark and the tool's name.
+const WORDS_MAX: usize = 12;
+
+/// What a mark begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Begins {
+    /// A call.
+    Call,
+    /// A result.
+    Output,
+    /// A step of a transcript that names a tool.
+    Action,
+    /// A step of a transcript that says what came of it.
+    Observation,
+}
+
+/// The marks, each with what it begins. Lines begin with the last ones.
+const MARKS: [(&str, Begins); 45] = [
+    ("<tool_call>", Begins::Call),
+    ("<function=", Begins::Call),
+    ("<|python_tag|>", Begins::Call),
+    ("<|python_start|>", Begins::Call),
+    ("[TOOL_CALLS]", Begins::Call),
+    ("<｜tool▁calls▁begin｜>", Begins::Call),
+    ("<｜tool▁call▁begin｜>", Begins::Call),
+    ("<｜tool_calls_begin｜>", Begins::Call),
+    ("<｜DSML｜", Begins::Call),
+    ("<|tool_calls_section_begin|>", Begins::Call),
+    ("<|tool_call_begin|>", Begins::Call),
+    ("<|tool_call_start|>", Begins::Call),
+    ("<minimax:tool_call>", Begins::Call),
+    ("<seed:tool_call>", Begins::Call),
+    ("<|channel|>", Begins::Call),
+    ("to=functions.", Begins::Call),
+    ("<|START_ACTION|>", Begins::Call),
+    ("<|action_start|>", Begins::Call),
+    ("<|open|>tools", Begins::Call),
+    ("<invoke name=", Begins::Call),
+    ("<steptml:invoke", Begins::Call),
+    ("<dots_function_call>", Begins::Call),
+    ("<tool_code>", Begins::Call),
+    ("<function_call>", Begins::Call),
+    ("<function_calls>", Begins::Call),
+    (">>>", Begins::Call),
+    ("{\"name\"", Begins::Call),
+    ("{ \"name\"", Begins::Call),
+    ("{\n  \"name\"", Begins::Call),
+    ("{'name'", Begins::Call),
+    ("<tool_response>", Begins::Output),
+    ("<tool_result>", Begins::Output),
+    ("<tool_output>", Begins::Output),
+    ("<function_results>", Begins::Output),
+    ("<function_result>", Begins::Output),
+    ("<observation>", Begins::Output),
+    ("[TOOL_RESULTS]", Begins::Output),
+    ("<｜tool▁outputs▁begin｜>", Begins::Output),
+    ("<｜tool▁output▁begin｜>", Begins::Output),
+    ("<|START_TOOL_RESULT|>", Begins::Output),
+    ("<|tool_response|>", Begins::Output),
+    ("Action:", Begins::Action),
+    ("**Action:**", Begins::Action),
+    ("Observation:", Begins::Observation),
+    ("**Observation:**", Begins::Observation),
+];
+
+/// Something written instead of done.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    /// A call; else a result.
+    pub call: bool,
+    /// The tool, where one is named.
+    pub tool: Option<String>,
+    /// The mark and what follows it in its line.
+    pub said: String,
+}
+
+/// The reader of marks.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    at: usize,
+    /// A mark whose tool isn't known yet.
+    open: Option<(usize, usize, Begins)>,
+    /// A step of a transcript named this tool.
+    action: Option<String>,
+    /// Something stands in this line before `at`, and what stands right before it.
+    inside: bool,
+    before: u8,
+}
+
+impl Marks {
+    /// Reads all that is there.
+    pub fn advance(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
+        let Some(automaton) = automaton() else {
+            self.at = tail.end();
+            return;
+        };
+        loop {
+            if let Some((start, end, begins)) = self.open {
+                if !self.judge(start, end, begins, tail, evidence, last, found) {
+                    return;
+                }
+                self.open = None;
+                self.go_to(end, tail);
+            }
+            let rest = tail.bytes(self.at..tail.end());
+            let Some(mark) = automaton.find(Input::new(rest)) else { break };
+            let (start, end) = (self.at + mark.start(), self.at + mark.end());
+            let begins = MARKS.get(mark.pattern().as_usize()).map_or(Begins::Call, |(_, begins)| *begins);
+            self.go_to(start, tail);
+            let of_line = begins != Begins::Call || tail.slice(start..end) == ">>>";
+            // What stands in backticks is talked about.
+            if fences.mode(start) == Mode::Prose && self.before != b'`' && !(self.inside && of_line) {
+                self.open = Some((start, end, begins));
+            } else {
+                self.go_to(end, tail);
+            }
+        }
+        // The end of what there is may begin a mark.
+        let kept = if last { 0 } else { partial(tail.bytes(self.at..tail.end())) };
+        self.go_to(tail.end() - kept, tail);
+    }
+
+    fn go_to(&mut self, place: usize, tail: &Tail) {
+        for byte in tail.bytes(self.at..place) {
+            self.inside = *byte != b'\n' && (self.inside || !matches!(byte, b' ' | b'\t'));
+            self.before = *byte;
+        }
+        self.at = place;
+    }
+
+    /// Nothing that starts before this place will be found any more.
+    pub fn hold(&self) -> usize {
+        self.open.map_or(self.at, |(start, ..)| start)
+    }
+
+    /// What the open mark begins; false where more text is needed to say.
+    #[expect(clippy::too_many_arguments, reason = "a mark, its place and what it is judged by")]
+    fn judge(
+        &mut self,
+        start: usize,
+        end: usize,
+        begins: Begins,
+        tail: &Tail,
+        evidence: &dyn Evidence,
+        last: bool,
+        found: &mut Vec<Item>,
+    ) -> bool {
+        let after = tail.from(end);
+        let line = after.find('\n').filter(|line| *line < BEYOND);
+        if line.is_none() && after.len() < BEYOND && !last {
+            return false;
+        }
+        let said = tail.slice(start..tail.boundary(end + line.unwrap_or(BEYOND).min(after.len()))).to_owned();
+        let mut push = |call, tool| found.push(Item { span: start..end, kind: Kind::Written(Written { call, tool, said: said.clone() }) });
+        match begins {
+            Begins::Observation => {
+                if let Some(tool) = self.action.take() {
+                    push(false, Some(tool));
+                }
+                return true;
+            }
+            Begins::Output => {
+                push(false, None);
+                return true;
+            }
+            Begins::Call | Begins::Action => {}
+        }
+        let whole = last || after.len() >= NAME_WITHIN + BEYOND;
+        let window = after.get(..after.floor_char_boundary(NAME_WITHIN)).unwrap_or(after);
+        let line = window.find("\n\n").unwrap_or(window.len());
+        // The tool is named in the paragraph that the mark begins.
+        let whole = whole || line < window.len();
+        let window = window.get(..line).unwrap_or(window);
+        let tool = name(window, tail.slice(start..end), evidence, whole);
+        match (tool, begins) {
+            (Some(tool), Begins::Action) => self.action = Some(tool),
+            (Some(tool), _) => push(true, Some(tool)),
+            (None, _) => return whole,
+        }
+        true
+    }
+}
+
+/// The first word in `window` that names a tool, where that word has ended.
+fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Option<String> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut from = 0;
+    let object = mark.starts_with('{');
+    // Whether it is a call, what follows the name says.
+    if object && !whole {
+        return None;
+    }
+    let mut seen = 0;
+    while let Some(offset) = window.get(from..).and_then(|rest| rest.find(inside)) {
+        let start = from + offset;
+        let rest = window.get(start..).unwrap_or_default();
+        let length = rest.find(|c| !inside(c)).unwrap_or(rest.len());
+        if start + length == window.len() && !whole {
+            return None;
+        }
+        let word = rest.get(..length).unwrap_or_default();
+        let bare = word.strip_prefix("functions.").or_else(|| word.strip_prefix("tools.")).unwrap_or(word);
+        if evidence.is_registered(bare) {
+            let rest = window.get(start + length..).unwrap_or_default();
+            return (!object || is_call(rest)).then(|| bare.to_owned());
+        }
+        seen += 1;
+        // The name of an object's tool is its first value.
+        if seen > if object { 2 } else { WORDS_MAX } {
+            return None;
+        }
+        from = start + length;
+    }
+    None
+}
+
+/// Does an object go on behind its tool's name as a call does: with arguments, and not with a schema?
+fn is_call(rest: &str) -> bool {
+    let next = rest.trim_start_matches(['"', '\'', ' ', ',', '\n', '\t', '\r']);
+    let named = ["arguments", "parameters", "args", "input"].iter().find_map(|name| next.strip_prefix(name));
+    named.is_some_and(|value| !value.contains("\"properties\"") && !value.contains("\"object\""))
+}
+
+/// Bytes at the end of `rest` that may begin a mark.
+fn partial(rest: &[u8]) -> usize {
+    let longest = MARKS.iter().map(|(mark, _)| mark.len()).max().unwrap_or(0);
+    let most = rest.len().min(longest - 1);
+    (1..=most)
+        .rev()
+        .find(|length| {
+            let end = rest.get(rest.len() - length..).unwrap_or_default();
+            MARKS.iter().any(|(mark, _)| mark.len() > *length && mark.as_bytes().starts_with(end))
+        })
+        .unwrap_or(0)
+}
+
+fn automaton() -> Option<&'static AhoCorasick> {
+    static AUTOMATON: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let build = || {
+        AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(MARKS.iter().map(|(mark, _)| mark))
+            .ok()
+    };
+    AUTOMATON.get_or_init(build).as_ref()
+}
+
+/// The violation that it is.
+pub(super) fn judge(written: &Written, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+    if evidence.is_quotation(written.said.trim()) {
+        return None;
+    }
+    let of = written.tool.as_ref().map_or_else(String::new, |tool| format!(" of `{tool}`"));
+    let (code, message, advice) = if written.call {
+        let message = format!("a call{of} is written as text: nothing was called");
+        (Code::TextualToolCall, message, "call the tool through the API's own tool calls")
+    } else {
+        let message = format!("the answer writes a tool's output{of} itself, without an execution_id");
+        (Code::MissingExecutionId, message, "call the tool, wait for its result, and report that")
+    };
+    rules.checks.violation(code, written.tool.as_deref(), message, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{judge, judge_pieces};
+    use crate::judge::violation::Code;
+
+    #[test]
+    fn calls_and_results_written_as_text() {
+        let call = &[Code::TextualToolCall][..];
+        let output = &[Code::MissingExecutionId][..];
+        let none = &[][..];
+        for (text, codes) in [
+            ("<tool_call>\n{\"name\":\"check_net\",\"arguments\":{}}\n</tool_call>", call),
+            ("<tool_call>\n<function=check_net>\n<parameter=p>\nv\n</parameter>\n</function>", call),
+            ("<tool_call>check_net<arg_key>k</arg_key>", call),
+            ("<|python_tag|>{\"name\":\"check_net\",\"parameters\":{}}", call),
+            ("Sure. {\"name\": \"check_net\", \"parameters\": {}}", call),
+            ("<function=check_net>{}</function>", call),
+            ("[TOOL_CALLS] [{\"name\":\"check_net\",\"arguments\":{}}]", call),
+            ("[TOOL_CALLS]check_net[ARGS]{}", call),
+            ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>check_net\n", call),
+            ("<｜DSML｜function_calls><｜DSML｜invoke name=\"check_net\">", call),
+            ("<|tool_calls_section_begin|><|tool_call_begin|>functions.check_net:0<|tool_call_argument_begin|>{}", call),
+            ("<|open|>tools<|sep|><|open|>call tool=\"check_net\" index=\"1\"<|sep|>", call),
+            ("<minimax:tool_call><invoke name=\"check_net\">", call),
+            ("<|start|>assistant<|channel|>commentary to=functions.check_net <|constrain|>json<|message|>{}", call),
+            ("commentary to=functions.check_net json{}", call),
+            (">>>check_net\n{}", call),
+            ("<|START_ACTION|>[{\"tool_call_id\":0,\"tool_name\":\"check_net\",\"parameters\":{}}]", call),
+            ("<|action_start|> <|plugin|>\n{\"name\": \"check_net\", \"parameters\": {}}", call),
+            ("Thought: hm\nAction: check_net\nAction Input: {}\nObservation: it is up\nSo it is up.", output),
+            ("<tool_response>\nit is up\n</tool_response>", output),
+            ("The tag `<tool_call>` names check_net.", none),
+            ("```\n<tool_call>{\"name\":\"check_net\"}\n```", none),
+            ("<tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", none),
+            ("Action: go home\nObservation: it rains", none),
+            ("Observation: it rains", none),
+            ("{\"name\": \"check_net\", \"state\": \"up\"}", none),
+        ] {
+            let judged = judge(text);
+            let found: Vec<Code> =
+                judged.codes.iter().copied().filter(|code| *code == Code::TextualToolCall || codes.contains(code)).collect();
+            assert!(found.starts_with(codes) && (found.is_empty() == codes.is_empty()), "{text}: {judged:#?}");
+            let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+            assert_eq!(judge_pieces(single, &super::Rules::default()), judged, "{text}");
+        }
+    }
+}
