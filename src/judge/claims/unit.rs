@@ -180,7 +180,7 @@ mod tests {
             (" km away", Some("length"), 1.0),
             ("°C", Some("temperature"), 1.0),
             (" miles per hour", Some("speed"), 1.0),
-            (" million dollars", None, 1e6),
+            (" million dollars", Some("dollar"), 1e6),
             (" Mbit/s.", Some("rate"), 1.0),
         ] {
             let suffix = suffix(rest).unwrap();

@@ -237,11 +237,11 @@ fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Optio
     None
 }
 
-/// Does an object go on behind its tool's name as a call does: with arguments, and not with a schema?
+/// Does an object go on behind its tool's name as a call of Llama's does: with `parameters`, and not with a schema? One
+/// with `arguments` is how APIs and answers about them write calls too: it isn't told apart.
 fn is_call(rest: &str) -> bool {
     let next = rest.trim_start_matches(['"', '\'', ' ', ',', '\n', '\t', '\r']);
-    let named = ["arguments", "parameters", "args", "input"].iter().find_map(|name| next.strip_prefix(name));
-    named.is_some_and(|value| !value.contains("\"properties\"") && !value.contains("\"object\""))
+    next.strip_prefix("parameters").is_some_and(|value| !value.contains("\"properties\"") && !value.contains("\"object\""))
 }
 
 /// Bytes at the end of `rest` that may begin a mark.
