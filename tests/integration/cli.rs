@@ -39,7 +39,7 @@ fn help_and_version() {
 #[test]
 fn commands_without_what_they_need() {
     let directory = tempfile::tempdir().unwrap();
-    check(directory.path(), "stats", 2, &["not built yet"]);
+    check(directory.path(), "stats", 2, &["there is no file toolmark.db", "has `toolmark serve` run"]);
     check(directory.path(), "replay a.jsonl", 2, &["the cassette a.jsonl can't be read"]);
     check(directory.path(), "import har a.har -o c.jsonl", 2, &["the file a.har can't be read"]);
     check(directory.path(), "serve --replay c.jsonl", 2, &["the cassette", "c.jsonl can't be read"]);

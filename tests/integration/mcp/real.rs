@@ -32,6 +32,8 @@ fn command(words: &[&Path], rest: &str) -> String {
 }
 
 fn run(mcp: &Arc<Mcp>, tool: &str, arguments: &str) -> Outcome {
+    // A server is up a moment before its tools are offered.
+    until(|| mcp.catalog().1.tool(tool).is_some());
     let catalog = mcp.catalog();
     let tool = catalog.1.tool(tool).unwrap_or_else(|| panic!("no {tool}: {:?}", mcp.health())).clone();
     let mark = format!("{:?}", std::time::Instant::now()).into();
