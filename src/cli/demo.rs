@@ -10,6 +10,7 @@ mod client;
 mod scenes;
 mod script;
 mod table;
+mod todo;
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -47,6 +48,15 @@ pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
         for mode in [Mode::Whole, Mode::Streamed] {
             let result = runtime.block_on(stage.play(&client, scene, mode));
             say(&style.row(number + 1, scene, &result));
+            results.push((scene.name, result));
+        }
+    }
+    let todo = todo::TodoStage::build().map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let todo_client = Client::new(&todo.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
+    for (number, scene) in todo.scenes().iter().enumerate() {
+        for mode in [Mode::Whole, Mode::Streamed] {
+            let result = runtime.block_on(todo.play(&todo_client, scene, mode));
+            say(&style.row(SCENES.len() + number + 1, scene, &result));
             results.push((scene.name, result));
         }
     }

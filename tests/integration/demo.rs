@@ -13,11 +13,11 @@ fn every_scene_is_caught_whole_and_streamed() {
     let demo = finish(&["demo"], directory.path());
     assert_eq!((demo.code, &*demo.stderr), (Some(0), ""), "{}", demo.stdout);
     let rows: Vec<&str> = demo.stdout.lines().filter(|line| line.contains("✅")).collect();
-    for (mode, count) in [("whole", 14), ("streamed", 14)] {
+    for (mode, count) in [("whole", 17), ("streamed", 17)] {
         assert_eq!(rows.iter().filter(|row| row.contains(&format!(" {mode} "))).count(), count, "{}", demo.stdout);
     }
-    assert!(!demo.stdout.contains('❌') && demo.stdout.contains("28 of 28"), "{}", demo.stdout);
-    for number in 1..=14 {
+    assert!(!demo.stdout.contains('❌') && demo.stdout.contains("34 of 34"), "{}", demo.stdout);
+    for number in 1..=17 {
         assert!(rows.iter().any(|row| row.starts_with(&format!("{number} "))), "no scene {number}:\n{}", demo.stdout);
     }
     for code in [
@@ -29,6 +29,7 @@ fn every_scene_is_caught_whole_and_streamed() {
         "tool_mismatch",
         "altered_call",
         "upstream_protocol",
+        "state_mismatch",
     ] {
         assert!(demo.stdout.contains(code), "no {code}:\n{}", demo.stdout);
     }

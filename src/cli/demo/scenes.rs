@@ -167,6 +167,12 @@ impl Asked {
             .any(|message| message["role"] == "tool" && !message["content"].as_str().is_some_and(|text| text.starts_with("Tool call ")))
     }
 
+    /// Does a tool's result say this?
+    pub fn was_told(&self, text: &str) -> bool {
+        let says = |message: &&Value| message["content"].as_str().is_some_and(|content| content.contains(text));
+        self.messages.iter().filter(|message| message["role"] == "tool").any(|message| says(&message))
+    }
+
     /// The execution ID that the first stamped result carries.
     pub fn stamp(&self) -> Option<String> {
         self.messages.iter().filter(|message| message["role"] == "tool").find_map(|message| stamp_of(message["content"].as_str()?))
@@ -184,9 +190,14 @@ pub static SCENES: std::sync::LazyLock<Vec<Scene>> =
 
 /// The scripted upstream.
 pub fn answer(received: &Received) -> Reply {
+    answer_of(&SCENES, received)
+}
+
+/// The same for these scenes.
+pub fn answer_of(scenes: &[Scene], received: &Received) -> Reply {
     let request = received.json();
-    let Some(scene) = SCENES.iter().find(|scene| request["model"] == scene.name) else {
-        let names = SCENES.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
+    let Some(scene) = scenes.iter().find(|scene| request["model"] == scene.name) else {
+        let names = scenes.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
         let message = format!("the scripted upstream has no such model; its models are: {names}");
         return Reply::json(
             404,

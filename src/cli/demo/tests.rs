@@ -28,6 +28,19 @@ fn where_toolmark_only_watches_every_scene_fails() {
 }
 
 #[test]
+fn the_to_do_scenes_fail_without_toolmark_and_not_with_it() {
+    let stage = todo::TodoStage::build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (base_url, caught) in [(stage.upstream.base_url(), false), (stage.proxy.base_url(), true)] {
+        let client = Client::new(&base_url).unwrap();
+        for (scene, mode) in stage.scenes().iter().flat_map(|scene| [(scene, Mode::Whole), (scene, Mode::Streamed)]) {
+            let outcome = runtime.block_on(stage.play(&client, scene, mode));
+            assert_eq!(outcome.failed.is_empty(), caught, "{}, {}: {:?}", scene.name, mode.as_str(), outcome.failed);
+        }
+    }
+}
+
+#[test]
 fn with_toolmark_none_does() {
     let stage = Stage::build("default").unwrap();
     for (name, outcome) in outcomes(&stage, &stage.proxy.base_url()) {

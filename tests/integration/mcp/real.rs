@@ -7,7 +7,10 @@ use toolmark::{
     settings::{self, Environment, Flags},
 };
 
-use super::faults::until;
+use super::{
+    faults::until,
+    stage::{Stage, TODO, call, turn},
+};
 use crate::clients::runtimes;
 
 const NEW: &str = "2026-07-28";
@@ -146,4 +149,29 @@ fn the_time_of_pypi() {
     assert!(!time.failed && time.text.contains("Europe/Paris"), "{time:?}");
     let nowhere = run(&mcp, "s__get_current_time", r#"{"timezone":"No/Where"}"#);
     assert!(nowhere.failed && nowhere.text.starts_with("Error"), "{nowhere:?}");
+}
+
+#[test]
+fn the_to_do_scenario_with_the_openai_client() {
+    if runtimes::skipped("mcp::real::the_to_do_scenario_with_the_openai_client") {
+        return;
+    }
+    let cite = |messages: &[serde_json::Value]| {
+        let result: serde_json::Value = serde_json::from_str(messages.last().unwrap()["content"].as_str().unwrap()).unwrap();
+        let (title, id) = (result["title"].as_str().unwrap().to_owned(), result["execution_id"].as_str().unwrap().to_owned());
+        turn(&format!("{title} is on the list (execution_id: {id})."), &[])
+    };
+    let add = |title: &str| call("todo__add_task", &format!(r#"{{"title":"{title}"}}"#));
+    let stage = Stage::new("default", TODO, vec![add("milk"), Box::new(cite), add("tea"), Box::new(cite)]);
+    let url = stage.fixture.proxy.base_url();
+    let printed =
+        runtimes::run_python(&runtimes::repository("tests/clients/mcp_openai.py"), &[("DEFAULT_URL", &url), ("OPENAI_API_KEY", "sk-test")]);
+    let expected = serde_json::json!({"whole": {"text": "milk is on the list.", "calls": 0, "verdict": "pass"},
+        "streamed": {"text": "tea is on the list.", "calls": 0}});
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), expected);
+    assert_eq!(stage.todo.titles(), ["milk", "tea"]);
+    // The second question's history has the first one's round.
+    let roles: Vec<String> =
+        stage.asked()[2]["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user"]);
 }
