@@ -1,7 +1,7 @@
 //! Statistics out of a ledger's store: hourly sums for long windows, the records themselves for short ones.
 //!
 //! Blocks, as the store does. What it reads is bounded: hours by how long the ledger keeps them, records by
-//! [`RECORDS_MAX`].
+//! `RECORDS_MAX`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The words by which claims are recognised, one file of data per language. Pure.
 //!
-//! A further language is a further file in `lexicon/`, named in [`FILES`]: nothing else knows a language. What the files
+//! A further language is a further file in `lexicon/`, named in `FILES`: nothing else knows a language. What the files
 //! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
 
 use std::{

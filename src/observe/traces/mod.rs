@@ -106,7 +106,7 @@ impl Traces {
         }
     }
 
-    /// Sends what is left. It blocks, at most [`LAST`].
+    /// Sends what is left. It blocks, at most five seconds.
     pub fn close(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(LAST) {
             tracing::warn!(%error, "the last traces could not be sent");
