@@ -73,6 +73,7 @@ fn killed_in_the_middle() {
     let mut serving = Running::start(command(&arguments, directory.path()));
     let address: std::net::SocketAddr = serving.address().parse().unwrap();
     let answered = AtomicUsize::new(0);
+    let path = directory.path().join("session.jsonl");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -84,10 +85,12 @@ fn killed_in_the_middle() {
                 }
             });
         }
-        until("enough answers", || (answered.load(Ordering::Relaxed) > 300).then_some(()));
+        let enough = || answered.load(Ordering::Relaxed) > 300 && std::fs::metadata(&path).is_ok_and(|file| file.len() > 60 * 2 * 20_000);
+        until("enough answers, and enough of them on disk", || enough().then_some(()));
         serving.signal("KILL");
     });
-    let path = directory.path().join("session.jsonl");
+    // Its connections may be closed a moment before its file, and the lock on it, are.
+    serving.end();
     let text = std::fs::read(&path).unwrap();
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     let (torn, whole) = lines.split_last().unwrap();
