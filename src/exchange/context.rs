@@ -231,6 +231,9 @@ impl Context {
 
     /// Checks a text inside a call's arguments for ids that claim an execution.
     fn id_in_arguments(&self, text: &str) -> Option<Violation> {
+        if !TextGate::may_find_ids(text, &self.text) {
+            return None;
+        }
         let mut gate = TextGate::default();
         self.feed(&mut gate, text);
         self.close(&mut gate);

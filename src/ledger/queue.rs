@@ -21,8 +21,8 @@ use super::record::ExchangeRecord;
 pub const RECORDS_MAX: usize = 20_000;
 /// Bytes that they may take, by estimate.
 pub const BYTES_MAX: usize = 64 << 20;
-/// So many that the writer is called before its time.
-const CALLED_AT: usize = 2_000;
+/// So many that the writer is called before its time: few enough that they are still in the processor's cache.
+const CALLED_AT: usize = 256;
 
 /// A record on its way, and who waits for it to be on disk.
 pub struct Queued {
@@ -155,6 +155,11 @@ impl Inlet {
     /// Does anything wait?
     pub fn is_waiting(&self) -> bool {
         self.state.records.load(Ordering::Relaxed) > 0
+    }
+
+    /// Do so many wait that the writer is to go on at once?
+    pub fn is_called(&self) -> bool {
+        self.state.records.load(Ordering::Relaxed) >= CALLED_AT
     }
 
     /// Has it been closed? Something may still be in it.

@@ -20,10 +20,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const BATCH_MAX: usize = 4_000;
 /// Pauses after a failure: from the first to the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Records that are removed at a time: whoever waits for the writer meanwhile waits this much longer.
-const PRUNE_MAX: usize = 250;
-/// How much of each interval may go into removing.
-const PRUNE_TIME: Duration = Duration::from_millis(20);
+/// Records that are removed at a time: whoever waits for the writer, or for its processor, waits this much longer.
+const PRUNE_MAX: usize = 40;
+/// How much may go into removing at a time, and how soon it goes on while there is more: a fifteenth of the time, in pieces
+/// too short to be felt. Where more comes than that removes, as much is removed as comes.
+const PRUNE_TIME: Duration = Duration::from_micros(1500);
+const PRUNE_REST: Duration = Duration::from_millis(20);
 /// So often it is looked for records that are too old, once none were left.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(20);
 /// So long the last records are tried to be written when toolmark stops.
@@ -87,16 +89,17 @@ impl Writer {
             if drained.closed && count == 0 {
                 return;
             }
-            self.prune(&mut state);
-            if full || state.closed.is_some() {
+            let pruning = self.prune(&mut state, count);
+            if full || state.closed.is_some() || (!self.commit && self.inlet.is_called()) {
                 continue;
             }
+            let interval = if pruning { PRUNE_REST } else { INTERVAL };
             idle = if count == 0 { idle.saturating_add(1) } else { 0 };
             // With work at hand it looks again at its time; after a while without, it sleeps until it is called.
             if idle >= 10 || (self.commit && count == 0) {
-                self.inlet.sleep(state.next_prune.saturating_duration_since(Instant::now()).max(INTERVAL));
+                self.inlet.sleep(state.next_prune.saturating_duration_since(Instant::now()).max(interval));
             } else if !self.commit {
-                self.inlet.rest(INTERVAL.saturating_sub(begun.elapsed()));
+                self.inlet.rest(interval.saturating_sub(begun.elapsed()));
             }
         }
     }
@@ -178,11 +181,12 @@ impl Writer {
         }
         let mut before = tip.clone();
         let seal = |queued: &Queued| {
-            let body = serde_json::to_vec(&*queued.record).unwrap_or_else(|error| {
+            let mut body = Vec::with_capacity(2 * queued.record.weight());
+            if let Err(error) = serde_json::to_writer(&mut body, &*queued.record) {
                 // INVARIANT: a record is strings and numbers, which are always JSON.
                 tracing::error!(%error, exchange = %queued.record.id, "a record can't be written as JSON");
-                b"{}".to_vec()
-            });
+                body = b"{}".to_vec();
+            }
             let sequence = before.sequence + 1;
             let mac = self.keys.record(before.writer, sequence, &before.mac, &body);
             before = Position { writer: before.writer, sequence, mac };
@@ -191,18 +195,24 @@ impl Writer {
         Batch { records: records.iter().map(seal).collect(), hours }
     }
 
-    /// Removes some of what is too old: as much as keeps up with what comes, and never so much that writing waits long.
-    fn prune(&self, state: &mut State) {
+    /// Removes some of what is too old, `written` records having been written meanwhile; true where there may be more.
+    fn prune(&self, state: &mut State, written: usize) -> bool {
         let begun = Instant::now();
         if begun < state.next_prune || state.closed.is_some() {
-            return;
+            return false;
         }
+        let mut removed = 0;
         let now = now_ms();
         let before = now.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
         loop {
             match self.store.prune(before, now, PRUNE_MAX, &self.keys) {
-                Ok(PRUNE_MAX) if begun.elapsed() < PRUNE_TIME && !(self.commit && self.inlet.is_waiting()) => {}
-                Ok(PRUNE_MAX) => return,
+                Ok(PRUNE_MAX) => {
+                    removed += PRUNE_MAX;
+                    let enough = begun.elapsed() >= PRUNE_TIME && removed >= written;
+                    if enough || self.commit && self.inlet.is_waiting() {
+                        return true;
+                    }
+                }
                 Ok(_) => break,
                 Err(error) => {
                     tracing::error!(%error, "old records can't be removed from the ledger");
@@ -211,5 +221,6 @@ impl Writer {
             }
         }
         state.next_prune = Instant::now() + PRUNE_INTERVAL;
+        false
     }
 }

@@ -3,7 +3,7 @@
 //! What an honest answer computes: sums, averages, extremes' distances, shares, differences, products, counts of things
 //! and of things with one value, days between dates. Only what is small enough to be computed in no time.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::facts::{Facts, Scalar};
 
@@ -52,7 +52,7 @@ pub fn counts(facts: &Facts) -> Vec<u64> {
         *by_name.entry(&list.words).or_default() += list.length as u64;
     }
     counts.extend(by_name.into_values());
-    counts.extend(by_value(facts).into_iter().map(|(_, _, count)| count));
+    counts.extend(by_value(facts));
     counts.extend(facts.leaves.iter().filter(|leaf| is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
     counts.sort_unstable();
     counts.dedup();
@@ -67,13 +67,14 @@ pub fn is_count(key: &str) -> bool {
         || key.starts_with("n") && key.len() <= 2
 }
 
-/// How often each value of each key stands, and how many values each key has: (key, value, count).
-fn by_value(facts: &Facts) -> Vec<(String, String, u64)> {
-    let mut values: BTreeMap<(&str, String), u64> = BTreeMap::new();
+/// How often each value of each key stands, and how many values each key has.
+fn by_value(facts: &Facts) -> Vec<u64> {
+    let mut values: BTreeMap<(&str, Cow<'_, str>), u64> = BTreeMap::new();
     for leaf in facts.leaves.iter().take(2000) {
         let value = match &leaf.value {
             Scalar::Text(text) if text.len() > 64 => continue,
-            value => value.shown(),
+            Scalar::Text(text) => Cow::Borrowed(text.as_str()),
+            value => Cow::Owned(value.shown()),
         };
         *values.entry((&leaf.key, value)).or_default() += 1;
     }
@@ -81,8 +82,7 @@ fn by_value(facts: &Facts) -> Vec<(String, String, u64)> {
     for (key, _) in values.keys() {
         *kinds.entry(key).or_default() += 1;
     }
-    let kinds: Vec<(String, String, u64)> = kinds.into_iter().map(|(key, count)| (key.to_owned(), String::new(), count)).collect();
-    values.into_iter().map(|((key, value), count)| (key.to_owned(), value, count)).chain(kinds).collect()
+    kinds.into_values().chain(values.into_values()).collect()
 }
 
 /// What a column of numbers makes: sum, average, range, median, shares, partial sums.

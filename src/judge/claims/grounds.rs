@@ -19,6 +19,11 @@ const SAID_BYTES_MAX: usize = 4 << 20;
 /// Recent results of which what follows from one may be said beside another.
 const FEW: usize = 4;
 
+/// Numbers of the last question that an answer may have reckoned with, and numbers of a result that it may have reckoned
+/// them with.
+const ASKED_OF: usize = 8;
+const RECKONED_OF: usize = 64;
+
 /// A result in the conversation.
 #[derive(Debug, Default)]
 pub struct Source {
@@ -35,6 +40,7 @@ pub struct Source {
     /// Its execution ID, where it has one.
     pub execution_id: Option<String>,
     facts: OnceLock<Facts>,
+    reckoned: OnceLock<Vec<f64>>,
 }
 
 impl Source {
@@ -65,6 +71,7 @@ pub struct Grounds {
     pub asked: String,
     /// The tools as they were brought: only addresses count of it.
     pub definitions: String,
+    asked_numbers: OnceLock<Vec<f64>>,
     said_numbers: OnceLock<Vec<f64>>,
     said_dates: OnceLock<Dates>,
     said_folded: OnceLock<String>,
@@ -94,7 +101,7 @@ impl Grounds {
             || fits(number, near, self.said_numbers())
             || self.results.iter().any(|other| fits(number, near, &other.facts().numbers))
             || equals(number, near, facts.derived())
-            || self.follows_from_said(number, near, facts)
+            || equals(number, near, self.reckoned(source))
             || self.few().any(|other| equals(number, near, other.facts().derived()))
     }
 
@@ -105,20 +112,21 @@ impl Grounds {
         recent.filter(move |_| few)
     }
 
-    /// A number of the result and one that was said make it: a rate and an amount.
-    fn follows_from_said(&self, number: &Number, near: bool, facts: &Facts) -> bool {
-        let asked: Vec<f64> =
-            numbers(&self.asked).iter().flat_map(|number| number.readings().map(|reading| reading.value)).take(8).collect();
-        let mut found = Vec::new();
-        for one in asked {
-            facts
-                .numbers
-                .iter()
-                .take(64)
-                .for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one]));
-        }
-        found.retain(|number| number.is_finite());
-        equals(number, near, &found)
+    /// What a number of the result and one that was asked with make: a rate and an amount.
+    fn reckoned<'s>(&self, source: &'s Source) -> &'s [f64] {
+        let asked = || {
+            let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
+            numbers(&self.asked).iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
+        };
+        source.reckoned.get_or_init(|| {
+            let mut found = Vec::new();
+            for one in self.asked_numbers.get_or_init(asked) {
+                let others = source.facts().numbers.iter().take(RECKONED_OF);
+                others.for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one]));
+            }
+            found.retain(|number| number.is_finite());
+            found
+        })
     }
 
     /// Does the conversation have this date, or one that is a day apart?
@@ -227,14 +235,23 @@ pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
 
 /// Is `number` one of `known`, which are in no order, rounded?
 pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
+    number.readings().any(|shown| {
+        let (share, reach) = reach(shown, near);
+        // Thousands are passed over by this alone.
+        let mut around = known.iter().filter(|value| (value.abs() - shown.value).abs() <= reach);
+        around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+    })
+}
+
+/// The share that may be missing of a number, and how far one may lie from it that it still stands for.
+fn reach(shown: Reading, near: bool) -> (f64, f64) {
     let share = if near { 0.06 } else { 0.0 };
-    number.readings().any(|reading| known.iter().any(|value| reading.rounds(*value) || near && reading.nears(*value, share)))
+    (share, shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6 + 1e-9)
 }
 
 fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {
-    let share = if near { 0.06 } else { 0.0 };
     let shown = Reading { value: reading.value * scale, step: reading.step * scale };
-    let reach = shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6;
+    let (share, reach) = reach(shown, near);
     let from = known.partition_point(|value| *value < shown.value - reach);
     let mut around = known.get(from..).unwrap_or_default().iter().take_while(|value| **value <= shown.value + reach);
     around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))

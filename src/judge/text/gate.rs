@@ -69,6 +69,12 @@ impl TextGate {
         Self::default()
     }
 
+    /// False where this text, whole, has neither an id nor a label of one in it, for want of a word that is long enough
+    /// and of anything that could hide one: the quick way past texts that are read for ids alone.
+    pub fn may_find_ids(text: &str, rules: &Rules) -> bool {
+        !rules.extra_patterns.is_empty() || Runs::may_find(text.as_bytes())
+    }
+
     /// Takes the next piece of the text.
     pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
         self.tail.push(piece);

@@ -69,6 +69,15 @@ pub(super) struct Runs {
 }
 
 impl Runs {
+    /// Is there anything in a whole text that [`Self::advance`] looks at closely?
+    pub fn may_find(text: &[u8]) -> bool {
+        let mut word = 0;
+        text.iter().any(|byte| {
+            word = if class(*byte) == Class::Word { word + 1 } else { 0 };
+            word >= WORD_BYTES_MIN || class(*byte) == Class::Special
+        })
+    }
+
     /// Reads all that is there.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
         let begin = self.at;

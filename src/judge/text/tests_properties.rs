@@ -9,6 +9,7 @@ use super::{
     PhraseRule, Progress, Rules, TextGate,
     tests::{AWAY, FAKE, OLD, OTHER, Stub, VALID, judge_pieces},
 };
+use crate::judge::violation::Code;
 
 const SCRAPS: [&str; 67] = [
     VALID,
@@ -113,6 +114,14 @@ proptest! {
         prop_assert_eq!(&judge_pieces(pieces(&text, &cuts), &rules), &whole);
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
         prop_assert_eq!(&judge_pieces(single, &rules), &whole);
+    }
+
+    #[test]
+    fn the_quick_way_past_texts_passes_no_id(text in text(), rules in rules()) {
+        let judged = judge_pieces([text.as_str()], &rules);
+        let ids = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
+        let found = judged.codes.iter().any(|code| ids.contains(code)) || !judged.citations.is_empty();
+        prop_assert!(!found || TextGate::may_find_ids(&text, &rules));
     }
 
     #[test]

@@ -244,17 +244,37 @@ fn is_call(rest: &str) -> bool {
     next.strip_prefix("parameters").is_some_and(|value| !value.contains("\"properties\"") && !value.contains("\"object\""))
 }
 
+/// Bytes of the longest mark.
+const MARK_BYTES_MAX: usize = {
+    let (mut longest, mut at) = (0, 0);
+    while at < MARKS.len() {
+        let length = MARKS[at].0.len();
+        longest = if length > longest { length } else { longest };
+        at += 1;
+    }
+    longest
+};
+
+/// The bytes that marks begin with.
+const BEGINNINGS: [bool; 256] = {
+    let mut beginnings = [false; 256];
+    let mut at = 0;
+    while at < MARKS.len() {
+        beginnings[MARKS[at].0.as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    beginnings
+};
+
 /// Bytes at the end of `rest` that may begin a mark.
 fn partial(rest: &[u8]) -> usize {
-    let longest = MARKS.iter().map(|(mark, _)| mark.len()).max().unwrap_or(0);
-    let most = rest.len().min(longest - 1);
-    (1..=most)
-        .rev()
-        .find(|length| {
-            let end = rest.get(rest.len() - length..).unwrap_or_default();
-            MARKS.iter().any(|(mark, _)| mark.len() > *length && mark.as_bytes().starts_with(end))
-        })
-        .unwrap_or(0)
+    let end = rest.get(rest.len().saturating_sub(MARK_BYTES_MAX - 1)..).unwrap_or_default();
+    let begins = |from: &usize| {
+        let end = end.get(*from..).unwrap_or_default();
+        MARKS.iter().any(|(mark, _)| mark.len() > end.len() && mark.as_bytes().starts_with(end))
+    };
+    let likely = |from: &usize| end.get(*from).is_some_and(|byte| BEGINNINGS[usize::from(*byte)]);
+    (0..end.len()).filter(likely).find(begins).map_or(0, |from| end.len() - from)
 }
 
 fn automaton() -> Option<&'static AhoCorasick> {
