@@ -33,17 +33,19 @@ fn main() {
 }
 
 fn table(tally: &Tally) -> String {
-    let mut out = String::from("| category | fabricated | recall | honest | false alarms | precision |\n|---|---|---|---|---|---|\n");
+    let mut out =
+        String::from("| category | fabricated | recall | honest | false alarms | precision | µs each |\n|---|---|---|---|---|---|---|\n");
     for (category, count) in tally.categories.iter().chain([(&"all".to_owned(), &tally.all())]) {
         let share =
             |part: usize, whole: usize| if whole == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) };
         out.push_str(&format!(
-            "| {category} | {} | {} | {} | {} | {} |\n",
+            "| {category} | {} | {} | {} | {} | {} | {:.0} |\n",
             count.fabricated,
             share(count.found, count.fabricated),
             count.honest,
             share(count.alarms, count.honest),
             share(count.found, count.found + count.alarms),
+            count.taken.as_secs_f64() * 1e6 / (count.fabricated + count.honest).max(1) as f64,
         ));
     }
     out

@@ -1,6 +1,9 @@
 //! How the cases came out, by category.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use super::{
     cases::Case,
@@ -16,6 +19,8 @@ pub struct Count {
     pub honest: usize,
     /// Honest ones of which something was found.
     pub alarms: usize,
+    /// What judging all of them took.
+    pub taken: Duration,
 }
 
 /// The counts, and what went wrong.
@@ -35,6 +40,7 @@ impl Tally {
             found: sum.found + count.found,
             honest: sum.honest + count.honest,
             alarms: sum.alarms + count.alarms,
+            taken: sum.taken + count.taken,
         })
     }
 }
@@ -44,12 +50,15 @@ pub fn tally(world: &World, cases: &[&Case]) -> Tally {
     let mut tally = Tally::default();
     for case in cases {
         let context = world.context(&case.ran, &case.asked);
+        let begun = Instant::now();
         let found = judge(&context, &case.answer, usize::MAX);
+        let taken = begun.elapsed();
         if judge(&context, &case.answer, 7) != found {
             tally.torn.push(case.name.clone());
         }
         let category = case.category.split(": ").next().unwrap_or_default();
         let count = tally.categories.entry(category.to_owned()).or_default();
+        count.taken += taken;
         let right = if case.expect.is_empty() {
             count.honest += 1;
             count.alarms += usize::from(!found.is_empty());

@@ -1,5 +1,5 @@
 //! The marks and execution IDs that a cassette shows: of every call that was let through, the id that the application
-//! got; of every result that was stamped, the stamp. Pure.
+//! got, or that toolmark ran it under; of every result that was stamped, the stamp. Pure.
 
 use std::sync::LazyLock;
 
@@ -28,6 +28,7 @@ pub fn collect(exchange: &Exchange, marks: &mut RecordedMarks) {
     if let Some(response) = &exchange.downstream.response {
         documents(response, |document| calls(document.root(), marks));
     }
+    exchange.mcp.iter().flat_map(|mcp| &mcp.ran).for_each(|ran| marks.issue(&ran.call, &ran.tool, &ran.arguments));
     let Some(stamps) = &*STAMPS else { return };
     for attempt in &exchange.attempts {
         let Some(text) = attempt.request.as_ref().and_then(|request| request.body.as_ref()).and_then(Body::text) else { continue };

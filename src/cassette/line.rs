@@ -41,6 +41,9 @@ pub struct Exchange {
     /// When each call that was let through got its mark: Unix milliseconds and the counter in that millisecond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<(u64, u16)>,
+    /// What MCP servers had to do with it; absent where they offered nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Servers>,
     /// Places where a secret was taken out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redactions: u32,
@@ -63,6 +66,34 @@ pub struct PolicyUsed {
     pub mode: String,
     /// Its digest, hex.
     pub digest: String,
+}
+
+/// What MCP servers had to do with an exchange.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Servers {
+    /// The tools that they offered, by the names that models call.
+    pub tools: Vec<String>,
+    /// The calls that toolmark ran, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ran: Vec<Ran>,
+}
+
+/// A call that toolmark ran.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ran {
+    /// Its mark.
+    pub call: String,
+    /// The tool, by the name that models call.
+    pub tool: String,
+    /// Its arguments, as they were sent.
+    pub arguments: String,
+    /// What the model read, without its stamp.
+    pub result: String,
+    /// It failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 /// The application's side.

@@ -20,7 +20,7 @@ use super::{
     body::Body,
     canonical::{Canonical, Key, Times},
     difference, known,
-    line::{Attempt, Exchange, Response},
+    line::{Attempt, Exchange, Ran, Response},
     read::{self, ReadError},
     redact::Redactor,
 };
@@ -226,6 +226,11 @@ impl Take {
     /// The answer to the attempt of this number, from 0.
     pub fn attempt(&self, number: usize) -> Option<&Attempt> {
         self.exchange.attempts.get(number)
+    }
+
+    /// What came of the call with this mark, which toolmark ran.
+    pub fn ran(&self, mark: &str) -> Option<&Ran> {
+        self.exchange.mcp.as_ref()?.ran.iter().find(|ran| ran.call == mark)
     }
 
     /// Attempts in it.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     body::Body,
-    line::{Attempt, Downstream, Exchange, Failed, Header, PolicyUsed, Recorded, Request, Response, VERSION},
+    line::{Attempt, Downstream, Exchange, Failed, Header, PolicyUsed, Recorded, Request, Response, Servers, VERSION},
     redact::shapes,
 };
 use crate::judge::marks::{KeyRing, Moment, Scope};
@@ -68,6 +68,8 @@ pub struct Raw {
     pub verdict: Option<Recorded>,
     /// When each call got its mark.
     pub moments: Vec<Moment>,
+    /// What MCP servers had to do with it.
+    pub mcp: Option<Servers>,
 }
 
 impl Default for Raw {
@@ -90,6 +92,7 @@ impl Raw {
             policy: None,
             verdict: None,
             moments: Vec::new(),
+            mcp: None,
         }
     }
 
@@ -127,6 +130,7 @@ impl Raw {
             downstream: Downstream { response: self.response.response(more, left), request: request(self.request, more) },
             verdict: self.verdict,
             moments: self.moments.iter().map(|moment| (moment.time_ms, moment.counter)).collect(),
+            mcp: self.mcp,
             redactions: 0,
             origin: None,
         }

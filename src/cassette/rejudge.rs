@@ -77,6 +77,9 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     let Some(api) = Api::of_url(&request.url).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
         return Judgement::none("its endpoint carries no tool calls, and is not enforced");
     };
+    if exchange.mcp.is_some() {
+        return Judgement::none("MCP servers offered tools in it, whose schemas and results are theirs to say");
+    }
     let body = request.body.as_ref().map(super::body::Body::bytes).unwrap_or_default();
     let document = match Document::parse(body) {
         Ok(document) => document,

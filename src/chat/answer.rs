@@ -9,9 +9,11 @@ use bytes::Bytes;
 use super::{
     assemble::{AssembleError, Assembler, Slot},
     chunk::{fitting_finish, is_disguise},
+    promote,
 };
 use crate::{
     exchange::{
+        self,
         adapter::{WholeAnswer, Written},
         annotations,
         context::{AnswerNature, Context, JudgedChoice},
@@ -55,11 +57,14 @@ pub struct Answer {
     document: Document,
     /// In their order.
     choices: Vec<WholeChoice>,
+    /// The tools of calls that were written as text.
+    promoted: Vec<String>,
 }
 
 impl WholeAnswer for Answer {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let document = Document::parse(body)?;
+        let (document, promoted) = promote::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let root = document.root();
         if root.is_array() || !root.is_object() {
             let reported = root.items().next().is_some_and(|first| first.get("error").is_some());
@@ -78,7 +83,7 @@ impl WholeAnswer for Answer {
         }
         let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(Fault::Unknown("no `choices`"))?;
         let choices = choices.items().map(|choice| read_choice(choice, context)).collect::<Result<_, _>>()?;
-        Ok(Self { document, choices })
+        Ok(Self { document, choices, promoted })
     }
 
     fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
@@ -87,7 +92,12 @@ impl WholeAnswer for Answer {
             let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
             context.judge_choice(&calls, &gates, choice.answer)
         };
-        self.choices.iter().map(judge).collect()
+        let mut judged: Vec<JudgedChoice> = self.choices.iter().map(judge).collect();
+        let notes = exchange::promote::notes(&self.promoted, context);
+        if let Some(first) = judged.first_mut() {
+            first.turn.violations.extend(notes);
+        }
+        judged
     }
 
     fn said(&self, choice: usize) -> Said {

@@ -256,3 +256,27 @@ pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Optio
         (Some(_), false) => None,
     }
 }
+
+/// The data of a one-line event.
+pub fn data_of(event: &Bytes) -> Option<Document> {
+    let mut parser = crate::wire::sse::Parser::default();
+    let mut data = None;
+    parser.handle(event.clone(), |event| data = event.data).ok()?;
+    Document::parse(data?).ok()
+}
+
+/// A one-line event with this usage.
+pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
+    let Some(document) = data_of(event) else { return event.clone() };
+    let mut edits = Edits::default();
+    edits.set_member(document.root(), "usage", usage);
+    frame(&edits.apply(document.bytes()))
+}
+
+/// A one-line event with the verdict as a member.
+pub fn with_member(event: Bytes, verdict: &str) -> Bytes {
+    let Some(document) = data_of(&event) else { return event };
+    let mut edits = Edits::default();
+    edits.set_member(document.root(), "toolmark", verdict);
+    frame(&edits.apply(document.bytes()))
+}

@@ -10,6 +10,7 @@ pub mod chunk;
 pub mod exhibit;
 pub mod material;
 pub mod messages;
+pub mod promote;
 pub mod repair;
 pub mod request;
 pub mod rounds;

@@ -12,10 +12,12 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     choice::ChoiceStream,
-    chunk::{self, Changes, Identity, frame},
+    chunk::{self, Changes, Identity, data_of, frame, with_member, with_usage},
+    promote::Promoter,
 };
 use crate::{
     exchange::{
+        self,
         adapter::{AnswerStream, End, Flow, Made},
         context::{Context, JudgedChoice},
         decide::Final,
@@ -56,6 +58,7 @@ pub struct StreamJudge {
     done: bool,
     /// In observe mode: what came can't be judged, and passes all the same.
     unjudged: bool,
+    promoter: Promoter,
     scratch: BytesMut,
 }
 
@@ -66,6 +69,7 @@ impl AnswerStream for StreamJudge {
         let rewrite = identity.is_some();
         let follows = earlier.is_some_and(|judge| judge.follows || judge.released());
         Self {
+            promoter: Promoter::new(&context),
             context,
             choices: Vec::new(),
             tail: Vec::new(),
@@ -109,7 +113,11 @@ impl AnswerStream for StreamJudge {
             return Err(Fault::Cut);
         }
         let context = self.context.clone();
-        Ok(self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect())
+        let mut judged: Vec<JudgedChoice> = self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect();
+        if let Some(first) = judged.first_mut() {
+            first.turn.violations.extend(exchange::promote::notes(&self.promoter.tools, &context));
+        }
+        Ok(judged)
     }
 
     fn said(&self, choice: usize) -> Said {
@@ -201,6 +209,9 @@ impl StreamJudge {
         };
         let trimmed = data.trim_ascii();
         if trimmed == b"[DONE]" {
+            for (event, document) in self.promoter.finish(&self.context) {
+                self.document(event, document, out)?;
+            }
             self.done = true;
             return Ok(Flow::Done);
         }
@@ -208,7 +219,13 @@ impl StreamJudge {
             return Ok(Flow::More);
         }
         let document = Document::parse(data)?;
-        self.document(event, document, out)?;
+        if !self.promoter.is_open() {
+            self.document(event, document, out)?;
+            return Ok(Flow::More);
+        }
+        for (event, document) in self.promoter.take(event, document, &self.context) {
+            self.document(event, document, out)?;
+        }
         Ok(Flow::More)
     }
 
@@ -358,28 +375,6 @@ impl StreamJudge {
             }
         }
     }
-}
-
-/// The data of a one-line event.
-fn data_of(event: &Bytes) -> Option<Document> {
-    let mut parser = crate::wire::sse::Parser::default();
-    let mut data = None;
-    parser.handle(event.clone(), |event| data = event.data).ok()?;
-    Document::parse(data?).ok()
-}
-
-fn with_usage(event: &Bytes, usage: &str) -> Bytes {
-    let Some(document) = data_of(event) else { return event.clone() };
-    let mut edits = Edits::default();
-    edits.set_member(document.root(), "usage", usage);
-    chunk::frame(&edits.apply(document.bytes()))
-}
-
-fn with_member(event: Bytes, verdict: &str) -> Bytes {
-    let Some(document) = data_of(&event) else { return event };
-    let mut edits = Edits::default();
-    edits.set_member(document.root(), "toolmark", verdict);
-    chunk::frame(&edits.apply(document.bytes()))
 }
 
 #[cfg(test)]

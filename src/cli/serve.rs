@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use crate::{
+    judge::claims::lexicon,
     log,
     policy::watch::Watch,
     proxy::{app::App, server::Server},
@@ -23,6 +24,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Error> {
     let server = bind(settings)?;
     let (app, address) = (server.app(), server.address());
     announce(&app, address, server.admin_address());
+    warm_up();
     let control = Control::start(app.clone(), server.stop()).map_err(failed)?;
     let served = server.run();
     drop(control);
@@ -35,6 +37,16 @@ pub fn run(flags: Flags) -> Result<ExitCode, Error> {
 
 fn bind(settings: Settings) -> Result<Server, Error> {
     Server::bind(Arc::new(App::new(settings).map_err(failed)?)).map_err(failed)
+}
+
+/// Reads the lexicons beside everything else, so that no exchange is the first to wait for them.
+fn warm_up() {
+    let ready = || {
+        lexicon::warm_up();
+        tracing::debug!("the lexicons are ready");
+    };
+    // Where there is no thread to be had, the first exchange reads them.
+    let _detached = std::thread::Builder::new().name("lexicons".into()).spawn(ready);
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {

@@ -95,6 +95,8 @@ pub struct ToolSet {
     pub dialect: Dialect,
     /// The kinds of tools that the upstream runs or defines itself, as `web_search`.
     pub hosted: Vec<String>,
+    /// Those that MCP servers offer, by name.
+    pub offered: Vec<Box<str>>,
     /// Those that toolmark runs, by name.
     runs: HashMap<Box<str>, Offered>,
     abilities: OnceLock<Arc<[Ability]>>,
@@ -214,8 +216,9 @@ impl ToolSets {
             violations.extend(self.offered.1.violations().iter().cloned());
         }
         let put = |tool: &&Tool| tool.origin == Origin::Policy && tool.declared && policy.mode == Mode::Enforce;
-        let runs = registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name));
-        let runs = runs.filter(|own| own.execute == Execute::Proxy).map(|own| (own.name.clone(), own.clone())).collect();
+        let of_servers: Vec<&Offered> = registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name)).collect();
+        let offered = of_servers.iter().map(|own| own.name.clone()).collect();
+        let runs = of_servers.into_iter().filter(|own| own.execute == Execute::Proxy).map(|own| (own.name.clone(), own.clone())).collect();
         let any = !registry.is_empty();
         let edit = if registry.unchanged() || policy.mode == Mode::Observe || (!any && brought.array.is_none()) {
             ToolsEdit::Keep
@@ -224,7 +227,7 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, runs, abilities: OnceLock::new() })
+        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, offered, runs, abilities: OnceLock::new() })
     }
 }
 

@@ -19,5 +19,6 @@ mod schema_issue;
 pub mod stamp;
 pub mod suggest;
 pub mod text;
+pub mod textual;
 pub mod trail;
 pub mod violation;

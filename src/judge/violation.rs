@@ -87,6 +87,8 @@ codes! {
     CorrectedTypes "corrected_types" Call Info Info;
     CorrectedNullOptional "corrected_null_optional" Call Info Info;
     CorrectedParameters "corrected_parameters" Call Info Info;
+    /// A call that was written as text was made a real one.
+    CorrectedTextual "corrected_textual" Call Info Info;
     TextualToolCall "textual_tool_call" Text Warn Block;
     UnansweredCall "unanswered_call" Request Warn Block;
     OrphanResult "orphan_result" Request Warn Block;

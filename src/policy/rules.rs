@@ -184,11 +184,6 @@ fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
             return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));
         }
     }
-    if policy.calls.promote_textual {
-        let message =
-            "not built yet: a call written as text is found and reported (`textual_tool_call`), never made a real one; leave it out";
-        return Err(layers.fault("calls.promote_textual", message));
-    }
     for (index, name) in policy.tools.expect.iter().enumerate() {
         if name.trim().is_empty() {
             return Err(layers.fault(&format!("tools.expect.{index}"), "empty: write the name of a tool"));
@@ -224,6 +219,7 @@ pub fn is_internal(code: Code) -> bool {
             | Code::CorrectedTypes
             | Code::CorrectedNullOptional
             | Code::CorrectedParameters
+            | Code::CorrectedTextual
             | Code::NotJudged
     )
 }

@@ -86,7 +86,7 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, document.bytes(), tape);
+    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, came.bytes(), tape);
     let basis = stage.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)

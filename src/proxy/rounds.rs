@@ -10,7 +10,6 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::StatusCode;
 use quick_cache::{Weighter, sync::Cache};
 
@@ -206,7 +205,8 @@ impl Run {
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
             own.iter().map(|_| Outcome::failure(&message)).collect()
         } else {
-            join_all(asked.map(|asked| mcp.run(asked))).await
+            let asked = asked.collect();
+            self.run_calls(&mcp, asked).await
         };
         let results: Vec<String> =
             own.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(rounds::result(marks.get(*at)?, &outcome.text))).collect();

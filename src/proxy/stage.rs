@@ -1,5 +1,7 @@
 //! What stands around one exchange where cassettes are recorded or played, or faults are asked for; otherwise nothing.
 
+mod calls;
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -20,7 +22,7 @@ use super::{
 use crate::{
     cassette::{
         faults::{self, Kind},
-        line::{self, PolicyUsed},
+        line::{self, PolicyUsed, Ran},
         offline::Api,
         player::{self, Miss, Mode, Player, Take},
         recorder::{Recorder, Tape},
@@ -109,6 +111,8 @@ pub struct Stage {
     /// Calls that got a mark.
     marked: usize,
     moments: Vec<Moment>,
+    /// Calls that toolmark ran, for the record.
+    ran: Vec<Ran>,
 }
 
 #[derive(Default)]
@@ -276,12 +280,14 @@ impl Run {
             PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
         let verdict = self.outcome.map(|_| recorded(&self.tally));
         let moments = std::mem::take(&mut self.stage.moments);
+        let mcp = self.servers();
         tape.note(|raw| {
             raw.id = Some(self.context.id);
             raw.scope = Some(self.context.scope.clone());
             raw.policy = Some(policy);
             raw.verdict = verdict;
             raw.moments = moments;
+            raw.mcp = mcp;
         });
     }
 }

@@ -12,10 +12,11 @@ use bytes::Bytes;
 use super::{
     memo,
     output::{ItemKind, Slot},
-    words,
+    promote, words,
 };
 use crate::{
     exchange::{
+        self,
         adapter::{WholeAnswer, Written},
         context::{AnswerNature, Context, JudgedChoice},
         decide::Final,
@@ -49,6 +50,8 @@ pub struct Answer {
     /// Single strings that claim more by themselves than joined.
     apart: Vec<TextPlace>,
     nature: AnswerNature,
+    /// The tools of calls that were written as text.
+    promoted: Vec<String>,
     /// What the model is to be told of its calls, should they not be passed on. INVARIANT: [`Self::judge`] fills
     /// it, which comes once, before [`Self::write`].
     owed: OnceLock<Vec<Owed>>,
@@ -57,14 +60,16 @@ pub struct Answer {
 impl WholeAnswer for Answer {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let document = Document::parse(body)?;
+        let (document, promoted) = promote::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let read = read::read(document.root(), context)?;
         let read::Read { kinds, slots, calls, text, refusal, apart, nature } = read;
-        Ok(Self { document, kinds, slots, calls, text, refusal, apart, nature, owed: OnceLock::new() })
+        Ok(Self { document, kinds, slots, calls, text, refusal, apart, nature, promoted, owed: OnceLock::new() })
     }
 
     fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
         let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
-        let judged = context.judge_choice(&self.calls, &gates, self.nature);
+        let mut judged = context.judge_choice(&self.calls, &gates, self.nature);
+        judged.turn.violations.extend(exchange::promote::notes(&self.promoted, context));
         self.owed.get_or_init(|| memo::owed(context, &judged, &self.calls, &self.slots));
         vec![judged]
     }

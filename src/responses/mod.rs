@@ -14,6 +14,7 @@ pub mod output;
 pub mod prepare;
 #[cfg(test)]
 mod prepare_tests;
+pub mod promote;
 pub mod repair;
 #[cfg(test)]
 mod repair_tests;

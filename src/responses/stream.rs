@@ -23,9 +23,10 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::BytesMut;
 
 use self::{calls::HeldCall, emit::Emitter, texts::Texts};
-use super::{answer::read::ending_of, output::ItemKind};
+use super::{answer::read::ending_of, output::ItemKind, promote::Promoter};
 use crate::{
     exchange::{
+        self,
         adapter::{AnswerStream, End, Flow, Made},
         context::{AnswerNature, Context, JudgedChoice},
         fault::{CALLS_MAX, Fault, ShapeError},
@@ -135,6 +136,7 @@ pub struct ResponseStream {
     released: bool,
     released_before: bool,
     unjudged: bool,
+    promoter: Promoter,
     scratch: BytesMut,
 }
 
@@ -155,7 +157,14 @@ impl ResponseStream {
             return Ok(Flow::More);
         }
         let document = Document::parse(data)?;
-        let flow = self.document(event, document)?;
+        let mut flow = Flow::More;
+        if self.promoter.is_open() {
+            for (event, document) in self.promoter.take(event, document, &self.context) {
+                flow = self.document(event, document)?;
+            }
+        } else {
+            flow = self.document(event, document)?;
+        }
         self.pump(out);
         Ok(flow)
     }
@@ -203,6 +212,7 @@ impl AnswerStream for ResponseStream {
             released: false,
             released_before: false,
             unjudged: false,
+            promoter: Promoter::new(&context),
             scratch: BytesMut::new(),
             context,
         };
@@ -244,7 +254,8 @@ impl AnswerStream for ResponseStream {
             return Err(ShapeError::TooMany.into());
         }
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
-        let judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
+        let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
+        judged.turn.violations.extend(exchange::promote::notes(&self.promoter.tools, &context));
         self.owed = super::memo::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }

@@ -4,5 +4,6 @@ mod faults;
 mod judged;
 mod played;
 mod recorded;
+mod servers;
 mod stage;
 mod tools;

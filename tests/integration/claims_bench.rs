@@ -29,3 +29,38 @@ fn what_is_promised_of_claims() {
         assert!(sum.alarms * 100 < sum.honest, "{} of {} honest answers: held out: {held_out}", sum.alarms, sum.honest);
     }
 }
+
+/// Where nothing must be cited, a text that claims nothing leaves with the end of the next sentence at the latest; and so
+/// does what was judged.
+#[test]
+fn text_is_delayed_by_at_most_one_sentence() {
+    let world = world::World::new();
+    let (before, after) =
+        ("The tools have run. I read what they returned. ", "\n\nThat is what they say. Please tell me how to go on. Good bye.");
+    let honest = cases::cases(&world).into_iter().filter(|case| case.expect.is_empty());
+    for case in honest.step_by(23) {
+        let mut context = world.context(&case.ran, &case.asked);
+        context.text.hold_all = false;
+        let text = format!("{before}{}{after}", case.answer);
+        if !world::judge(&context, &text, usize::MAX).is_empty() {
+            continue;
+        }
+        let mut gate = toolmark::judge::text::TextGate::new();
+        let mut cleared = Vec::new();
+        for (at, c) in text.char_indices() {
+            context.feed(&mut gate, c.encode_utf8(&mut [0; 4]));
+            cleared.push((at + c.len_utf8(), gate.cleared()));
+        }
+        let cleared_at = |place: usize| cleared.iter().find(|(at, _)| *at >= place).map_or(0, |(_, cleared)| *cleared);
+        let end_of = |words: &str| text.rfind(words).unwrap() + words.len();
+        for (sentence, next) in [
+            ("The tools have run.", "I read what they returned. "),
+            ("That is what they say.", "Please tell me how to go on. "),
+            ("Please tell me how to go on.", "Good bye."),
+        ] {
+            // A letter of what follows shows that a sentence has ended.
+            let end = (end_of(next) + 1).min(text.len());
+            assert!(cleared_at(end) >= end_of(sentence), "{}: {sentence} of {text:?}: {}", case.name, cleared_at(end));
+        }
+    }
+}

@@ -154,3 +154,29 @@ fn hosted_calls_are_recorded() {
         assert!(lines.iter().any(|line| line.contains("hosted web_search_call")), "{lines:?}");
     }
 }
+
+/// What a claim was compared with is told to the model and to people who ask, and stands in no line.
+#[test]
+fn claims_are_masked() {
+    let directory = tempfile::tempdir().unwrap();
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"get_weather","arguments":"{}"}}]}"#;
+    let result = r#"{"role":"tool","tool_call_id":"1","content":"{\"city\":\"SECRET\"}"}"#;
+    let request = REQUEST.replace(r#"SECRET-QUESTION"}"#, &format!(r#"Where?"}},{call},{result}"#));
+    let message = r#"{"role":"assistant","content":"See https://files.players.net/a/SECRET/b for that."}"#;
+    let body = format!(
+        r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#
+    );
+    let script = move |_: &Received| Reply::json(200, body.clone());
+    let lines = logged_of(directory.path(), "text", Some("trace"), "chat/completions", &request, "warn", script);
+    assert!(lines.iter().any(|line| line.contains("violation fabricated_url")), "{lines:?}");
+}
+
+/// Beside the start, so that no exchange is the first to wait for them.
+#[test]
+fn lexicons_are_read_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = command(&["serve", "--upstream", "http://127.0.0.1:9/v1", "--listen", "127.0.0.1:0"], directory.path());
+    command.env("RUST_LOG", "toolmark=debug");
+    let mut toolmark = Running::start(command);
+    toolmark.line_with("the lexicons are ready");
+}

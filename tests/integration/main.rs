@@ -5,6 +5,7 @@ mod bad_input;
 mod bad_upstreams;
 mod cassettes;
 mod claims_bench;
+mod claims_explained;
 mod claims_traffic;
 mod cli;
 mod clients;

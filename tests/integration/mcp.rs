@@ -3,7 +3,7 @@
 mod faults;
 mod hidden;
 mod real;
-mod stage;
+pub mod stage;
 mod state;
 
 use serde_json::{Value, json};

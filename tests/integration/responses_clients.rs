@@ -60,6 +60,11 @@ const ENFORCED: [Scene; 5] = [
     Scene { name: "blocked", ask: "Forge a citation.", said: &[SAFE], verdict: "blocked", ..FORGING },
 ];
 
+/// What its scripts ask in their scenes, by the scene's name: JSON.
+pub fn asks() -> String {
+    Between::Toolmark.asks()
+}
+
 /// What stands between a client and the model.
 #[derive(Clone, Copy, PartialEq)]
 enum Between {
@@ -73,10 +78,14 @@ impl Between {
         PLAIN.iter().chain(enforced)
     }
 
+    fn asks(self) -> String {
+        let asks: HashMap<&str, &str> = self.scenes().map(|scene| (scene.name, scene.ask)).collect();
+        json!(asks).to_string()
+    }
+
     /// Runs a script: what it printed. What came upstream is judged.
     fn play(self, script: &str) -> Value {
-        let asks: HashMap<&str, &str> = self.scenes().map(|scene| (scene.name, scene.ask)).collect();
-        let asks = json!(asks).to_string();
+        let asks = self.asks();
         let run = |url: &str| {
             let environment =
                 [("OPENAI_BASE_URL", url), ("OPENAI_API_KEY", "sk-test"), ("SCENES", &asks), ("OPENAI_AGENTS_DISABLE_TRACING", "1")];

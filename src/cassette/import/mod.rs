@@ -75,6 +75,7 @@ impl Imported {
             attempts,
             verdict: None,
             moments: Vec::new(),
+            mcp: None,
             redactions: 0,
             origin: Some(Origin { format: format.to_owned(), rest }),
         };

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cassette::{
     export,
-    line::{Failed, Found, PolicyUsed, Recorded},
+    line::{Failed, Found, PolicyUsed, Ran, Recorded, Servers},
 };
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -126,12 +126,14 @@ prop_compose! {
             upstream: Some("up".into()), after_ms: Some(1), request, response, failure: fails.then(|| failed.clone()), fault: None,
         };
         let found = Found { code: "unknown_tool".into(), severity: "block".into(), tool: Some("x".into()), message: "m".into() };
+        let ran = Ran { call: "call_1".into(), tool: "t__x".into(), arguments: "{}".into(), result: "é".into(), failed: false };
         Exchange {
             cassette: VERSION, id, at_ms, scope: judged.then(|| "anonymous".into()),
             policy: judged.then(|| PolicyUsed { source: "default".into(), mode: "enforce".into(), digest: "00".into() }),
             downstream: Downstream { request, response: downstream }, attempts: attempts.into_iter().map(attempt).collect(),
             verdict: judged.then(|| Recorded { verdict: "warn".into(), repairs: 1, violations: vec![found], citations: vec!["a".into()] }),
             moments: if judged { vec![(1, 2)] } else { Vec::new() }, redactions,
+            mcp: judged.then(|| Servers { tools: vec!["t__x".into()], ran: vec![ran] }),
             origin: origin.map(|format| Origin { format: format.to_owned(), rest: serde_json::json!({"a/b": {"~": [1, null]}}) }),
         }
     }

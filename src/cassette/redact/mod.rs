@@ -66,6 +66,10 @@ impl Redactor {
             own.words(&mut found.message, &mut count);
             found.tool.iter_mut().for_each(|tool| own.words(tool, &mut count));
         }
+        for ran in exchange.mcp.iter_mut().flat_map(|mcp| &mut mcp.ran) {
+            own.words(&mut ran.arguments, &mut count);
+            own.words(&mut ran.result, &mut count);
+        }
         if let Some(origin) = &mut exchange.origin {
             own.json(&mut origin.rest, &mut count);
         }

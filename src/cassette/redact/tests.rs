@@ -49,6 +49,7 @@ fn exchange() -> Exchange {
             ..Recorded::default()
         }),
         moments: Vec::new(),
+        mcp: None,
         redactions: 0,
         origin: Some(Origin { format: "har".into(), rest: serde_json::json!({"cookies": [{"name": "a", "value": CALLER}]}) }),
     }

@@ -225,6 +225,7 @@ impl Claims {
             && passage.kind != Kind::Heading
             && !plain.trim_end().ends_with(':')
         {
+            self.short(&passage, &own, grounds, rules, found);
             let block = std::mem::take(&mut self.block);
             for before in block {
                 self.compare(&before, &own, Bond::Introduced, passage.start, grounds, rules, found);
@@ -237,6 +238,15 @@ impl Claims {
             || plain.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.')).ends_with(':');
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
+    }
+
+    /// A few words beside a citation mostly belong to what stands before them; but `All done` says something itself.
+    fn short(&mut self, passage: &Passage, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let lower = passage.text.to_lowercase();
+        let failed = own.iter().filter_map(|id| grounds.result(id)).all(|source| source.failed);
+        if failed && says_success(&lower) {
+            self.compare(passage, own, Bond::Cited, passage.start, grounds, rules, found);
+        }
     }
 
     fn uncited(&mut self, passage: Passage, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
@@ -360,10 +370,14 @@ fn says_anything(text: &str) -> bool {
 
 /// Does it report what a failed execution can't have given?
 fn claims_success(scene: &Scene<'_>) -> bool {
-    let lower = scene.text.to_lowercase();
-    lexicon::all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
+    says_success(&scene.text.to_lowercase())
         || scene.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
         || !values::values(scene).is_empty()
+}
+
+/// Does it say so in any language? `lower`: in lower case.
+fn says_success(lower: &str) -> bool {
+    lexicon::all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
 }
 
 /// Where the words of a passage lie, without blanks around.

@@ -8,8 +8,8 @@ use crate::judge::{
     violation::{Code, Detail, Violation},
 };
 
-/// Characters of an input that a message quotes.
-const QUOTED_CHARS_MAX: usize = 120;
+/// Characters of an input that a message quotes: whole for all but the longest, as the model is to mend it.
+const QUOTED_CHARS_MAX: usize = 2000;
 
 /// The violation, unless the policy has it off. `span`: in the whole text.
 pub fn report(code: Code, span: Range<usize>, found: &str, expected: &str, source: Option<&Source>, rules: &Rules) -> Option<Violation> {

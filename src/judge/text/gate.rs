@@ -16,6 +16,7 @@ use super::{
     item::{Id, Item, Kind, Label},
     line::Lines,
     run::Runs,
+    start::Starts,
     tail::Tail,
     written::{self, Marks},
 };
@@ -23,6 +24,9 @@ use crate::judge::{claims::reader::Prose, violation::Violation};
 
 /// Violations recorded of one text; further ones still block.
 const VIOLATIONS_MAX: usize = 64;
+
+/// Bytes within which two beginnings of a call are those of the same one.
+const SAME_CALL: usize = 128;
 
 type Key = (usize, u8, usize);
 
@@ -44,6 +48,9 @@ pub struct TextGate {
     blocks: Blocks,
     lines: Lines,
     marks: Marks,
+    starts: Starts,
+    /// Where the last call that is written as text begins.
+    call: Option<usize>,
     prose: Prose,
     pending: BTreeMap<Key, Item>,
     found: Vec<Item>,
@@ -136,12 +143,14 @@ impl TextGate {
         let marked = rules.has_tools && !rules.json_only;
         if marked {
             self.marks.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
+            self.starts.advance(&self.tail, &self.fences, rules, evidence, self.last, &mut self.found);
         }
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
         }
         let blocks = if rules.json_only { self.tail.end() } else { self.blocks.hold() };
-        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(if marked { self.marks.hold() } else { usize::MAX });
+        let marks = if marked { self.marks.hold().min(self.starts.hold()) } else { usize::MAX };
+        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(marks);
         let waits = self.settle(hold, rules, evidence);
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);
@@ -208,7 +217,15 @@ impl TextGate {
                     self.record(item.span.start..item.span.start, Some(violation), rules);
                 }
             }
-            Kind::Written(written) => self.record(item.span.clone(), written::judge(written, rules, evidence), rules),
+            Kind::Written(written) => {
+                let start = item.span.start;
+                // One call is found by its wrapper, by its tag and by its name.
+                let again = written.call && self.call.is_some_and(|call| start - call <= SAME_CALL);
+                if let Some(violation) = written::judge(written, rules, evidence).filter(|_| !again) {
+                    self.call = if written.call { Some(start) } else { self.call };
+                    self.record(item.span.clone(), Some(violation), rules);
+                }
+            }
             Kind::Label(label) => return self.judge_label(&item.span, label, rules, evidence),
             Kind::Id(id) => {
                 let labelled = self.value.start < item.span.end && item.span.start < self.value.end;

@@ -8,6 +8,7 @@
 //! piece ─▶ tail ─▶ fence   (where is code?)
 //!                ├▶ run     (ids and labels in word runs, disguises folded by `fold`)
 //!                ├▶ block   (JSON and Python-dict blocks, members weighed by `object`)
+//!                ├▶ written, start   (calls and results written as text)
 //!                └▶ line    (the policy's patterns and phrases)
 //!                     └─▶ items, in order of place ─▶ gate + claim ─▶ violations, citations, removals
 //! ```
@@ -27,6 +28,7 @@ mod line;
 mod object;
 mod run;
 mod shape;
+mod start;
 mod tail;
 mod written;
 

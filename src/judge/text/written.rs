@@ -38,7 +38,7 @@ enum Begins {
 }
 
 /// The marks, each with what it begins. Lines begin with the last ones.
-const MARKS: [(&str, Begins); 45] = [
+const MARKS: [(&str, Begins); 46] = [
     ("<tool_call>", Begins::Call),
     ("<function=", Begins::Call),
     ("<|python_tag|>", Begins::Call),
@@ -65,6 +65,7 @@ const MARKS: [(&str, Begins); 45] = [
     ("<function_call>", Begins::Call),
     ("<function_calls>", Begins::Call),
     (">>>", Begins::Call),
+    ("```tool_code", Begins::Call),
     ("{\"name\"", Begins::Call),
     ("{ \"name\"", Begins::Call),
     ("{\n  \"name\"", Begins::Call),
@@ -130,7 +131,7 @@ impl Marks {
             let (start, end) = (self.at + mark.start(), self.at + mark.end());
             let begins = MARKS.get(mark.pattern().as_usize()).map_or(Begins::Call, |(_, begins)| *begins);
             self.go_to(start, tail);
-            let of_line = begins != Begins::Call || tail.slice(start..end) == ">>>";
+            let of_line = begins != Begins::Call || matches!(tail.slice(start..end), ">>>" | "```tool_code");
             // What stands in backticks is talked about.
             if fences.mode(start) == Mode::Prose && self.before != b'`' && !(self.inside && of_line) {
                 self.open = Some((start, end, begins));
@@ -332,6 +333,15 @@ mod tests {
             ("<|start|>assistant<|channel|>commentary to=functions.check_net <|constrain|>json<|message|>{}", call),
             ("commentary to=functions.check_net json{}", call),
             (">>>check_net\n{}", call),
+            ("I look.\n```tool_code\nprint(check_net(host=\"a\"))\n```", call),
+            ("```tool_code\ncheck_net()\n```", call),
+            ("<function=check_net{\"a\": 1}</function>", call),
+            ("check_net{\"a\": 1}</function>", call),
+            ("I look.\n\ncheck_net{\"a\": 1}</function>\nDone.", call),
+            ("[check_net(a=1), run_speed_test(server=\"b\")]", call),
+            ("I look.\n[check_net(a=\n\"x\")] now", call),
+            ("```json\n{\"name\": \"check_net\", \"arguments\": {}}\n```", call),
+            ("```\n[{\"name\": \"check_net\", \"arguments\": {\"a\": [1]}}]\n```\n", call),
             ("<|START_ACTION|>[{\"tool_call_id\":0,\"tool_name\":\"check_net\",\"parameters\":{}}]", call),
             ("<|action_start|> <|plugin|>\n{\"name\": \"check_net\", \"parameters\": {}}", call),
             ("Thought: hm\nAction: check_net\nAction Input: {}\nObservation: it is up\nSo it is up.", output),
@@ -340,6 +350,18 @@ mod tests {
             ("```\n<tool_call>{\"name\":\"check_net\"}\n```", none),
             ("<tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", none),
             ("Action: go home\nObservation: it rains", none),
+            ("```tool_code\nprint(hammer())\n```", none),
+            ("```python\ncheck_net()\n[check_net()]\n```", none),
+            ("To call it:\n```json\n{\"name\": \"check_net\", \"arguments\": {}}\n```", none),
+            ("```json\n{\"name\": \"check_net\", \"arguments\": {}}\n```\nThat is how it is called.", none),
+            ("{\"name\": \"check_net\", \"arguments\": {}} is how it is called.", none),
+            ("{\"name\": \"check_net\", \"arguments\": {}}", none),
+            ("See [check_net(host=1)](https://example.org/docs) for more.", none),
+            ("[check_net(host=1)](https://example.org/docs) says more.", none),
+            ("[check_net](#check) and check_net(host=\"a\") and check_net{host}", none),
+            ("- [check_net(a=1)] in a list\nI [check_net()] it", none),
+            ("[hammer(a=1)]\nhammer{\"a\":1}", none),
+            ("[check_net(host)]", none),
             ("Observation: it rains", none),
             ("{\"name\": \"check_net\", \"state\": \"up\"}", none),
         ] {

@@ -5,53 +5,88 @@ use std::path::Path;
 use serde_json::Value;
 use toolmark::{
     cassette::{body::Body, line::Exchange},
-    testing::{Proxy, Reply},
+    testing::{Proxy, Received, Reply},
 };
 
 use super::stage::{self, Recording};
 use crate::{
     clients::{model::model, responses_model::responses_model, runtimes},
+    responses_clients,
     wire::Connection,
 };
 
 /// Without a repair, so that one request of the client is one to upstream.
 const ERROR_POLICY: &str = "[calls]\nmax_repairs = 0\non_exhausted = \"error\"\n";
 
-/// What a script printed in front of these three.
-fn run(script: &Path, proxies: [&Proxy; 3]) -> Value {
-    let [default, error, strict] = proxies.map(Proxy::base_url);
-    let environment = [("DEFAULT_URL", &*default), ("ERROR_URL", &error), ("STRICT_URL", &strict), ("OPENAI_API_KEY", "sk-test-key")];
+/// What a script printed with these variables besides its key.
+fn run(script: &Path, environment: &[(&str, String)]) -> Value {
+    let mut all: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    all.push(("OPENAI_API_KEY", "sk-test-key"));
     let python = script.extension().is_some_and(|extension| extension == "py");
-    let printed = if python { runtimes::run_python(script, &environment) } else { runtimes::run_node(script, &environment) };
+    let printed = if python { runtimes::run_python(script, &all) } else { runtimes::run_node(script, &all) };
     serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
-/// Every scene of the clients' own tests: whole, streamed, repaired, blocked, refused, broken off.
-fn session_of(script: &str) {
+/// A script in front of proxies that record, then twice in front of what they recorded. `fronts`: for each the variable
+/// that names it to the script, and its policy; `more`: further variables.
+fn session_of<M: Fn(&Received) -> Reply + Send + Sync + 'static>(
+    script: &str,
+    fronts: &[(&'static str, &str)],
+    more: &[(&'static str, String)],
+    model: impl Fn() -> M,
+) {
     let script = runtimes::repository(script);
-    let recordings = ["default", ERROR_POLICY, "strict"].map(|policy| Recording::start(policy, "", "", model));
-    let lived = run(&script, recordings.each_ref().map(|recording| &recording.proxy));
-    let directories = recordings.map(|recording| recording.end().0);
-    let players = directories.each_ref().map(|directory| stage::play(directory.path(), ""));
+    let environment = |proxies: &[&Proxy]| -> Vec<(&str, String)> {
+        let urls = fronts.iter().zip(proxies).map(|((name, _), proxy)| (*name, proxy.base_url()));
+        urls.chain(more.iter().cloned()).collect()
+    };
+    let recordings: Vec<Recording> = fronts.iter().map(|(_, policy)| Recording::start(policy, "", "", model())).collect();
+    let lived = run(&script, &environment(&recordings.iter().map(|recording| &recording.proxy).collect::<Vec<_>>()));
+    let directories: Vec<_> = recordings.into_iter().map(|recording| recording.end().0).collect();
+    let players: Vec<Proxy> = directories.iter().map(|directory| stage::play(directory.path(), "")).collect();
     for round in 0..2 {
-        let played = run(&script, players.each_ref());
+        let played = run(&script, &environment(&players.iter().collect::<Vec<_>>()));
         for (scene, expected) in lived.as_object().unwrap() {
             assert_eq!(&played[scene], expected, "round {round}, {scene}");
         }
     }
 }
 
+/// Every scene of the clients' own tests: whole, streamed, repaired, blocked, refused, broken off.
+fn chat_session_of(script: &str) {
+    session_of(script, &[("DEFAULT_URL", "default"), ("ERROR_URL", ERROR_POLICY), ("STRICT_URL", "strict")], &[], || model);
+}
+
+/// The same on the Responses API, conversations that the upstream keeps among them.
+fn responses_session_of(script: &str) {
+    session_of(script, &[("OPENAI_BASE_URL", "default")], &[("SCENES", responses_clients::asks())], responses_model);
+}
+
 #[test]
 fn openai_of_pypi() {
     if !runtimes::skipped("cassettes::played::openai_of_pypi") {
-        session_of("tests/clients/chat.py");
+        chat_session_of("tests/clients/chat.py");
     }
 }
 
 #[test]
 fn openai_of_npm() {
     if !runtimes::skipped("cassettes::played::openai_of_npm") {
-        session_of("tests/clients/chat.mjs");
+        chat_session_of("tests/clients/chat.mjs");
+    }
+}
+
+#[test]
+fn openai_of_pypi_on_responses() {
+    if !runtimes::skipped("cassettes::played::openai_of_pypi_on_responses") {
+        responses_session_of("tests/clients/responses.py");
+    }
+}
+
+#[test]
+fn openai_of_npm_on_responses() {
+    if !runtimes::skipped("cassettes::played::openai_of_npm_on_responses") {
+        responses_session_of("tests/clients/responses.mjs");
     }
 }
 
@@ -79,12 +114,27 @@ fn recorded() -> (tempfile::TempDir, Vec<Exchange>) {
     }
     let tools = tools.replace(r#""function":{"name""#, r#""name""#).replace("}}}]", "}}]");
     for stream in [false, true] {
-        for ask in ["What is the weather in Paris?", "Invent a tool.", "Forge a citation."] {
-            let body = format!(r#"{{"model":"m","stream":{stream},"tools":{tools},"input":"{ask}"}}"#);
-            assert_eq!(connection.post("/v1/responses", "", body.as_bytes()).status, 200);
+        for ask in ["What is the weather in Paris?", "Invent a tool.", "Forge a citation.", "Never mend.", "Break off."] {
+            respond(&mut connection, stream, &tools, ask);
         }
     }
     recording.end()
+}
+
+/// A turn on the Responses API; and, where there is a call, its result to what the upstream keeps, and to the whole history.
+fn respond(connection: &mut Connection, stream: bool, tools: &str, ask: &str) {
+    let mut post = |input: &str, more: &str| {
+        let body = format!(r#"{{"model":"m","stream":{stream},"tools":{tools},"input":{input}{more}}}"#);
+        connection.post_as("/v1/responses", "Bearer sk-of-the-caller", "", body.as_bytes()).text()
+    };
+    let user = format!(r#"{{"role":"user","content":"{ask}"}}"#);
+    let answer = post(&format!("[{user}]"), "");
+    let text = |from: &str| answer.split_once(from).map(|(_, rest)| rest.split('"').next().unwrap_or_default().to_owned());
+    let (Some(call), Some(response)) = (text(r#""call_id":""#), text(r#""id":"resp_"#)) else { return };
+    let output = format!(r#"{{"type":"function_call_output","call_id":"{call}","output":"{{\"city\":\"Paris\",\"degrees\":18}}"}}"#);
+    post(&format!("[{output}]"), &format!(r#","previous_response_id":"resp_{response}""#));
+    let item = format!(r#"{{"type":"function_call","call_id":"{call}","name":"get_weather","arguments":"{{\"city\":\"Paris\"}}"}}"#);
+    post(&format!("[{user},{item},{output}]"), "");
 }
 
 /// What the application sent, as it can be sent again.

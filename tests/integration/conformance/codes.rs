@@ -48,6 +48,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::CorrectedTypes => Built(&["corrected_types", "corrected_in_many_ways"]),
         Code::CorrectedNullOptional => Built(&["corrected_null_optional", "corrected_in_many_ways"]),
         Code::CorrectedParameters => Built(&["corrected_parameters"]),
+        Code::CorrectedTextual => Built(&["promoted", "promoted_in_parallel", "promoted_with_typed_values"]),
         Code::TextualToolCall => Built(&["textual_tool_call", "textual_tool_call_blocked"]),
         Code::UnansweredCall => Built(&["unanswered_call", "unanswered_call_strict"]),
         Code::OrphanResult => Built(&["orphan_result", "orphan_result_strict"]),

@@ -1,0 +1,138 @@
+//! The program served between clients and an upstream that answers all the same: what an exchange costs.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const REQUEST: &str = r#"{"model":"m","messages":[{"role":"user","content":"Weather in Paris?"}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]}"#;
+const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_0","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}"#;
+
+/// A number out of the environment.
+pub fn setting(name: &str, or: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
+}
+
+/// An upstream that answers all the same, and is no part of what is measured.
+pub fn upstream() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                let mut stream = BufReader::new(stream);
+                while read_message(&mut stream).is_some() && stream.get_mut().write_all(answer.as_bytes()).is_ok() {}
+            });
+        }
+    });
+    address
+}
+
+/// Reads one message with a length; its length.
+fn read_message(stream: &mut BufReader<TcpStream>) -> Option<usize> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some(length)
+}
+
+/// `toolmark serve`, ended when this is dropped.
+pub struct Served {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Served {
+    /// With these settings besides its upstream.
+    pub fn start(directory: &Path, upstream: SocketAddr, settings: &str) -> Self {
+        let settings = format!("[log]\nlevel = \"warn\"\n[[upstreams]]\nname = \"u\"\nbase_url = \"http://{upstream}/v1\"\n{settings}\n");
+        std::fs::write(directory.join("toolmark.toml"), settings).expect("settings");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
+        command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("toolmark");
+        let served = Self { child, address: port };
+        while TcpStream::connect(served.address).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        served
+    }
+
+    /// Time on the processors so far.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a process");
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Exchanges for so long over so many connections, one after the other on each; how long each took.
+    pub fn load(&self, connections: usize, time: Duration) -> Vec<Duration> {
+        let end = Instant::now() + time;
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{REQUEST}",
+            self.address,
+            REQUEST.len()
+        );
+        let one = || {
+            let stream = TcpStream::connect(self.address).expect("a connection");
+            stream.set_nodelay(true).expect("a socket");
+            let (mut stream, mut times) = (BufReader::new(stream), Vec::new());
+            while Instant::now() < end {
+                let begun = Instant::now();
+                stream.get_mut().write_all(request.as_bytes()).expect("sent");
+                read_message(&mut stream).expect("an answer");
+                times.push(begun.elapsed());
+            }
+            times
+        };
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..connections).map(|_| scope.spawn(one)).collect();
+            all.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ended = (self.child.kill(), self.child.wait());
+    }
+}
+
+/// CPU microseconds of an exchange with each of these settings: the median of three rounds.
+pub fn costs(settings: &[String], upstream: SocketAddr, time: Duration) -> Vec<f64> {
+    let mut costs = vec![Vec::new(); settings.len()];
+    for _ in 0..3 {
+        for (settings, costs) in settings.iter().zip(&mut costs) {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let served = Served::start(directory.path(), upstream, settings);
+            served.load(16, time / 4);
+            let before = served.cpu();
+            let count = served.load(16, time).len();
+            costs.push((served.cpu() - before).as_secs_f64() * 1e6 / count as f64);
+        }
+    }
+    let median = |mut costs: Vec<f64>| {
+        costs.sort_by(f64::total_cmp);
+        costs[costs.len() / 2]
+    };
+    costs.into_iter().map(median).collect()
+}

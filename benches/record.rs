@@ -1,0 +1,29 @@
+//! What recording costs: the exchange with and without `[record]`.
+//!
+//! `cargo bench --bench record` prints figures and asserts none; compare those of one run only. `TOOLMARK_BENCH_SECONDS`: how
+//! long each run of exchanges lasts (3).
+
+#[path = "common/served.rs"]
+mod served;
+
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    // `cargo test --all-targets` starts it too, and asks for nothing of this.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let time = Duration::from_secs(served::setting("TOOLMARK_BENCH_SECONDS", 3));
+    let ledger = "[ledger]\nurl = \"memory:\"";
+    let settings = [ledger.to_owned(), format!("{ledger}\n[record]\npath = \"session.jsonl\"")];
+    let costs = served::costs(&settings, served::upstream(), time);
+    if let [without, with] = costs[..] {
+        println!(
+            "an exchange: {without:.1} µs CPU, recorded {with:.1} µs, {:.2} times; cutting, taking secrets out and writing included",
+            with / without
+        );
+    }
+}

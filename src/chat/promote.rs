@@ -1,0 +1,166 @@
+//! Calls written as text in a chat answer, made real ones before anything else reads it. Pure.
+//!
+//! A stream is held from its first character of text on, for as long as that may become calls; nothing of a call's text
+//! leaves.
+
+use bytes::Bytes;
+
+use super::chunk::{self, choice_of};
+use crate::{
+    exchange::{
+        context::Context,
+        promote::{self, Promoted, Promotion},
+        texts::is_nothing,
+    },
+    wire::{
+        edit::Edits,
+        json::{Document, Value},
+        sse::Event,
+        text::quote,
+    },
+};
+
+/// The answer with calls in place of its text, and their tools; `None` where it stays as it is.
+pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<String>)> {
+    if !promote::allowed(context) {
+        return None;
+    }
+    let mut choices = document.root().get("choices")?.items();
+    let (choice, None) = (choices.next()?, choices.next()) else { return None };
+    let message = choice.get("message")?;
+    let content = message.get("content").filter(|content| content.is_string())?;
+    if says_more(message) || is_cut(choice) {
+        return None;
+    }
+    let Promotion::Calls(calls) = promote::calls(&content.text()?, context, true) else { return None };
+    let mut edits = Edits::default();
+    edits.replace(content.span(), "null");
+    edits.set_member(message, "tool_calls", &elements(&calls, false));
+    edits.set_member(choice, "finish_reason", "\"tool_calls\"");
+    if let Some(logprobs) = choice.get_some("logprobs") {
+        edits.replace(logprobs.span(), "null");
+    }
+    let document = Document::parse(edits.apply(document.bytes())).ok()?;
+    Some((document, calls.into_iter().map(|call| call.tool).collect()))
+}
+
+/// Is there a call, a refusal or audio beside the text?
+fn says_more(message: Value<'_>) -> bool {
+    let names = ["tool_calls", "function_call", "refusal", "audio"];
+    names.iter().any(|name| message.get(name).is_some_and(|value| !is_nothing(value)))
+}
+
+/// The answer wasn't written to its end.
+fn is_cut(choice: Value<'_>) -> bool {
+    choice.get_some("finish_reason").is_some_and(|reason| reason.is_text("length") || reason.is_text("content_filter"))
+}
+
+fn elements(calls: &[Promoted], numbered: bool) -> String {
+    let element = |(at, call): (usize, &Promoted)| {
+        let index = if numbered { format!("\"index\":{at},") } else { String::new() };
+        let function = format!(r#"{{"name":{},"arguments":{}}}"#, quote(&call.tool), quote(&call.arguments));
+        format!(r#"{{{index}"id":"call_{at}","type":"function","function":{function}}}"#)
+    };
+    format!("[{}]", calls.iter().enumerate().map(element).collect::<Vec<_>>().join(","))
+}
+
+/// What stands in front of a streamed answer's judge.
+#[derive(Default)]
+pub struct Promoter {
+    /// The text may still become calls.
+    open: bool,
+    held: Vec<(Event, Document)>,
+    text: String,
+    /// The tools of the calls that were made.
+    pub tools: Vec<String>,
+}
+
+/// Events that go on to the judge.
+pub type Passed = Vec<(Event, Document)>;
+
+impl Promoter {
+    /// For one attempt.
+    pub fn new(context: &Context) -> Self {
+        Self { open: promote::allowed(context), ..Self::default() }
+    }
+
+    /// Does it let everything through?
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Takes an event; gives back those that go on.
+    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
+        if !self.open {
+            return vec![(event, document)];
+        }
+        let choice = choice_of(&document);
+        let delta = choice.and_then(chunk::delta_of);
+        let several = document.root().get("choices").is_some_and(|choices| choices.items().nth(1).is_some());
+        let content = delta.and_then(|delta| delta.get_some("content"));
+        let odd = several || delta.is_some_and(says_more) || content.is_some_and(|content| !content.is_string());
+        let piece = content.and_then(Value::text).unwrap_or_default().into_owned();
+        let finish = choice.and_then(|choice| choice.get_some("finish_reason")).is_some();
+        let cut = choice.is_some_and(is_cut);
+        if self.text.is_empty() && piece.is_empty() && !odd && !finish {
+            return vec![(event, document)];
+        }
+        self.text.push_str(&piece);
+        self.held.push((event, document));
+        if odd || cut || self.text.len() > context.held_bytes_max {
+            return self.release();
+        }
+        match (promote::calls(&self.text, context, finish), finish) {
+            (Promotion::Calls(calls), true) => self.promote(&calls),
+            (Promotion::More, false) => Vec::new(),
+            (Promotion::Calls(_), false) | (Promotion::More | Promotion::Text, _) => self.release(),
+        }
+    }
+
+    /// The stream has ended without a word about how.
+    pub fn finish(&mut self, context: &Context) -> Passed {
+        if self.held.is_empty() {
+            return Vec::new();
+        }
+        match promote::calls(&self.text, context, true) {
+            Promotion::Calls(calls) => self.promote(&calls),
+            Promotion::More | Promotion::Text => self.release(),
+        }
+    }
+
+    fn release(&mut self) -> Passed {
+        self.open = false;
+        std::mem::take(&mut self.held)
+    }
+
+    /// The calls stand where the text began; what else the events say stays.
+    fn promote(&mut self, calls: &[Promoted]) -> Passed {
+        self.open = false;
+        self.tools = calls.iter().map(|call| call.tool.clone()).collect();
+        let mut first = Some(elements(calls, true));
+        let mut passed = Vec::new();
+        for (event, document) in std::mem::take(&mut self.held) {
+            let Some(choice) = choice_of(&document) else {
+                passed.push((event, document));
+                continue;
+            };
+            let mut edits = Edits::default();
+            if let Some(logprobs) = choice.get_some("logprobs") {
+                edits.replace(logprobs.span(), "null");
+            }
+            if let Some(delta) = chunk::delta_of(choice).filter(|delta| delta.get_some("content").is_some()) {
+                edits.set_member(delta, "content", "null");
+                if let Some(calls) = first.take() {
+                    edits.set_member(delta, "tool_calls", &calls);
+                }
+            }
+            if let Some(finish) = choice.get_some("finish_reason") {
+                edits.replace(finish.span(), "\"tool_calls\"");
+            }
+            let data: Bytes = edits.apply(document.bytes());
+            let Ok(document) = Document::parse(data.clone()) else { continue };
+            passed.push((Event { raw: Bytes::new(), data: Some(data), name: event.name, plain: false }, document));
+        }
+        passed
+    }
+}

@@ -1,0 +1,104 @@
+//! Calls that a model wrote as text, made real ones: `[calls] promote_textual`. Pure.
+//!
+//! Only where nothing else is said, the tools are known and the arguments fit their schemas as they are written;
+//! otherwise the text stays what it is, and the check `textual_tool_call` decides. A promoted call goes on as if the
+//! upstream had sent it: it is judged, marked and run like any other.
+
+use super::{context::Context, tools::Dialect};
+use crate::{
+    judge::{
+        call::{Arguments, Call, CallKind, Cut, Outcome, judge_call},
+        call_turn::ToolChoice,
+        registry::ToolKind,
+        textual::{self, Fences, Reading, WrittenArguments, WrittenCall},
+        violation::{Code, Violation},
+    },
+    wire::{
+        json::{Document, Value},
+        text::quote,
+    },
+};
+
+/// A call made of text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Promoted {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments: JSON text of an object.
+    pub arguments: String,
+}
+
+/// What a text is made of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Promotion {
+    /// These calls.
+    Calls(Vec<Promoted>),
+    /// What is there may become calls.
+    More,
+    /// It stays text.
+    Text,
+}
+
+/// May calls be made of text in this exchange?
+pub fn allowed(context: &Context) -> bool {
+    // An application of the legacy API would not see them.
+    let legacy = context.tools.dialect == Dialect::Legacy;
+    context.rules.policy.calls.promote_textual
+        && !(context.observes() || context.json_only || legacy)
+        && context.choices <= 1
+        && context.turn.tool_choice != ToolChoice::None
+        && !context.tools.registry.is_empty()
+}
+
+/// What this text is. `last`: no more of it comes.
+pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
+    let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| tool.kind == ToolKind::Function);
+    match textual::read(text, &known, Fences::Code, last) {
+        Reading::More => Promotion::More,
+        Reading::Nothing => Promotion::Text,
+        Reading::Calls(written) => {
+            let promoted: Option<Vec<Promoted>> = written.into_iter().map(|call| promoted(call, context)).collect();
+            promoted.map_or(Promotion::Text, Promotion::Calls)
+        }
+    }
+}
+
+/// That it was done, for the verdict.
+pub fn notes(tools: &[String], context: &Context) -> impl Iterator<Item = Violation> {
+    let note = |tool: &String| {
+        let message = format!("the call of {} was written as text and was made a real one", quote(tool));
+        context.rules.checks.violation(Code::CorrectedTextual, Some(tool), message, "")
+    };
+    tools.iter().filter_map(note)
+}
+
+fn promoted(written: WrittenCall, context: &Context) -> Option<Promoted> {
+    let tool = context.tools.registry.tool(&written.tool)?;
+    let arguments = match written.arguments {
+        WrittenArguments::Json(json) => json,
+        WrittenArguments::Values(values) => typed(&values, &tool.raw)?,
+    };
+    let call = Call { name: written.tool, kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
+    let judged = judge_call(&call, &context.tools.registry, &context.call_rules, Cut::Whole, &|_| None);
+    match judged.outcome {
+        Outcome::Accept(valid) if !valid.corrected() => {
+            Some(Promoted { tool: valid.name().to_owned(), arguments: valid.arguments().to_owned() })
+        }
+        Outcome::Accept(_) | Outcome::Reject => None,
+    }
+}
+
+/// Values without types as an object, where the tool's schema says each type.
+fn typed(values: &[(String, String)], tool: &str) -> Option<String> {
+    let document = Document::parse(bytes::Bytes::copy_from_slice(tool.as_bytes())).ok()?;
+    let body = document.root().get("function").unwrap_or(document.root());
+    let properties = body.get("parameters").and_then(|parameters| parameters.get("properties"));
+    let member = |(name, value): &(String, String)| {
+        let kind = properties?.get(name)?.get("type").and_then(Value::text)?;
+        let value = if kind == "string" { quote(value) } else { value.trim().to_owned() };
+        let is_json = Document::parse(bytes::Bytes::copy_from_slice(value.as_bytes())).is_ok();
+        is_json.then(|| format!("{}:{value}", quote(name)))
+    };
+    let members = values.iter().map(member).collect::<Option<Vec<_>>>()?;
+    Some(format!("{{{}}}", members.join(",")))
+}

@@ -1,0 +1,127 @@
+//! Every family to the letter, cut anywhere; and what is none.
+
+use super::*;
+
+fn known(name: &str) -> bool {
+    name == "f" || name == "get_weather"
+}
+
+fn json(arguments: &str) -> WrittenArguments {
+    WrittenArguments::Json(arguments.to_owned())
+}
+
+fn values(pairs: &[(&str, &str)]) -> WrittenArguments {
+    WrittenArguments::Values(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+}
+
+#[test]
+fn every_family() {
+    let object = || vec![json(r#"{"a":1}"#)];
+    for (text, expected) in [
+        ("<tool_call>\n{\"name\":\"f\",\"arguments\":{\"a\":1}}\n</tool_call>", object()),
+        ("<tool_call>\n{\"name\":\"f\",\"arguments\":{\"a\":1}}", object()),
+        (
+            "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}}</tool_call>\n<tool_call>{\"name\":\"f\",\"arguments\":\"{}\"}</tool_call>",
+            vec![json(r#"{"a":1}"#), json("{}")],
+        ),
+        ("<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>", vec![values(&[("a", "1")])]),
+        ("<function=f>\n<parameter=a>\nx > y\n</parameter>", vec![values(&[("a", "x > y")])]),
+        ("<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>", vec![values(&[("a", "1")])]),
+        ("<tool_call>f</tool_call>", vec![json("{}")]),
+        ("<|python_tag|>{\"name\":\"f\",\"parameters\":{\"a\":1}}<|eom_id|>", object()),
+        ("{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": {}}", vec![json("{}"), json("{}")]),
+        ("{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}", object()),
+        ("<function=f>{\"a\":1}</function>", object()),
+        ("<function=f{\"a\":1}</function>", object()),
+        ("f{\"a\":1}</function>", object()),
+        ("[f(a=1)]", object()),
+        (
+            "[f(a=\"x, ]\", b=[1, -2.5], c={'k': None}), get_weather()]",
+            vec![json(r#"{"a":"x, ]","b":[1,-2.5],"c":{"k":null}}"#), json("{}")],
+        ),
+        ("<|tool_call_start|>[f(a=1)]<|tool_call_end|>", object()),
+        ("[TOOL_CALLS] [{\"name\":\"f\",\"arguments\":{\"a\":1},\"id\":\"x\"}]", object()),
+        ("[TOOL_CALLS]f[CALL_ID]abc123[ARGS]{\"a\":1}", object()),
+        (
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\":1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            object(),
+        ),
+        ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":1}<｜tool▁call▁end｜>", object()),
+        (
+            "<｜DSML｜function_calls><｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"a\" string=\"true\">v</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>",
+            vec![values(&[("a", "v")])],
+        ),
+        ("<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\":1}<|tool_call_end|>", object()),
+        (
+            "<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">v</parameter></invoke></minimax:tool_call>",
+            vec![values(&[("a", "v")])],
+        ),
+        ("<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\":1}<|call|>", object()),
+        ("commentary to=functions.f json{\"a\":1}", object()),
+        (">>>f\n{\"a\":1}", object()),
+        ("<|START_ACTION|>[{\"tool_call_id\":0,\"tool_name\":\"f\",\"parameters\":{\"a\":1}}]<|END_ACTION|>", object()),
+        ("<|action_start|> <|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\":1}}<|action_end|>", object()),
+    ] {
+        let Reading::Calls(calls) = read(text, &known, Fences::Code, true) else { panic!("{text}") };
+        assert_eq!(calls.iter().map(|call| call.arguments.clone()).collect::<Vec<_>>(), expected, "{text}");
+        for (at, _) in text.char_indices() {
+            assert_eq!(read(&text[..at], &known, Fences::Code, false), Reading::More, "{}", &text[..at]);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_call_is_soon_known_to_be_none() {
+    for (text, from) in [
+        ("The weather", 4),
+        ("{\"city\": \"Paris\"}", 3),
+        ("{\"name\": \"Anna\", \"age\": 7}", 15),
+        ("[Paris](https://a.b)", 7),
+        ("[f(a=1)](https://a.b)", 9),
+        ("[1, 2]", 3),
+        ("<p>Hello</p>", 2),
+        ("<tool_call>{\"name\":\"hammer\"", 27),
+        ("f is a tool", 2),
+        ("f{a: 1}", 3),
+        ("f(a=1)", 2),
+        ("```json\n{\"name\":\"f\"", 1),
+        ("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> This is how", 56),
+    ] {
+        let first = (1..=text.len()).find(|at| read(&text[..*at], &known, Fences::Code, false) == Reading::Nothing);
+        assert!(first.is_some_and(|first| first <= from), "{text}: {first:?}");
+        assert_eq!(read(text, &known, Fences::Code, true), Reading::Nothing, "{text}");
+    }
+    for text in [
+        "{\"name\":\"f\",\"state\":\"up\"}",
+        "{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}",
+        "{\"name\":\"f\"}",
+        "<tool_call>",
+        "",
+        "[f(a=g())]",
+    ] {
+        assert_eq!(read(text, &known, Fences::Code, true), Reading::Nothing, "{text}");
+    }
+}
+
+#[test]
+fn a_fence_around_all_of_it() {
+    let whole = "```json\n[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]\n```\n";
+    let read = |text: &str, last| read(text, &known, Fences::Wrapper, last);
+    assert!(matches!(read(whole, true), Reading::Calls(calls) if calls.len() == 1));
+    assert_eq!(read(whole, false), Reading::More);
+    for text in ["```json\n{\"a\": 1}\n```", &format!("{whole}So you call it."), "```python\nf()\n```", "`f`"] {
+        assert_eq!(read(text, true), Reading::Nothing, "{text}");
+    }
+}
+
+#[test]
+fn how_a_line_begins() {
+    let at = |text: &str, last| at_line(text, &known, last);
+    assert_eq!(at("[f(a=1)] and more", false), Ok("f".to_owned()));
+    assert_eq!(at("f{\"a\":1}</function>", false), Ok("f".to_owned()));
+    assert_eq!(at("[f(a=1)]", false), Err(Stop::More));
+    assert_eq!(at("[f(a=1)]", true), Ok("f".to_owned()));
+    for text in ["[f(a=1)](x)", "[f](x)", "f {\"a\":1}", "f{ a }", "Well", "f: {\"a\":1}"] {
+        assert_eq!(at(text, true), Err(Stop::No), "{text}");
+    }
+}
