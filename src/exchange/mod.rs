@@ -15,6 +15,7 @@ pub mod inquiry;
 pub mod looping;
 pub mod material;
 pub mod refusal;
+pub mod rounds;
 pub mod state;
 pub mod texts;
 pub mod thread;

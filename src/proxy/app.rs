@@ -13,10 +13,11 @@ use subtle::ConstantTimeEq as _;
 
 pub use super::standard::Standard;
 use super::{
+    journal::Journal,
+    kept::KeptRounds,
     load::Load,
     loops::LoopControl,
     memory::Memory,
-    rounds::KeptRounds,
     stage::Cassettes,
     standing::{self, Standing},
 };
@@ -138,6 +139,8 @@ pub struct App {
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and applications didn't see.
     pub kept: KeptRounds,
+    /// Which calls were begun.
+    pub journal: Journal,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -202,6 +205,7 @@ impl App {
             started,
             mcp,
             kept: KeptRounds::default(),
+            journal: Journal::default(),
             counter,
             policies,
             client_policies,
@@ -213,9 +217,9 @@ impl App {
         unix_ms()
     }
 
-    /// The moment of the next mark, at this time in Unix milliseconds.
-    pub fn moment(&self, now_ms: u64) -> Moment {
-        self.counter.next(now_ms)
+    /// The moment of the next mark, at this time in Unix milliseconds. `hides`: toolmark ran calls in its turn, or before it.
+    pub fn moment(&self, now_ms: u64, hides: bool) -> Moment {
+        self.counter.next(now_ms, hides)
     }
 
     /// Loop control counts anew from here on: for this tool, or all; in this session, or all.
@@ -269,6 +273,11 @@ impl App {
             Some(mcp) if standard.offered.0 != mcp.generation() => policy.offer(&standard, mcp.catalog()),
             _ => standard,
         }
+    }
+
+    /// Does toolmark run tools of any server, as long as that is up?
+    pub fn runs_tools(&self) -> bool {
+        self.settings.mcp.iter().any(|server| server.execute == settings::Execute::Proxy)
     }
 
     /// Does a policy have conversations remembered that upstreams keep?

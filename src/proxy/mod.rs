@@ -11,6 +11,8 @@ mod collect;
 mod ending;
 pub mod exchange;
 pub mod guard;
+pub mod journal;
+pub mod kept;
 pub mod load;
 pub mod loops;
 pub mod memory;
