@@ -160,6 +160,13 @@ pub fn key_of_answer(form: Form, scope: &Scope, turns: &[Turn<'_>], answer: &str
     answered(&hasher, answer)
 }
 
+/// The key of a response that the application knows by another id than the upstream.
+pub fn key_of_response(scope: &Scope, id: &str) -> Key {
+    let mut hasher = begin(Form::Responses, scope);
+    hasher.update(b"response\0").update(id.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
 fn begin(form: Form, scope: &Scope) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new_derive_key("toolmark 2026-11-22 rounds behind a turn v2");
     hasher.update(format!("{form:?}\0{scope:?}\0").as_bytes());

@@ -20,6 +20,7 @@ use super::{
     memory::Memory,
     stage::Cassettes,
     standing::{self, Standing},
+    world,
 };
 use crate::{
     judge::{
@@ -30,7 +31,7 @@ use crate::{
     mcp::{Mcp, catalog::Catalog},
     observe::{Observed, readiness::State, rollup::Rollup},
     policy::{Mode, Stateful, load::PolicySource},
-    settings::{self, Settings},
+    settings::{self, ProbeHosts, Settings},
 };
 
 /// Why the proxy can't start, or a policy can't be used.
@@ -52,6 +53,9 @@ pub enum Error {
     /// A pattern.
     #[error("calls.placeholders: {0}")]
     Pattern(#[from] regex::Error),
+    /// A probe of somebody whom the settings don't name.
+    #[error("{0}")]
+    Probe(String),
     /// The keys.
     #[error(transparent)]
     Keys(#[from] settings::KeyError),
@@ -158,13 +162,14 @@ impl App {
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mcp = Mcp::start(&settings)?;
         let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-        let mut policies = vec![InForce::read(settings.policy.clone(), held, offered())?];
+        let read = |source: &PolicySource| InForce::read(source.clone(), held, offered(), &settings.probe_hosts);
+        let mut policies = vec![read(&settings.policy)?];
         let mut client_policies = Vec::new();
         for client in &settings.clients {
             client_policies.push(match &client.policy {
                 None => 0,
                 Some(source) => {
-                    policies.push(InForce::read(source.clone(), held, offered())?);
+                    policies.push(read(source)?);
                     policies.len() - 1
                 }
             });
@@ -299,7 +304,7 @@ impl App {
         let mut state = State::Ready;
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-            match InForce::read(policy.source.clone(), held, offered) {
+            match InForce::read(policy.source.clone(), held, offered, &self.settings.probe_hosts) {
                 Ok(new) => {
                     let new = new.standard.load_full();
                     let changed = new.rules.digest != policy.standard.load().rules.digest;
@@ -324,8 +329,12 @@ impl App {
 }
 
 impl InForce {
-    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
-        let standard = Standard::with_offered(source.load()?, held_bytes_max, offered)?;
+    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, hosts: &ProbeHosts) -> Result<Self, Error> {
+        let rules = source.load()?;
+        if let Some(probe) = world::unnamed(&rules, hosts) {
+            return Err(Error::Probe(world::unnamed_words(probe)));
+        }
+        let standard = Standard::with_offered(rules, held_bytes_max, offered)?;
         Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
     }
 

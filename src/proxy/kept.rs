@@ -10,7 +10,7 @@ use super::app::{App, Standard};
 use crate::{
     exchange::{
         adapter::Adapter,
-        rounds::{Back, Kept, Key, Place, places},
+        rounds::{Back, Kept, Key, Place, key_of_response, places},
     },
     judge::{
         marks::Scope,
@@ -66,20 +66,31 @@ impl KeptRounds {
     }
 }
 
-/// Keeps what belongs to a turn that the application has, under each of these keys; comes back once it would outlive
-/// the process.
+/// Keeps what belongs to turns that the application has, each under all of its keys; comes back once it would outlive the
+/// process.
 ///
 /// # Errors
 /// [`Unanswered`]: whether it would isn't known.
-pub async fn keep(app: &App, keys: Vec<Key>, kept: Kept) -> Result<(), Unanswered> {
-    let (kept, now_ms, shelf) = (Arc::new(kept.bounded()), app.now_ms(), app.recorder.shelf());
-    keys.iter().for_each(|key| app.kept.put(*key, kept.clone(), now_ms));
-    if !shelf.is_lasting() {
-        return Ok(());
+pub async fn keep(app: &App, all: Vec<(Vec<Key>, Kept)>) -> Result<(), Unanswered> {
+    let (now_ms, shelf) = (app.now_ms(), app.recorder.shelf());
+    let mut entries = Vec::new();
+    for (keys, kept) in all {
+        let kept = Arc::new(kept.bounded());
+        keys.iter().for_each(|key| app.kept.put(*key, kept.clone(), now_ms));
+        if shelf.is_lasting() {
+            // INVARIANT: it is strings, which are always JSON.
+            let body = serde_json::to_vec(&*kept).unwrap_or_default();
+            entries.extend(keys.into_iter().map(|key| (key, body.clone())));
+        }
     }
-    // INVARIANT: it is strings, which are always JSON.
-    let body = serde_json::to_vec(&*kept).unwrap_or_default();
-    shelf.put(keys.into_iter().map(|key| (key, body.clone())).collect(), now_ms).await
+    shelf.put(entries, now_ms).await
+}
+
+/// The id by which the upstream knows a response that the application knows by this one, where that is another.
+pub async fn upstream_id(app: &App, scope: &Scope, id: &str) -> Option<Arc<str>> {
+    let key = key_of_response(scope, id);
+    let (found, _) = look_up(app, vec![key]).await;
+    found.get(&key)?.whole.first().map(|own| own.as_str().into())
 }
 
 /// Puts back what was hidden from the sender of this request.
@@ -93,7 +104,7 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
     if places.is_empty() {
         return restored;
     }
-    let (found, unanswered) = find(app, &places).await;
+    let (found, unanswered) = look_up(app, places.iter().flat_map(|place| place.keys.iter().copied()).collect()).await;
     let (mut lost, mut untold) = (0_usize, 0_usize);
     for Place { turn, how, keys, surely } in places {
         match keys.iter().find_map(|key| found.get(key)) {
@@ -115,13 +126,11 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
     restored
 }
 
-/// What is known for these places; and is it certain that there is no more?
-async fn find(app: &App, places: &[Place]) -> (HashMap<Key, Arc<Kept>>, bool) {
+/// What is known under these keys; and may there be more?
+async fn look_up(app: &App, keys: Vec<Key>) -> (HashMap<Key, Arc<Kept>>, bool) {
     let now_ms = app.now_ms();
-    let mut found: HashMap<Key, Arc<Kept>> =
-        places.iter().flat_map(|place| &place.keys).filter_map(|key| Some((*key, app.kept.get(key, now_ms)?))).collect();
-    let known = |place: &&Place| place.keys.iter().any(|key| found.contains_key(key));
-    let unknown: Vec<Key> = places.iter().filter(|place| !known(place)).flat_map(|place| place.keys.iter().copied()).collect();
+    let mut found: HashMap<Key, Arc<Kept>> = keys.iter().filter_map(|key| Some((*key, app.kept.get(key, now_ms)?))).collect();
+    let unknown: Vec<Key> = keys.into_iter().filter(|key| !found.contains_key(key)).collect();
     let Ok(rows) = app.recorder.shelf().find(unknown, now_ms).await else { return (found, true) };
     for (key, body) in rows {
         match serde_json::from_slice::<Kept>(&body) {

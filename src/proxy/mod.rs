@@ -38,3 +38,4 @@ mod traced;
 pub mod upstream;
 pub mod way;
 mod witness;
+pub mod world;

@@ -22,6 +22,7 @@ use crate::{
         adapter::Adapter as _,
         context::{Basis, Begun},
         rounds::{How, RoundForm as _},
+        thread::Thread,
     },
     judge::marks::Scope,
     responses::{
@@ -58,6 +59,11 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), F
     let endpoint = &worker.endpoints[way.upstream()];
     let translates = way.translates(&endpoint.settings);
     let mut recalled = recall(&app.memory, &caller.scope, &head);
+    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.runs_tools()) {
+        // What was said there isn't known, but where the upstream has it.
+        let upstream_id = kept::upstream_id(&app, &caller.scope, previous).await;
+        recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
+    }
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;

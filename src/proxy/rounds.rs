@@ -27,14 +27,15 @@ use crate::{
         context::{Basis, Begun, Upstream},
         decide::Final,
         refusal::Refusal,
-        rounds::{Kept, Key, key_of_answer, key_of_mark},
+        rounds::{Kept, Key, key_of_answer, key_of_mark, key_of_response},
+        thread::Memo,
         turn::Said,
         usage,
     },
     judge::{
         call::ValidCall,
         loops::Beyond,
-        marks::Moment,
+        marks::{Moment, Scope},
         violation::{Code, Violation},
     },
     mcp::{Mcp, calls::Asked, catalog::Offered, result::Outcome},
@@ -55,6 +56,8 @@ pub struct Rounds {
     pub(super) ordinals: Ordinals,
     before: Vec<String>,
     mixed: Option<(Vec<Key>, Kept)>,
+    /// The response's id as the upstream has it, where the application knows it by another.
+    known_as: Vec<(Vec<Key>, Kept)>,
     /// What the model said in the attempt that ends, where it isn't all that the application gets.
     last: Vec<String>,
     tap: Tap,
@@ -130,6 +133,14 @@ impl Rounds {
     /// What tells the request from others.
     pub(super) fn identity(&self) -> Identity {
         self.begun.as_ref().map(|origin| origin.identity.clone()).unwrap_or_default()
+    }
+
+    /// Takes note of what the application's next request may refer to.
+    pub fn refer(&mut self, scope: &Scope, memo: &Memo) {
+        if let (Some(own), true) = (&memo.thread.upstream_id, self.begun()) {
+            let keys: Vec<Key> = memo.responses.iter().map(|id| key_of_response(scope, id)).collect();
+            self.known_as.extend((!keys.is_empty()).then(|| (keys, Kept { whole: vec![own.to_string()], ..Kept::default() })));
+        }
     }
 
     /// Takes note of what the application gets in a stream.
@@ -284,19 +295,18 @@ impl Run {
     /// 503 where it may not outlive this process, and the policy blocks on that.
     pub(super) async fn keep_rounds<A: Adapter>(&mut self, answer: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
         let Some(origin) = &self.rounds.begun else { return Ok(()) };
-        let (keys, own) = if let Some(mixed) = self.rounds.mixed.take() {
-            mixed
+        let mut all = std::mem::take(&mut self.rounds.known_as);
+        if let Some(mixed) = self.rounds.mixed.take() {
+            all.push(mixed);
         } else if !self.rounds.before.is_empty()
             && !A::continues(&origin.came)
             && let Some(answer) = answer()
         {
             let key = key_of_answer(A::FORM, &self.context.scope, &A::turns(&origin.came), &answer);
             let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
-            (vec![key], Kept { before, whole, behind: Vec::new(), lost: false })
-        } else {
-            return Ok(());
-        };
-        if kept::keep(&self.worker.app, keys, own).await.is_ok() {
+            all.push((vec![key], Kept { before, whole, ..Kept::default() }));
+        }
+        if kept::keep(&self.worker.app, all).await.is_ok() {
             return Ok(());
         }
         let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";

@@ -336,6 +336,7 @@ impl Run {
     pub fn remember(&mut self, memo: Option<Memo>) {
         self.unanswered = None;
         if let Some(memo) = memo {
+            self.rounds.refer(&self.context.scope, &memo);
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
     }

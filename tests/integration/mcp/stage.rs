@@ -136,7 +136,7 @@ impl Stage {
     }
 }
 
-fn read(answer: &Answer, stream: bool) -> Seen {
+pub fn read(answer: &Answer, stream: bool) -> Seen {
     let mut seen = Seen { status: answer.status, body: answer.body.clone(), ..Seen::default() };
     if !stream || answer.status != 200 {
         let json = answer.json();
