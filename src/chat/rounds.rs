@@ -42,7 +42,8 @@ impl RoundForm for Chat {
             let Some(message) = messages.get(*turn).filter(|_| *how == How::Whole && !kept.lost) else { continue };
             let visible = kept.whole.is_empty().then(|| message.raw_str());
             let own = kept.whole.iter().map(String::as_str).chain(visible);
-            let parts: Vec<&str> = kept.before.iter().map(String::as_str).chain(own).chain(kept.behind.iter().map(String::as_str)).collect();
+            let parts: Vec<&str> =
+                kept.before.iter().map(String::as_str).chain(own).chain(kept.behind.iter().map(String::as_str)).collect();
             edits.replace(message.span(), parts.join(","));
         }
         (!edits.is_empty()).then(|| edits.apply(request.bytes()))

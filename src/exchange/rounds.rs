@@ -20,7 +20,7 @@ use crate::{
 /// Bytes that the rounds behind one visible turn may take to be kept.
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
 /// Turns of one conversation at which something may be put back, the latest.
-const PLACES_MAX: usize = 1024;
+pub const PLACES_MAX: usize = 1024;
 
 /// What belongs to one turn that the application has, and that it never saw: messages or items, JSON.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -215,8 +215,6 @@ pub fn places(form: Form, scope: &Scope, turns: &[Turn<'_>], continues: bool) ->
         }
         digest(&mut hasher, turn);
     }
-    let surplus = places.len().saturating_sub(PLACES_MAX);
-    places.drain(..surplus);
     places
 }
 

@@ -172,12 +172,5 @@ fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledS
         "" => format!("`{}`: what was said was done isn't so", rule.name),
         message => message.to_owned(),
     };
-    Ok(CompiledState {
-        name: rule.name.as_str().into(),
-        when,
-        probe,
-        expect,
-        message: message.into(),
-        deadline: rule.deadline,
-    })
+    Ok(CompiledState { name: rule.name.as_str().into(), when, probe, expect, message: message.into(), deadline: rule.deadline })
 }

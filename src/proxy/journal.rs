@@ -121,11 +121,24 @@ impl Run {
     pub(super) async fn due(&mut self, asked: Vec<(Asked, Moment)>) -> Vec<Due> {
         let app = self.worker.app.clone();
         let identity = self.rounds.identity();
-        let mut dues = Vec::new();
+        let mut dues: Vec<Due> = Vec::new();
         for (asked, moment) in asked {
             let key = self.rounds.ordinals.key(&identity, &asked.tool.name, &asked.arguments);
-            let known = if identity.again && is_journaled(&asked) { known(&app, &key).await } else { Known::Nothing };
-            dues.push(Due { asked, moment, key, known });
+            dues.push(Due { asked, moment, key, known: Known::Nothing });
+        }
+        if !identity.again {
+            return dues;
+        }
+        let mut unknown = Vec::new();
+        for due in dues.iter_mut().filter(|due| is_journaled(&due.asked)) {
+            match app.journal.0.get(&due.key) {
+                Some(begun) => due.known = Known::Here(begun),
+                None => unknown.push(due.key),
+            }
+        }
+        let told = app.recorder.shelf().find(unknown.clone(), app.now_ms()).await;
+        for due in dues.iter_mut().filter(|due| unknown.contains(&due.key)) {
+            due.known = before(told.as_deref(), &due.key);
         }
         dues
     }
@@ -170,56 +183,56 @@ fn is_journaled(asked: &Asked) -> bool {
     !(asked.tool.read_only || asked.tool.idempotent)
 }
 
-async fn known(app: &App, key: &Key) -> Known {
-    if let Some(begun) = app.journal.0.get(key) {
-        return Known::Here(begun);
-    }
-    match app.recorder.shelf().find(vec![*key], app.now_ms()).await {
-        Err(Unanswered) => Known::Untold,
-        Ok(rows) => match rows.first().map(|(_, body)| serde_json::from_slice::<Begun>(body)) {
-            None => Known::Nothing,
-            Some(Ok(begun)) => Known::Before(begun),
-            Some(Err(_)) => Known::Untold,
-        },
+/// What the ledger tells of a call.
+fn before(told: Result<&[(Key, Vec<u8>)], &Unanswered>, key: &Key) -> Known {
+    let Ok(rows) = told else { return Known::Untold };
+    match rows.iter().find(|(own, _)| own == key).map(|(_, body)| serde_json::from_slice::<Begun>(body)) {
+        None => Known::Nothing,
+        Some(Ok(begun)) => Known::Before(begun),
+        Some(Err(_)) => Known::Untold,
     }
 }
 
 /// Runs a call that is due, or gives what came of it before. Goes on to its end, and notes it, when nobody waits any more.
 pub async fn run(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
     let name = due.asked.tool.name.clone();
-    let running = tokio::spawn(async move {
-        let unknown = |why: &str| {
-            Outcome::failure(&format!(
-                "`{}` was begun by an earlier attempt at this request, and {why}. Whether it took effect is UNKNOWN; toolmark did not run it \
-                 again. Say so, or find out by other means; don't report it as done or as not done.",
-                due.asked.tool.name
-            ))
-        };
-        match &due.known {
-            Known::Nothing => {}
-            Known::Here(begun) => {
-                let ended = begun.outcome.clone();
-                return match ended {
-                    Some(outcome) => outcome,
-                    None => mcp.ended(&begun.mark).await.unwrap_or_else(|| unknown("what came of it is forgotten")),
-                };
-            }
-            Known::Before(begun) => return begun.outcome.clone().unwrap_or_else(|| unknown("its end was never noted")),
-            Known::Untold => {
-                return Outcome::failure("it was not run: whether an earlier attempt at this request has run it can't be looked up now");
-            }
-        }
-        let outcome = mcp.run(due.asked.clone()).await;
-        if is_journaled(&due.asked) {
-            let begun = Begun::of(&due, Some(outcome.clone()));
-            app.recorder.shelf().put_behind(begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect(), app.now_ms());
-        }
-        outcome
-    });
+    let running = tokio::spawn(run_due(app, mcp, due));
     running.await.unwrap_or_else(|_| {
         tracing::error!(tool = &*name, "running {name} broke off");
         Outcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
     })
+}
+
+async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
+    let unknown = |why: &str| {
+        Outcome::failure(&format!(
+            "`{}` was begun by an earlier attempt at this request, and {why}. Whether it took effect is UNKNOWN; toolmark did not run it \
+             again. Say so, or find out by other means; don't report it as done or as not done.",
+            due.asked.tool.name
+        ))
+    };
+    match &due.known {
+        Known::Nothing => {}
+        Known::Here(begun) => {
+            if let Some(outcome) = mcp.ended(&begun.mark).await {
+                return outcome;
+            }
+            // Forgotten here; its end was noted all the same.
+            let told = app.recorder.shelf().find(vec![due.key], app.now_ms()).await;
+            let noted = if let Known::Before(begun) = before(told.as_deref(), &due.key) { begun.outcome } else { None };
+            return noted.unwrap_or_else(|| unknown("what came of it is forgotten"));
+        }
+        Known::Before(begun) => return begun.outcome.clone().unwrap_or_else(|| unknown("its end was never noted")),
+        Known::Untold => {
+            return Outcome::failure("it was not run: whether an earlier attempt at this request has run it can't be looked up now");
+        }
+    }
+    let outcome = mcp.run(due.asked.clone()).await;
+    if is_journaled(&due.asked) {
+        let begun = Begun::of(&due, Some(outcome.clone()));
+        app.recorder.shelf().put_behind(begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect(), app.now_ms());
+    }
+    outcome
 }
 
 #[cfg(test)]

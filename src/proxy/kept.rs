@@ -10,7 +10,7 @@ use super::app::{App, Standard};
 use crate::{
     exchange::{
         adapter::Adapter,
-        rounds::{Back, Kept, Key, Place, key_of_response, places},
+        rounds::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
     },
     judge::{
         marks::Scope,
@@ -100,12 +100,14 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
         return restored;
     }
     let turns = A::turns(came);
-    let places = places(A::FORM, scope, &turns, A::continues(came));
+    let mut places = places(A::FORM, scope, &turns, A::continues(came));
     if places.is_empty() {
         return restored;
     }
+    let surplus = places.len().saturating_sub(PLACES_MAX);
+    let mut lost = places.drain(..surplus).filter(|place| place.surely).count();
     let (found, unanswered) = look_up(app, places.iter().flat_map(|place| place.keys.iter().copied()).collect()).await;
-    let (mut lost, mut untold) = (0_usize, 0_usize);
+    let mut untold = 0;
     for Place { turn, how, keys, surely } in places {
         match keys.iter().find_map(|key| found.get(key)) {
             Some(kept) if kept.lost => lost += 1,

@@ -243,10 +243,9 @@ impl Run {
                 *moment = due.moment();
             }
         }
-        self.begin_calls(&dues).await.map_err(|violation| Failure {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            ..Refusal::of(&violation).into()
-        })?;
+        self.begin_calls(&dues)
+            .await
+            .map_err(|violation| Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() })?;
         let app = &self.worker.app;
         Ok(join_all(dues.into_iter().map(|due| journal::run(app.clone(), mcp.clone(), due))).await)
     }

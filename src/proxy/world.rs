@@ -57,7 +57,9 @@ pub fn unnamed<'r>(rules: &'r Rules, hosts: &ProbeHosts) -> Option<&'r HttpProbe
 pub fn unnamed_words(probe: &HttpProbe) -> String {
     let (host, port) = (&probe.host, probe.port);
     let written = if matches!(port, 80 | 443) { host.to_string() } else { format!("{host}:{port}") };
-    format!("a probe of [[state]] asks {host}, which the settings don't name: add `probe_hosts = [\"{written}\"]` to them, or remove the rule")
+    format!(
+        "a probe of [[state]] asks {host}, which the settings don't name: add `probe_hosts = [\"{written}\"]` to them, or remove the rule"
+    )
 }
 
 /// Asks. A deadline is the caller's.

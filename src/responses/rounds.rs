@@ -250,7 +250,12 @@ mod tests {
 
     fn kept() -> Arc<Kept> {
         let whole = ["a", "h", "b"].map(|id| call(id).to_string()).to_vec();
-        Arc::new(Kept { before: vec![json!({"role": "assistant", "content": "Hm."}).to_string()], whole, behind: vec![Responses::result("h", "ok")], lost: false })
+        Arc::new(Kept {
+            before: vec![json!({"role": "assistant", "content": "Hm."}).to_string()],
+            whole,
+            behind: vec![Responses::result("h", "ok")],
+            lost: false,
+        })
     }
 
     fn kinds(items: &[Json]) -> Vec<String> {
@@ -263,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_mixed_turn_is_whole_again_wherever_its_calls_stand() {
-        let (user, out) = (json!({"role": "user", "content": "x"}), |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "18"}));
+        let (user, out) =
+            (json!({"role": "user", "content": "x"}), |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "18"}));
         for visible in [vec![call("a"), call("b"), out("a"), out("b")], vec![call("a"), out("a"), call("b"), out("b")]] {
             let all: Vec<Json> = std::iter::once(user.clone()).chain(visible).collect();
             let request = document(&json!({"model": "m", "input": all}));
@@ -277,7 +283,8 @@ mod tests {
 
     #[test]
     fn where_the_upstream_keeps_the_rest_only_results_are_put_back() {
-        let outputs: Vec<Json> = ["a", "b"].iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": "18"})).collect();
+        let outputs: Vec<Json> =
+            ["a", "b"].iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": "18"})).collect();
         let request = document(&json!({"model": "m", "previous_response_id": "r", "input": outputs}));
         assert!(Responses::continues(&request));
         let turns = Responses::turns(&request);
@@ -301,7 +308,9 @@ mod tests {
     #[test]
     fn a_round_stands_behind_whatever_the_input_was() {
         let added = [call("a").to_string(), Responses::result("a", "ok")];
-        for (request, count) in [(json!({"input": "x"}), 3), (json!({"input": [{"role": "user", "content": "x"}]}), 3), (json!({"prompt": {}}), 2)] {
+        for (request, count) in
+            [(json!({"input": "x"}), 3), (json!({"input": [{"role": "user", "content": "x"}]}), 3), (json!({"prompt": {}}), 2)]
+        {
             assert_eq!(input(&Responses::append(&document(&request), &added).unwrap()).len(), count, "{request}");
         }
     }

@@ -35,7 +35,9 @@ impl ProbeHosts {
 /// An address of this machine or link, or none of a host's at all, however it is written.
 fn is_inner(address: IpAddr) -> bool {
     match unmapped(address) {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() || v4.octets()[0] == 0,
+        IpAddr::V4(v4) => {
+            v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() || v4.octets()[0] == 0
+        }
         IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast(),
     }
 }
@@ -66,7 +68,11 @@ impl Checker<'_> {
                 self.layers.fault(&format!("probe_hosts.{index}"), message)
             };
             let url = reqwest::Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
-            let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+            let plain = url.path() == "/"
+                && url.query().is_none()
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.fragment().is_none();
             let name = url.host_str().filter(|_| plain && !text.contains(['/', '?', '#', '@'])).ok_or_else(wrong)?;
             // Port 80 is what a URL of this scheme doesn't say.
             let port = url.port().or_else(|| text.ends_with(":80").then_some(80));

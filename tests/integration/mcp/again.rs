@@ -113,8 +113,8 @@ fn replicas_know_of_each_others_calls() {
     let settings = format!("[ledger]\nurl = \"{}\"\n", database.url());
     let replicas = [world.proxy_with(&settings), world.proxy_with(&settings)];
     let first = ask(to(&replicas[0]), 0, "milk");
-    // Its end is noted behind the exchange.
-    until(|| database.client().query("SELECT 1 FROM toolmark_kept WHERE bytes > 150", &[]).unwrap().len() == 1);
+    // Its end is noted behind the exchange; the round behind the answer is kept beside it.
+    until(|| database.client().query("SELECT 1 FROM toolmark_kept WHERE bytes > 150", &[]).unwrap().len() == 2);
     assert_eq!(ask(to(&replicas[1]), 1, "milk"), first);
     // While it runs elsewhere, what comes of it isn't known here.
     world.todo.becomes_for(Mood::Hangs, 1);

@@ -77,7 +77,13 @@ fn add_and_cite(_: &Value, messages: &[Value]) -> Turn {
 #[test]
 fn a_call_runs_and_its_result_is_stamped_and_cited() {
     for stream in [false, true] {
-        for more in [json!({}), json!({"store": false}), json!({"model": "o1", "store": false}), json!({"model": "o1"}), json!({"conversation": "conv_1"})] {
+        for more in [
+            json!({}),
+            json!({"store": false}),
+            json!({"model": "o1", "store": false}),
+            json!({"model": "o1"}),
+            json!({"conversation": "conv_1"}),
+        ] {
             let stage = Stage::new(add_and_cite, "");
             let mut request = more.clone();
             request["input"] = "Add milk".into();
@@ -85,7 +91,11 @@ fn a_call_runs_and_its_result_is_stamped_and_cited() {
             // Text between rounds flows where the answer streams.
             let text = if stream { "Let me add it.\n\nI added it." } else { "I added it." };
             assert_eq!((seen.text.as_str(), seen.verdict.as_str()), (text, "pass"), "{more}: {}", seen.raw);
-            assert!(!seen.raw.contains("todo__add_task\",\"arguments") && !seen.raw.contains("function_call_arguments"), "{more}: {}", seen.raw);
+            assert!(
+                !seen.raw.contains("todo__add_task\",\"arguments") && !seen.raw.contains("function_call_arguments"),
+                "{more}: {}",
+                seen.raw
+            );
             assert_eq!((stage.world.todo.ran(), stage.world.todo.titles()), (vec!["add_task".to_owned()], vec!["milk".to_owned()]));
             let asked = stage.world.asked();
             assert_eq!(asked.len(), 2);

@@ -127,7 +127,8 @@ fn without_them_the_history_is_legal_and_the_verdict_says_so() {
     let mut application = Application::new(Api::Chat, false);
     application.ask(&world.proxy("memory:"));
     let settings = world.settings("[ledger]\nurl = \"memory:\"\n");
-    let proxy = Proxy::start(&format!("policy = \"policy.toml\"\n{settings}"), &[("TOOLMARK_KEY", &"00".repeat(32))], world.directory()).unwrap();
+    let proxy =
+        Proxy::start(&format!("policy = \"policy.toml\"\n{settings}"), &[("TOOLMARK_KEY", &"00".repeat(32))], world.directory()).unwrap();
     let got = application.ask(&proxy);
     assert!(got.status == 400 && got.body.contains("history_incomplete"), "{got:?}");
 }
