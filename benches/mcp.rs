@@ -144,6 +144,7 @@ impl Served {
         std::fs::write(directory.path().join("toolmark.toml"), settings).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_toolmark"))
             .arg("serve")
+            .env_remove("TOOLMARK_BENCH_CALLS")
             .env("RUST_LOG", "warn,toolmark::cli=info")
             .current_dir(directory.path())
             .stdout(Stdio::piped())
@@ -153,7 +154,7 @@ impl Served {
         let url =
             lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("listening on http://")?.1.to_owned())).unwrap();
         std::thread::spawn(move || lines.for_each(drop));
-        let address = url.split([' ', '/']).next().unwrap().parse().unwrap();
+        let address = url.split(' ').next().unwrap().trim_end_matches(':').parse().unwrap();
         Self { child, address, _upstream: upstream, _todo: todo, _directory: directory }
     }
 
