@@ -15,6 +15,7 @@ use crate::{
         Mode,
         rules::{Rules, is_internal},
     },
+    proxy::world,
     settings::{Credential, Durability, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
     upstreams::{fit::Fitting, preset::Preset, probe::Schedule},
 };
@@ -26,7 +27,8 @@ use crate::{
 pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
     let prepared = prepare(flags)?;
     let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
-    let faults: Vec<String> = all.flat_map(compile_tools).collect();
+    let asked = |rules: &Rules| world::unnamed(rules, &prepared.settings.probe_hosts).map(world::unnamed_words);
+    let faults: Vec<String> = all.flat_map(|rules| compile_tools(rules).into_iter().chain(asked(rules))).collect();
     if !faults.is_empty() {
         return Err(Error::Failed(faults.join("\n")));
     }

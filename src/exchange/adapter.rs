@@ -11,13 +11,14 @@ use super::{
     context::{Context, JudgedChoice},
     decide::Final,
     fault::Fault,
+    rounds::RoundForm,
     thread::Memo,
     turn::{EchoedTurn, Said},
 };
 use crate::wire::{json::JsonError, sse::Event};
 
 /// An API that is enforced.
-pub trait Adapter: Send + Sync + 'static {
+pub trait Adapter: RoundForm + Send + Sync + 'static {
     /// Its path below an upstream's base URL, as `/chat/completions`.
     const PATH: &'static str;
     /// Its whole answers.

@@ -16,6 +16,7 @@ pub mod looping;
 pub mod material;
 pub mod promote;
 pub mod refusal;
+pub mod rounds;
 pub mod state;
 pub mod texts;
 pub mod thread;

@@ -10,12 +10,17 @@ use serde_json_path::JsonPath;
 
 use crate::{
     judge::{schema::Schema, stamp},
-    policy::state::{CompiledState, Expect, Occasion},
+    policy::{
+        probe::HttpProbe,
+        state::{CompiledState, Expect, Occasion},
+    },
     wire::json::{Document, Value as Node},
 };
 
 /// Things looked up for one answer.
 pub const LOOKED_MAX: usize = 16;
+/// What is said where a rule names a value that there isn't.
+pub const MISSING: &str = "a value that the rule names is missing";
 /// Bytes of a value.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
@@ -48,10 +53,11 @@ pub fn due(rules: &[CompiledState], request: &Document, text: &str, error_patter
             due.push(new);
         }
     };
-    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool(_))) { done(request, error_patterns) } else { Vec::new() };
+    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool { .. })) { done(request, error_patterns) } else { Vec::new() };
     for (at, rule) in rules.iter().enumerate() {
         match &rule.when {
-            Occasion::Tool(tool) => done.iter().filter(|own| is(&own.tool, tool)).for_each(|own| add(at, values_of(own))),
+            Occasion::Tool { unless: Some(unless), .. } if unless.is_match(text) => {}
+            Occasion::Tool { name, .. } => done.iter().filter(|own| is(&own.tool, name)).for_each(|own| add(at, values_of(own))),
             Occasion::Phrase(regex) => {
                 for found in regex.captures_iter(text) {
                     let named = regex.capture_names().flatten().filter_map(|name| Some((name, found.name(name)?.as_str())));
@@ -147,6 +153,34 @@ fn in_path(value: &Value) -> String {
     plain(value).chars().map(escape).collect()
 }
 
+/// So that no value ends the part of a URL that it stands in. Source: RFC 3986, section 2.3.
+fn in_url(value: &Value) -> String {
+    let mut out = String::new();
+    for byte in plain(value).bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Where a probe asks with these values.
+///
+/// # Errors
+/// A value is missing, or would make the path another one.
+pub fn url(probe: &HttpProbe, values: &Values) -> Result<String, String> {
+    let filled = filled_text(&probe.template, values, in_url).ok_or(MISSING)?;
+    let path = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
+    for (written, filled) in path(&probe.template).split('/').zip(path(&filled).split('/')) {
+        // Parsers go up on such a segment, encoded or not, and take an empty one for the whole list.
+        if written.contains("{{") && matches!(filled, "" | "." | "..") {
+            return Err("a value can't stand in the path".into());
+        }
+    }
+    Ok(format!("{}{filled}", probe.origin))
+}
+
 fn filled_text(template: &str, values: &Values, write: fn(&Value) -> String) -> Option<String> {
     let mut out = String::new();
     let mut rest = template;
@@ -165,7 +199,6 @@ fn filled_text(template: &str, values: &Values, write: fn(&Value) -> String) -> 
 /// # Errors
 /// Why that can't be said.
 pub fn agrees(expect: &Expect, values: &Values, found: &Value) -> Result<bool, String> {
-    const MISSING: &str = "a value that the rule names is missing";
     match expect {
         Expect::Path(template) => {
             let path = filled_text(template, values, in_path).ok_or(MISSING)?;
@@ -203,6 +236,18 @@ mod tests {
             }
         }
         assert!(agrees(&path, &Values::new(), &found).is_err());
+    }
+
+    #[test]
+    fn values_never_leave_their_place_in_a_url() {
+        let probe = HttpProbe::parse("GET https://a.example/tasks/{{id}}/x?by={{name}}").unwrap();
+        let of = |id: &str, name: &str| url(&probe, &values(&[("id", json!(id)), ("name", json!(name))]));
+        assert_eq!(of("a/b?c#d%", "é&x=1 +").unwrap(), "https://a.example/tasks/a%2Fb%3Fc%23d%25/x?by=%C3%A9%26x%3D1%20%2B");
+        assert_eq!(of("..a", "").unwrap(), "https://a.example/tasks/..a/x?by=");
+        for id in ["", ".", ".."] {
+            assert!(of(id, "x").is_err(), "{id}");
+        }
+        assert!(url(&probe, &values(&[("id", json!(1))])).is_err());
     }
 
     #[test]

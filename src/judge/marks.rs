@@ -88,6 +88,13 @@ pub struct Moment {
     pub counter: u16,
 }
 
+impl Moment {
+    /// Is it that of a call in whose turn, or before which, toolmark ran calls that the application doesn't see?
+    pub fn hides(self) -> bool {
+        self.counter & 1 == 1
+    }
+}
+
 impl KeyRing {
     /// A ring of these keys; the first mints. An empty list gives a ring that verifies nothing and mints
     /// under a zero key: callers never do that.
@@ -227,6 +234,11 @@ impl<'m> CallMark<'m> {
         Some(Self { moment, mac: (bits as u64) & ((1 << MAC_BITS_CALL) - 1), upstream_id })
     }
 
+    /// The moment that it names.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
     /// The id that the upstream gave the call, where the mark stands behind it.
     pub fn upstream_id(&self) -> Option<&'m str> {
         self.upstream_id
@@ -332,9 +344,9 @@ impl Counter {
         Self(std::sync::atomic::AtomicU16::new(seed))
     }
 
-    /// The next moment in this millisecond.
-    pub fn next(&self, time_ms: u64) -> Moment {
-        let counter = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 1);
+    /// The next moment in this millisecond; its last bit says whether it [hides](Moment::hides).
+    pub fn next(&self, time_ms: u64, hides: bool) -> Moment {
+        let counter = self.0.fetch_add(2, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 2) | u16::from(hides);
         Moment { time_ms: time_ms & ((1 << 48) - 1), counter }
     }
 }

@@ -100,6 +100,8 @@ codes! {
     ForgedStamp "forged_stamp" Request Warn Block;
     /// The ledger didn't answer in time: what only it knows was not judged, or a record isn't on disk yet.
     LedgerUnavailable "ledger_unavailable" Request Warn Block;
+    /// What toolmark ran itself, and the application never saw, isn't known any more.
+    HistoryIncomplete "history_incomplete" Request Warn Block;
     InvalidToolSchema "invalid_tool_schema" Request Warn Block;
     SchemaDrift "schema_drift" Request Warn Block;
     MissingTool "missing_tool" Request Block Block;

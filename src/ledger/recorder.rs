@@ -15,6 +15,7 @@ use super::{
     queue::Queue,
     record::{ExchangeRecord, ScopeDigest},
     seen::Seen,
+    shelf::Shelf,
     store::{ChainStore, ExecutionFilter, Hourly, Page, Store, StoreError},
     writer::{Writer, now_ms},
 };
@@ -39,6 +40,7 @@ pub struct Recorder {
     shared: bool,
     seen: Seen,
     lookup: Lookup,
+    shelf: Shelf,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -65,8 +67,9 @@ impl Recorder {
         let newest = store.executions(&ExecutionFilter { page: Page { limit: 1, ..Page::default() }, ..ExecutionFilter::default() })?;
         let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
         let (seen, lookup) = (Seen::new(newest_ms.max(now_ms())), Lookup::start(&store, settings.lookup)?);
+        let shelf = Shelf::start(&store, keys, settings.lookup, settings.keep)?;
         let shared = store.is_shared();
-        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, writer: Mutex::new(Some(thread)) })
+        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, writer: Mutex::new(Some(thread)) })
     }
 
     /// What this process knows of executions.
@@ -77,6 +80,11 @@ impl Recorder {
     /// Where exchanges ask for what this process doesn't know.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
+    }
+
+    /// Where what must be had back word for word is put.
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// Do several processes write this ledger?

@@ -11,6 +11,7 @@ use super::{
     chain::{Anchor, ChainKeys, Mac},
     record::{Digest, ExchangeRecord, ExecutionRecord, ViolationRecord},
     rows::{ExecutionKey, Rows},
+    vault::KeptRow,
 };
 
 /// Rows that one page may have.
@@ -299,6 +300,31 @@ pub trait ChainStore: Store {
     /// [`StoreError`]
     fn claim(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
         self.known(&claims.iter().map(|claim| claim.key).collect::<Vec<_>>())
+    }
+
+    /// Keeps these, sealed as they are, instead of what was kept in their places.
+    ///
+    /// # Errors
+    /// [`StoreError`]: perhaps none, perhaps all of them are kept.
+    fn put_kept(&self, _rows: &[KeptRow]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// What is kept in these places, in any order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn kept(&self, _ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Removes some of what was kept before `before_ms` (Unix milliseconds), and of what is more than `bytes_max`, the oldest
+    /// first. Is there more? Called by the writer alone.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn prune_kept(&self, _before_ms: u64, _bytes_max: u64) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     /// Is anything left of it when the process has ended?

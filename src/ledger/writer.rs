@@ -11,6 +11,7 @@ use std::{
 use super::{
     chain::ChainKeys,
     queue::{Inlet, Queued},
+    shelf::KEPT_BYTES_MAX,
     store::{Batch, ChainStore, Hourly, Position, Sealed, StoreError},
 };
 
@@ -219,6 +220,11 @@ impl Writer {
                     break;
                 }
             }
+        }
+        match self.store.prune_kept(before, KEPT_BYTES_MAX) {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "what was kept too long can't be removed from the ledger"),
         }
         state.next_prune = Instant::now() + PRUNE_INTERVAL;
         false

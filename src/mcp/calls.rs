@@ -4,7 +4,8 @@
 //! one end, and whoever asks for the same mark gets that. What is made again is only what certainly didn't run, or what
 //! may run again; of what can't be known the result says so.
 //!
-//! Per process and bounded: a mark is minted for one call of one exchange, and no other asks for it.
+//! Per process and bounded: a mark is minted for one call of one exchange. What a request that comes again may not run again
+//! is [`crate::proxy::journal`]'s.
 
 use std::{
     sync::Arc,
@@ -13,7 +14,7 @@ use std::{
 
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
-use tokio::sync::OnceCell;
+use tokio::sync::watch;
 
 use super::{
     Mcp,
@@ -28,8 +29,11 @@ const MARKS_MAX: usize = 1 << 16;
 /// The first pause before a call is made again; it doubles.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// What came of a call, once it has ended.
+type Told = watch::Receiver<Option<Outcome>>;
+
 /// What was run, by mark.
-pub struct Calls(Cache<Box<str>, Arc<OnceCell<Outcome>>>);
+pub struct Calls(Cache<Box<str>, Told>);
 
 impl Default for Calls {
     fn default() -> Self {
@@ -49,19 +53,32 @@ pub struct Asked {
 }
 
 impl Mcp {
-    /// Runs a call, unless its mark's was run already: then what came of that.
+    /// Runs a call, unless its mark's was run already: then what came, or comes, of that.
     pub async fn run(self: &Arc<Self>, asked: Asked) -> Outcome {
-        let Ok(cell) = self.calls.0.get_or_insert_with(&asked.mark, || Ok::<_, std::convert::Infallible>(Arc::default()));
-        if let Some(outcome) = cell.get() {
-            return outcome.clone();
-        }
-        let own = self.clone();
+        let mut first = None;
+        let begin = || {
+            let (tells, told) = watch::channel(None);
+            first = Some(tells);
+            Ok::<_, std::convert::Infallible>(told)
+        };
+        let Ok(told) = self.calls.0.get_or_insert_with(&asked.mark, begin);
         let tool = asked.tool.name.clone();
-        let running = self.runtime().spawn(async move { cell.get_or_init(|| own.run_once(asked)).await.clone() });
-        running.await.unwrap_or_else(|_| {
+        if let Some(tells) = first {
+            let own = self.clone();
+            self.runtime().spawn(async move {
+                let outcome = own.run_once(asked).await;
+                tells.send_replace(Some(outcome));
+            });
+        }
+        end(told).await.unwrap_or_else(|| {
             tracing::error!(tool = &*tool, "running {tool} broke off");
             Outcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
         })
+    }
+
+    /// What came, or comes, of the call that was run with this mark; `None` where that is forgotten.
+    pub async fn ended(&self, mark: &str) -> Option<Outcome> {
+        end(self.calls.0.get(mark)?).await
     }
 
     async fn run_once(&self, asked: Asked) -> Outcome {
@@ -79,6 +96,11 @@ impl Mcp {
         tracing::info!(server = name, tool = &*tool.name, mark = &*mark, failed = outcome.failed, took_ms, "ran {}", tool.name);
         outcome
     }
+}
+
+/// Waits for the end; `None` where whoever ran it is gone.
+async fn end(mut told: Told) -> Option<Outcome> {
+    told.wait_for(Option::is_some).await.ok()?.clone()
 }
 
 /// Makes the call, and again where that is safe and worth it.

@@ -6,7 +6,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 pub const RESULT_BYTES_MAX: usize = 256 << 10;
 
 /// What came of a call.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Outcome {
     /// What the model reads.
     pub text: String,

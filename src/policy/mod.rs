@@ -4,6 +4,7 @@
 
 pub mod load;
 mod loops;
+pub mod probe;
 mod responses;
 pub mod rules;
 pub mod state;

@@ -1,4 +1,4 @@
-//! `[[state]]`: what the model says it did, checked against the world by a tool that only reads.
+//! `[[state]]`: what the model says it did, checked against the world by a tool that only reads, or by a GET.
 //!
 //! Values, and their compiling. Issue "MCP and state".
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
-use super::duration;
+use super::{duration, probe::CompiledProbe};
 use crate::{
     judge::schema::Schema,
     settings::{Fault, layers::Layers},
@@ -53,6 +53,8 @@ pub struct When {
     pub tool: Option<String>,
     /// The answer says this; its named groups are values.
     pub phrase: Option<String>,
+    /// With `tool`: not where the answer says this, as that it couldn't be done.
+    pub unless: Option<String>,
 }
 
 /// `[[state]] probe`
@@ -67,7 +69,7 @@ pub struct Probe {
     pub arguments: Map<String, Value>,
     /// The tool only reads, though it doesn't say so itself.
     pub read_only: bool,
-    /// Not built yet.
+    /// A GET instead: `GET https://host/path/{{name}}`; the settings must name the host.
     pub http: Option<String>,
 }
 
@@ -75,7 +77,12 @@ pub struct Probe {
 #[derive(Clone, Debug)]
 pub enum Occasion {
     /// This tool succeeded.
-    Tool(Box<str>),
+    Tool {
+        /// Its name.
+        name: Box<str>,
+        /// Not where the answer says this.
+        unless: Option<Regex>,
+    },
     /// The answer says this.
     Phrase(Regex),
 }
@@ -96,14 +103,8 @@ pub struct CompiledState {
     pub name: Box<str>,
     /// When it is looked.
     pub when: Occasion,
-    /// The server.
-    pub server: Box<str>,
-    /// Its tool.
-    pub tool: Box<str>,
-    /// The arguments, with `{{name}}` for values.
-    pub arguments: Value,
-    /// The rule says that the tool only reads.
-    pub read_only: bool,
+    /// Where it is looked.
+    pub probe: CompiledProbe,
     /// What must be found.
     pub expect: Expect,
     /// What the model is told; never empty.
@@ -133,31 +134,24 @@ pub(super) fn compile(layers: &Layers, rules: &[StateRule]) -> Result<Vec<Compil
 
 fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledState, Fault> {
     let fault = |key: &str, message: String| layers.fault(&format!("state.{index}.{key}"), message);
-    let when = match (&rule.when.tool, &rule.when.phrase) {
-        (Some(tool), None) if !tool.trim().is_empty() => Occasion::Tool(tool.as_str().into()),
-        (None, Some(phrase)) => {
-            let built = RegexBuilder::new(phrase).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
-            let regex =
-                built.map_err(|error| fault("when.phrase", format!("`{phrase}` is no regular expression that is taken: {error}")))?;
-            if regex.is_match("") {
-                return Err(fault("when.phrase", format!("`{phrase}` matches empty text, so it would match every answer")));
-            }
-            Occasion::Phrase(regex)
+    let regex = |key: &str, phrase: &str| {
+        let built = RegexBuilder::new(phrase).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
+        let regex = built.map_err(|error| fault(key, format!("`{phrase}` is no regular expression that is taken: {error}")))?;
+        if regex.is_match("") {
+            return Err(fault(key, format!("`{phrase}` matches empty text, so it would match every answer")));
         }
+        Ok(regex)
+    };
+    let when = match (&rule.when.tool, &rule.when.phrase) {
+        (Some(tool), None) if !tool.trim().is_empty() => {
+            let unless = rule.when.unless.as_deref().map(|phrase| regex("when.unless", phrase)).transpose()?;
+            Occasion::Tool { name: tool.as_str().into(), unless }
+        }
+        (None, Some(phrase)) if rule.when.unless.is_none() => Occasion::Phrase(regex("when.phrase", phrase)?),
+        (None, Some(_)) => return Err(fault("when.unless", "it goes with `tool`: a `phrase` says itself what it matches".into())),
         _ => return Err(fault("when", "say either { tool = \"add_task\" } or { phrase = '…' }".into())),
     };
-    if rule.probe.http.is_some() {
-        return Err(fault(
-            "probe.http",
-            "not built yet: this version looks by tools of MCP servers only; write { mcp = \"…\", tool = \"…\" }".into(),
-        ));
-    }
-    let (Some(server), Some(tool)) = (&rule.probe.mcp, &rule.probe.tool) else {
-        return Err(fault(
-            "probe",
-            "say { mcp = \"todo\", tool = \"list_tasks\" }: a server of [[mcp]] and a tool of it that only reads".into(),
-        ));
-    };
+    let probe = CompiledProbe::of(&rule.probe).map_err(|(key, why)| fault(key, why))?;
     if rule.deadline.is_zero() || rule.deadline > DEADLINE_MAX {
         return Err(fault("deadline", "expected a time from \"1ms\" to \"60s\"".into()));
     }
@@ -178,15 +172,5 @@ fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledS
         "" => format!("`{}`: what was said was done isn't so", rule.name),
         message => message.to_owned(),
     };
-    Ok(CompiledState {
-        name: rule.name.as_str().into(),
-        when,
-        server: server.as_str().into(),
-        tool: tool.as_str().into(),
-        arguments: Value::Object(rule.probe.arguments.clone()),
-        read_only: rule.probe.read_only,
-        expect,
-        message: message.into(),
-        deadline: rule.deadline,
-    })
+    Ok(CompiledState { name: rule.name.as_str().into(), when, probe, expect, message: message.into(), deadline: rule.deadline })
 }

@@ -13,12 +13,14 @@ use subtle::ConstantTimeEq as _;
 
 pub use super::standard::Standard;
 use super::{
+    journal::Journal,
+    kept::KeptRounds,
     load::Load,
     loops::LoopControl,
     memory::Memory,
-    rounds::KeptRounds,
     stage::Cassettes,
     standing::{self, Standing},
+    world,
 };
 use crate::{
     judge::{
@@ -29,7 +31,7 @@ use crate::{
     mcp::{Mcp, catalog::Catalog},
     observe::{Observed, readiness::State, rollup::Rollup},
     policy::{Mode, Stateful, load::PolicySource},
-    settings::{self, Settings},
+    settings::{self, ProbeHosts, Settings},
 };
 
 /// Why the proxy can't start, or a policy can't be used.
@@ -51,6 +53,9 @@ pub enum Error {
     /// A pattern.
     #[error("calls.placeholders: {0}")]
     Pattern(#[from] regex::Error),
+    /// A probe of somebody whom the settings don't name.
+    #[error("{0}")]
+    Probe(String),
     /// The keys.
     #[error(transparent)]
     Keys(#[from] settings::KeyError),
@@ -138,6 +143,8 @@ pub struct App {
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and applications didn't see.
     pub kept: KeptRounds,
+    /// Which calls were begun.
+    pub journal: Journal,
     counter: Counter,
     policies: Vec<InForce>,
     /// By client: which policy.
@@ -155,13 +162,14 @@ impl App {
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mcp = Mcp::start(&settings)?;
         let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-        let mut policies = vec![InForce::read(settings.policy.clone(), held, offered())?];
+        let read = |source: &PolicySource| InForce::read(source.clone(), held, offered(), &settings.probe_hosts);
+        let mut policies = vec![read(&settings.policy)?];
         let mut client_policies = Vec::new();
         for client in &settings.clients {
             client_policies.push(match &client.policy {
                 None => 0,
                 Some(source) => {
-                    policies.push(InForce::read(source.clone(), held, offered())?);
+                    policies.push(read(source)?);
                     policies.len() - 1
                 }
             });
@@ -202,6 +210,7 @@ impl App {
             started,
             mcp,
             kept: KeptRounds::default(),
+            journal: Journal::default(),
             counter,
             policies,
             client_policies,
@@ -213,9 +222,9 @@ impl App {
         unix_ms()
     }
 
-    /// The moment of the next mark, at this time in Unix milliseconds.
-    pub fn moment(&self, now_ms: u64) -> Moment {
-        self.counter.next(now_ms)
+    /// The moment of the next mark, at this time in Unix milliseconds. `hides`: toolmark ran calls in its turn, or before it.
+    pub fn moment(&self, now_ms: u64, hides: bool) -> Moment {
+        self.counter.next(now_ms, hides)
     }
 
     /// Loop control counts anew from here on: for this tool, or all; in this session, or all.
@@ -271,6 +280,11 @@ impl App {
         }
     }
 
+    /// Does toolmark run tools of any server, as long as that is up?
+    pub fn runs_tools(&self) -> bool {
+        self.settings.mcp.iter().any(|server| server.execute == settings::Execute::Proxy)
+    }
+
     /// Does a policy have conversations remembered that upstreams keep?
     pub fn tracks(&self) -> bool {
         self.policies.iter().any(|policy| {
@@ -290,7 +304,7 @@ impl App {
         let mut state = State::Ready;
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-            match InForce::read(policy.source.clone(), held, offered) {
+            match InForce::read(policy.source.clone(), held, offered, &self.settings.probe_hosts) {
                 Ok(new) => {
                     let new = new.standard.load_full();
                     let changed = new.rules.digest != policy.standard.load().rules.digest;
@@ -315,8 +329,12 @@ impl App {
 }
 
 impl InForce {
-    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
-        let standard = Standard::with_offered(source.load()?, held_bytes_max, offered)?;
+    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, hosts: &ProbeHosts) -> Result<Self, Error> {
+        let rules = source.load()?;
+        if let Some(probe) = world::unnamed(&rules, hosts) {
+            return Err(Error::Probe(world::unnamed_words(probe)));
+        }
+        let standard = Standard::with_offered(rules, held_bytes_max, offered)?;
         Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
     }
 

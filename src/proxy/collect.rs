@@ -98,6 +98,11 @@ impl Notes {
         });
     }
 
+    /// A call's mark has another moment than was noted.
+    pub fn moved(&mut self, from: Moment, to: Moment) {
+        self.moments.iter_mut().filter(|(_, moment)| *moment == from).for_each(|(_, moment)| *moment = to);
+    }
+
     /// The attempts and calls; nothing is left. `marks`: those that calls were given, by their moments.
     pub fn take(&mut self, marks: &[(Moment, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {

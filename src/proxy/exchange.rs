@@ -14,9 +14,11 @@ use super::{
     attempt::Downstream,
     body::{Body, Outlet},
     client::Answer,
+    journal::Identity,
+    kept,
     load::Held,
     reply::{self, Failure},
-    rounds::{self, Next, Rounds},
+    rounds::{self, Next, Origin, Rounds},
     run::{Reply, Run, Who},
     server::Worker,
     stage::Stage,
@@ -36,6 +38,7 @@ use crate::{
         error::{Reported, masked},
         fault::Fault,
         refusal::Refusal,
+        rounds::RoundForm as _,
         tools::ToolSet,
         turn::EchoedTurn,
     },
@@ -64,24 +67,26 @@ pub struct Incoming {
 
 /// Serves `POST /v1/chat/completions`.
 pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
-    match begin(worker, incoming) {
+    match begin(worker, incoming).await {
         Ok((run, stream)) => drive::<Chat>(run, stream).await,
         Err(failure) => failure.response(),
     }
 }
 
 /// Everything before the first byte goes upstream.
-fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
-    let standard = app.standard(&caller);
+    let standard = app.standard(&caller).clone();
     let who = Who::of(app.client_name(&caller), &headers);
     let came = read(body, &standard, DEPTH_NOTED)?;
-    let restored = app.kept.restore(&came, &caller.scope, app.now_ms());
-    let document = restored.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let restored = kept::restore::<Chat>(&app, &standard, &came, &caller.scope).await;
+    let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
+    let identity = || Identity::of(&caller.scope, Chat::PATH, &headers, came.bytes());
+    let identity = if app.runs_tools() { identity() } else { Identity::default() };
     let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
@@ -91,8 +96,17 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
     });
-    let rounds = Rounds::of(&standard, basis.upstream, &basis.beyond, &came);
-    let Begun { context, body, violations } = request::begin(&document, &head, basis)?;
+    let rounds = Rounds::of(&standard, || Origin {
+        standard: standard.clone(),
+        upstream: basis.upstream,
+        beyond: basis.beyond.clone(),
+        came: came.clone(),
+        identity,
+        again: Box::new(|document, basis| request::begin(document, &Head::read(document)?, basis)),
+        tap: Chat::tap,
+    });
+    let Begun { context, body, mut violations } = request::begin(&document, &head, basis)?;
+    violations.extend(restored.violations);
     let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who, held);
     run.stage = stage;
     run.rounds = rounds;
@@ -264,7 +278,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     }
     let finals = run.finals(judged, replaced);
     let said = run.rounds.begun().then(|| answer.said(0));
-    let finals = match run.own_calls(finals, said, answer.usage().map(str::to_owned)).await? {
+    let finals = match run.own_calls::<A>(finals, said, answer.usage().map(str::to_owned)).await? {
         Next::Again => return Ok(None),
         Next::End(finals) => finals,
     };
@@ -272,7 +286,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
     run.remember(written.memo);
-    run.keep_rounds(|| rounds::text_of(&written.body));
+    run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;
     Ok(Some(passed(run, status, headers, written.body)))
 }
 

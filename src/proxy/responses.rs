@@ -7,49 +7,70 @@ use http::Response;
 use super::{
     body::Body,
     exchange::{Incoming, basis, drive, read},
+    journal::Identity,
+    kept,
     memory::Memory,
     reply::Failure,
-    rounds,
+    rounds::{self, Origin, Rounds},
     run::{Run, Who},
     server::Worker,
     stage::Stage,
     way::Way,
 };
 use crate::{
-    exchange::{adapter::Adapter as _, context::Basis},
+    exchange::{
+        adapter::Adapter as _,
+        context::{Basis, Begun},
+        rounds::{How, RoundForm as _},
+        thread::Thread,
+    },
     judge::marks::Scope,
     responses::{
         adapter::Responses,
         request::{self, DEPTH_NOTED, Head, Recalled},
+        rounds::known_calls,
     },
+    wire::json::Document,
 };
 
 /// Serves `POST /v1/responses`.
 pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
-    match begin(worker, incoming) {
+    match begin(worker, incoming).await {
         Ok((run, stream)) => drive::<Responses>(run, stream).await,
         Err(failure) => failure.response(),
     }
 }
 
 /// Everything before the first byte goes upstream.
-fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
-    let standard = app.standard(&caller);
+    let standard = app.standard(&caller).clone();
     let who = Who::of(app.client_name(&caller), &headers);
-    let document = read(body, &standard, DEPTH_NOTED)?;
-    rounds::check_responses(&standard)?;
+    let came = read(body, &standard, DEPTH_NOTED)?;
+    rounds::check(&standard, 1)?;
+    let restored = kept::restore::<Responses>(&app, &standard, &came, &caller.scope).await;
+    let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
+    let identity = || Identity::of(&caller.scope, Responses::PATH, &headers, came.bytes());
+    let identity = if app.runs_tools() { identity() } else { Identity::default() };
     let way = Way::new(&worker, Responses::PATH, &model, query, headers)?;
     let endpoint = &worker.endpoints[way.upstream()];
     let translates = way.translates(&endpoint.settings);
-    let recalled = recall(&app.memory, &caller.scope, &head);
+    let mut recalled = recall(&app.memory, &caller.scope, &head);
+    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.runs_tools()) {
+        // What was said there isn't known, but where the upstream has it.
+        let upstream_id = kept::upstream_id(&app, &caller.scope, previous).await;
+        recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
+    }
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
+    for back in restored.back.iter().filter(|back| back.how == How::Results) {
+        recalled.calls.extend(known_calls(&back.kept, &tools.registry, &app.ring, &caller.scope));
+    }
     let stream = head.stream;
     let stage = Stage::new(&app.cassettes, way.upstream(), Responses::PATH, document.bytes(), tape);
     let basis = Basis {
@@ -57,12 +78,28 @@ fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };
     let basis = stage.basis(basis);
-    let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
-    // Translated answers are kept by nobody.
-    begun.context.hidden.store &= !translates;
-    let context = Arc::new(begun.context);
-    let mut run = Run::new(worker, way, context, begun.violations, model, begun.body, stream, started, who, held);
+    let begin = move |document: &Document, basis: Basis<'_>| {
+        let mut begun = request::begin(document, &Head::read(document)?, &recalled, further.clone(), basis)?;
+        // Translated answers are kept by nobody.
+        begun.context.hidden.store &= !translates;
+        Ok(begun)
+    };
+    let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
+    let Begun { context, body, mut violations } = begin(&document, basis)?;
+    violations.extend(restored.violations);
+    let rounds = Rounds::of(&standard, || Origin {
+        standard: standard.clone(),
+        upstream,
+        beyond,
+        came,
+        identity,
+        again: Box::new(begin),
+        tap: Responses::tap,
+    });
+    let context = Arc::new(context);
+    let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
     run.stage = stage;
+    run.rounds = rounds;
     Ok((run, stream))
 }
 

@@ -11,79 +11,38 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use quick_cache::{Weighter, sync::Cache};
 
 use super::{
-    app::{App, Standard},
+    app::Standard,
     exchange::basis,
+    journal::{self, Due, Identity, Ordinals},
+    kept,
     reply::Failure,
     run::Run,
 };
 use crate::{
-    chat::{
-        request::{self, Head},
-        rounds::{self, Kept, Key},
-    },
     exchange::{
+        adapter::Adapter,
         context::{Basis, Begun, Upstream},
         decide::Final,
         refusal::Refusal,
+        rounds::{Kept, Key, key_of_answer, key_of_mark, key_of_response},
+        thread::Memo,
         turn::Said,
         usage,
     },
     judge::{
         call::ValidCall,
         loops::Beyond,
-        marks::Scope,
+        marks::{Moment, Scope},
         violation::{Code, Violation},
     },
-    mcp::{calls::Asked, result::Outcome},
-    wire::{
-        json::{Document, Value},
-        sse::Parser,
-    },
+    mcp::{Mcp, calls::Asked, catalog::Offered, result::Outcome},
+    wire::{json::Document, sse::Parser},
 };
 
-/// Bytes of all rounds that are kept.
-const KEPT_BYTES_MAX: u64 = 64 << 20;
-const KEPT_EXPECTED: usize = 1 << 12;
-/// Milliseconds for which they are kept.
-const KEPT_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
 /// Characters of an answer that may be found again.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-
-/// Rounds behind messages that applications have; per process.
-pub struct KeptRounds(Cache<Key, (u64, Arc<Kept>), ByBytes>);
-
-#[derive(Clone)]
-struct ByBytes;
-
-impl Weighter<Key, (u64, Arc<Kept>)> for ByBytes {
-    fn weight(&self, _: &Key, (_, kept): &(u64, Arc<Kept>)) -> u64 {
-        kept.bytes() as u64 + 256
-    }
-}
-
-impl Default for KeptRounds {
-    fn default() -> Self {
-        Self(Cache::with_weighter(KEPT_EXPECTED, KEPT_BYTES_MAX, ByBytes))
-    }
-}
-
-impl KeptRounds {
-    fn keep(&self, keys: impl IntoIterator<Item = Key>, kept: Kept, now_ms: u64) {
-        if kept.bytes() <= rounds::KEPT_BYTES_MAX {
-            let kept = Arc::new(kept);
-            keys.into_iter().for_each(|key| self.0.insert(key, (now_ms, kept.clone())));
-        }
-    }
-
-    /// The request with what was hidden from its sender put back; `None` where nothing was.
-    pub fn restore(&self, request: &Document, scope: &Scope, now_ms: u64) -> Option<Bytes> {
-        let find = |key: &Key| self.0.get(key).filter(|(at, _)| at.saturating_add(KEPT_MS_MAX) > now_ms).map(|(_, kept)| kept);
-        if self.0.is_empty() { None } else { rounds::restore(request, scope, find) }
-    }
-}
 
 /// The rounds of one exchange.
 #[derive(Default)]
@@ -92,19 +51,36 @@ pub struct Rounds {
     count: u32,
     /// When the last one ended: repairs have their time from there.
     pub(super) since: Option<Instant>,
+    /// Its calls so far.
+    pub(super) ordinals: Ordinals,
     before: Vec<String>,
     mixed: Option<(Vec<Key>, Kept)>,
+    /// The response's id as the upstream has it, where the application knows it by another.
+    known_as: Vec<(Vec<Key>, Kept)>,
     /// What the model said in the attempt that ends, where it isn't all that the application gets.
-    last: Option<String>,
-    tap: Option<Tap>,
+    last: Vec<String>,
+    tap: Tap,
 }
 
-struct Origin {
-    standard: Arc<Standard>,
-    upstream: Upstream,
-    beyond: Beyond,
+/// How an API begins the exchange of a request anew.
+pub type Again = Box<dyn Fn(&Document, Basis<'_>) -> Result<Begun, Refusal> + Send + Sync>;
+
+/// Where the rounds of an exchange begin.
+pub struct Origin {
+    /// What it is judged by.
+    pub standard: Arc<Standard>,
+    /// What the upstream needs.
+    pub upstream: Upstream,
+    /// What loop control counts besides the conversation.
+    pub beyond: Beyond,
     /// The request as the application sent it.
-    came: Document,
+    pub came: Document,
+    /// What tells it from others.
+    pub identity: Identity,
+    /// How it begins with a round behind it.
+    pub again: Again,
+    /// How the text of a stream is read off its events.
+    pub tap: fn(&Bytes, &mut String),
 }
 
 /// What becomes of an accepted answer.
@@ -132,25 +108,9 @@ pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the Responses API where toolmark runs tools: not built yet.
-///
-/// # Errors
-/// 501, or as [`check`].
-pub fn check_responses(standard: &Standard) -> Result<(), Failure> {
-    check(standard, 1)?;
-    let enforced = standard.rules.policy.mode == crate::policy::Mode::Enforce;
-    if enforced && standard.offered.1.runs() {
-        let message =
-            "toolmark can't run the tools of MCP servers on the Responses API yet: use /v1/chat/completions, or `execute = \"app\"`";
-        return Err(Failure::new(StatusCode::NOT_IMPLEMENTED, "not_built", message));
-    }
-    Ok(())
-}
-
 impl Rounds {
     /// For an exchange that begins; nothing where toolmark runs no tools.
-    pub fn of(standard: &Arc<Standard>, upstream: Upstream, beyond: &Beyond, came: &Document) -> Self {
-        let origin = || Origin { standard: standard.clone(), upstream, beyond: beyond.clone(), came: came.clone() };
+    pub fn of(standard: &Standard, origin: impl FnOnce() -> Origin) -> Self {
         Self { begun: standard.offered.1.runs().then(origin), ..Self::default() }
     }
 
@@ -164,12 +124,38 @@ impl Rounds {
         self.count
     }
 
-    /// Takes note of what the application gets in a stream.
-    pub fn tap(&mut self, out: &[u8]) {
-        if self.begun.is_some() {
-            self.tap.get_or_insert_default().take(out);
+    /// Were there any that the application doesn't see?
+    pub fn hide(&self) -> bool {
+        !self.before.is_empty()
+    }
+
+    /// What tells the request from others.
+    pub(super) fn identity(&self) -> Identity {
+        self.begun.as_ref().map(|origin| origin.identity.clone()).unwrap_or_default()
+    }
+
+    /// Takes note of what the application's next request may refer to.
+    pub fn refer(&mut self, scope: &Scope, memo: &Memo) {
+        if let (Some(own), true) = (&memo.thread.upstream_id, self.begun()) {
+            let keys: Vec<Key> = memo.responses.iter().map(|id| key_of_response(scope, id)).collect();
+            self.known_as.extend((!keys.is_empty()).then(|| (keys, Kept { whole: vec![own.to_string()], ..Kept::default() })));
         }
     }
+
+    /// Takes note of what the application gets in a stream.
+    pub fn tap(&mut self, out: &[u8]) {
+        if let Some(origin) = &self.begun {
+            self.tap.take(out, origin.tap);
+        }
+    }
+}
+
+/// The calls of a turn that toolmark runs.
+struct Own {
+    /// By their places in the turn.
+    tools: Vec<(usize, Offered)>,
+    /// The most rounds that their servers allow.
+    limit: u32,
 }
 
 impl Run {
@@ -177,54 +163,95 @@ impl Run {
     ///
     /// # Errors
     /// [`Failure`] where the conversation can't go on.
-    pub(super) async fn own_calls(&mut self, finals: Vec<Final>, said: Option<Said>, spent: Option<String>) -> Result<Next, Failure> {
-        let (Some(said), context) = (said, self.context.clone()) else { return Ok(Next::End(finals)) };
-        let (Some(mcp), [Final::Accept(calls)]) = (self.worker.app.mcp.clone(), &finals[..]) else { return Ok(Next::End(finals)) };
-        let runs = |call: &ValidCall| context.tools.runs(call.name()).cloned();
-        let own: Vec<_> = calls.iter().enumerate().filter_map(|(at, (call, _))| Some((at, runs(call)?))).collect();
-        if !self.rounds.begun() || (own.is_empty() && self.rounds.before.is_empty()) {
+    pub(super) async fn own_calls<A: Adapter>(
+        &mut self,
+        mut finals: Vec<Final>,
+        said: Option<Said>,
+        spent: Option<String>,
+    ) -> Result<Next, Failure> {
+        let (Some(said), Some(mcp)) = (said, self.worker.app.mcp.clone()) else { return Ok(Next::End(finals)) };
+        let [Final::Accept(calls)] = &mut finals[..] else { return Ok(Next::End(finals)) };
+        let own = self.own(calls, &mcp);
+        if !self.rounds.begun() || (own.tools.is_empty() && self.rounds.before.is_empty()) {
             return Ok(Next::End(finals));
         }
-        let marks: Vec<String> = calls.iter().map(|(call, moment)| context.mint(call.name(), call.arguments(), *moment)).collect();
-        let passed: Vec<(&ValidCall, &str)> = calls.iter().zip(&marks).map(|((call, _), mark)| (call, mark.as_str())).collect();
-        let assistant = rounds::assistant(&said, &passed);
-        if own.is_empty() {
-            self.rounds.last = Some(assistant);
+        let context = self.context.clone();
+        if own.tools.is_empty() {
+            let marks = A::marks(&said, calls, &context);
+            self.rounds.last = A::said_again(&said, &passed(calls, &marks), &context);
             return Ok(Next::End(finals));
         }
         self.rounds.count += 1;
-        let limit = own.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
-        if self.rounds.count > limit.saturating_add(1) {
-            return Ok(Next::End(vec![Final::Say(self.too_many(limit, own.first().map_or("", |(_, tool)| &tool.name)))]));
+        if self.rounds.count > own.limit.saturating_add(1) {
+            return Ok(Next::End(vec![Final::Say(self.too_many(own.limit, own.tools.first().map_or("", |(_, tool)| &tool.name)))]));
         }
-        let asked = own.iter().filter_map(|(at, tool)| {
-            let (call, mark) = passed.get(*at)?;
-            Some(Asked { mark: (*mark).into(), tool: tool.clone(), arguments: call.arguments().to_owned() })
-        });
-        let outcomes: Vec<Outcome> = if self.rounds.count > limit {
+        let outcomes = if self.rounds.count > own.limit {
+            let limit = own.limit;
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
-            own.iter().map(|_| Outcome::failure(&message)).collect()
+            own.tools.iter().map(|_| Outcome::failure(&message)).collect()
         } else {
+<<<<<<< HEAD
             let asked = asked.collect();
             self.run_calls(&mcp, asked).await
+=======
+            self.run_all::<A>(&mcp, &own, &said, calls).await?
+>>>>>>> eight
         };
+        // A call that was run for an attempt before has the moment that it had then.
+        let marks = A::marks(&said, calls, &context);
+        let again = A::said_again(&said, &passed(calls, &marks), &context);
         let results: Vec<String> =
-            own.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(rounds::result(marks.get(*at)?, &outcome.text))).collect();
+            own.tools.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(A::result(marks.get(*at)?, &outcome.text))).collect();
         self.rounds.since = Some(Instant::now());
-        if own.len() < calls.len() {
-            let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| runs(call).is_none());
-            let keys = theirs.map(|(_, mark)| rounds::key_of_mark(&context.scope, mark)).collect();
+        if own.tools.len() < calls.len() {
+            let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
+            let keys = theirs.map(|(_, mark)| key_of_mark(A::FORM, &context.scope, mark)).collect();
             let before = std::mem::take(&mut self.rounds.before);
-            self.rounds.mixed = Some((keys, Kept { before, whole: Some(assistant), behind: results }));
+            self.rounds.mixed = Some((keys, Kept { before, whole: again, behind: results, lost: false }));
             return Ok(Next::End(finals));
         }
         if let Some(spent) = &spent {
             usage::add(&mut self.usage, spent);
         }
-        let added: Vec<String> = [assistant].into_iter().chain(results).collect();
-        self.go_on(&added).await?;
+        let count = results.len();
+        let added: Vec<String> = again.into_iter().chain(results).collect();
+        self.go_on::<A>(&added, count).await?;
         self.rounds.before.extend(added);
         Ok(Next::Again)
+    }
+
+    fn own(&self, calls: &[(ValidCall, Moment)], mcp: &Mcp) -> Own {
+        let runs = |(at, (call, _)): (usize, &(ValidCall, Moment))| Some((at, self.context.tools.runs(call.name())?.clone()));
+        let tools: Vec<(usize, Offered)> = calls.iter().enumerate().filter_map(runs).collect();
+        let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
+        Own { tools, limit }
+    }
+
+    /// Runs the calls of one turn, in parallel; what came of each.
+    async fn run_all<A: Adapter>(
+        &mut self,
+        mcp: &Arc<Mcp>,
+        own: &Own,
+        said: &Said,
+        calls: &mut [(ValidCall, Moment)],
+    ) -> Result<Vec<Outcome>, Failure> {
+        let marks = A::marks(said, calls, &self.context);
+        let asked = own.tools.iter().filter_map(|(at, tool)| {
+            let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
+            Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
+        });
+        let dues: Vec<Due> = self.due(asked.collect()).await;
+        for ((at, _), due) in own.tools.iter().zip(&dues) {
+            if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
+                self.notes.moved(*moment, due.moment());
+                *moment = due.moment();
+            }
+        }
+        self.begin_calls(&dues)
+            .await
+            .map_err(|violation| Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() })?;
+        let app = &self.worker.app;
+        Ok(join_all(dues.into_iter().map(|due| journal::run(app.clone(), mcp.clone(), due))).await)
     }
 
     fn too_many(&mut self, limit: u32, tool: &str) -> String {
@@ -237,47 +264,70 @@ impl Run {
         words
     }
 
-    /// The exchange goes on with these messages behind its request.
-    async fn go_on(&mut self, added: &[String]) -> Result<(), Failure> {
+    /// The exchange goes on with these behind its request, so many of them results.
+    async fn go_on<A: Adapter>(&mut self, added: &[String], results: usize) -> Result<(), Failure> {
         let broken =
             || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the request with the tools' results can't be made");
-        let body = rounds::append(self.context.request(), added).ok_or_else(broken)?;
+        let body = A::append(self.context.request(), added).ok_or_else(broken)?;
         let document = Document::parse(body).map_err(|_| broken())?;
         let Some(origin) = &self.rounds.begun else { return Err(broken()) };
-        let begun = begin_again(&self.worker.app, origin, &self.context, &document)?;
-        let Begun { context, body, violations } = begun;
+        let app = self.worker.app.clone();
+        let own = basis(&app, &origin.standard, origin.upstream, self.context.scope.clone(), self.context.tools.clone());
+        let begun = (origin.again)(&document, Basis { id: self.context.id, beyond: origin.beyond.clone(), ..own })?;
+        let Begun { mut context, body, violations } = begun;
         let new: Vec<Violation> = violations.into_iter().filter(|own| !self.tally.violations.contains(own)).collect();
-        if let Some(refusal) = new.iter().find(|own| own.blocks()).map(Refusal::of) {
-            self.tally.violations.extend(new);
+        let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
+        self.tally.violations.extend(new);
+        if let Some(refusal) = refusal {
             return Err(refusal.into());
         }
-        self.tally.violations.extend(new);
         let known = self.context.executions.len();
-        (self.context, self.body) = (Arc::new(context), body);
+        context.text.ask_ledger = self.context.text.ask_ledger;
+        for (moment, mark) in self.context.inquiry.marks() {
+            context.inquiry.minted(moment, &mark);
+        }
+        (self.body, self.context) = (A::upstream(body, results, &context), Arc::new(context));
         self.asked.forget();
         self.witness_from(known).await;
         Ok(())
     }
 
     /// Keeps what the application doesn't get, for its next request. `answer`: the text that it gets.
-    pub(super) fn keep_rounds(&mut self, answer: impl FnOnce() -> Option<String>) {
-        let Some(origin) = &self.rounds.begun else { return };
-        let (kept, now_ms) = (&self.worker.app.kept, self.worker.app.now_ms());
-        if let Some((keys, own)) = self.rounds.mixed.take() {
-            kept.keep(keys, own, now_ms);
+    ///
+    /// # Errors
+    /// 503 where it may not outlive this process, and the policy blocks on that.
+    pub(super) async fn keep_rounds<A: Adapter>(&mut self, answer: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
+        let Some(origin) = &self.rounds.begun else { return Ok(()) };
+        let mut all = std::mem::take(&mut self.rounds.known_as);
+        if let Some(mixed) = self.rounds.mixed.take() {
+            all.push(mixed);
         } else if !self.rounds.before.is_empty()
+            && !A::continues(&origin.came)
             && let Some(answer) = answer()
         {
-            let key = rounds::key_of_answer(&self.context.scope, &origin.came, &answer);
-            let own = Kept { before: std::mem::take(&mut self.rounds.before), whole: self.rounds.last.take(), behind: Vec::new() };
-            kept.keep([key], own, now_ms);
+            let key = key_of_answer(A::FORM, &self.context.scope, &A::turns(&origin.came), &answer);
+            let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
+            all.push((vec![key], Kept { before, whole, ..Kept::default() }));
+        }
+        if kept::keep(&self.worker.app, all).await.is_ok() {
+            return Ok(());
+        }
+        let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";
+        let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+        self.tally.violations.extend(violation.clone());
+        match violation.filter(Violation::blocks) {
+            Some(_) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)),
+            None => Ok(()),
         }
     }
 
     /// The same for a stream, whose text was tapped.
-    pub(super) fn keep_streamed_rounds(&mut self) {
-        let text = self.rounds.tap.take().and_then(|tap| tap.text);
-        self.keep_rounds(|| text);
+    ///
+    /// # Errors
+    /// As [`Self::keep_rounds`].
+    pub(super) async fn keep_streamed_rounds<A: Adapter>(&mut self) -> Result<(), Failure> {
+        let text = std::mem::take(&mut self.rounds.tap).text;
+        self.keep_rounds::<A>(|| text).await
     }
 
     /// Is an accepted answer nothing but calls that toolmark runs, and text beside them?
@@ -287,22 +337,15 @@ impl Run {
     }
 }
 
-fn begin_again(app: &App, origin: &Origin, context: &crate::exchange::context::Context, document: &Document) -> Result<Begun, Failure> {
-    let head = Head::read(document)?;
-    let own = basis(app, &origin.standard, origin.upstream, context.scope.clone(), context.tools.clone());
-    Ok(request::begin(document, &head, Basis { id: context.id, beyond: origin.beyond.clone(), ..own })?)
-}
-
-/// The text of a whole answer.
-pub fn text_of(body: &Bytes) -> Option<String> {
-    let document = Document::parse(body.clone()).ok()?;
-    let message = document.root().get("choices")?.items().next()?.get("message")?;
-    Some(message.get("content").and_then(Value::text).unwrap_or_default().into_owned())
+/// Calls with their marks.
+fn passed<'c>(calls: &'c [(ValidCall, Moment)], marks: &'c [String]) -> Vec<(&'c ValidCall, &'c str)> {
+    calls.iter().zip(marks).map(|((call, _), mark)| (call, mark.as_str())).collect()
 }
 
 /// Reads the text off the events that leave.
 struct Tap {
     parser: Parser,
+    /// `None` where it can't be told, or is too long.
     text: Option<String>,
 }
 
@@ -313,13 +356,11 @@ impl Default for Tap {
 }
 
 impl Tap {
-    fn take(&mut self, out: &[u8]) {
+    fn take(&mut self, out: &[u8], read: fn(&Bytes, &mut String)) {
         let Self { parser, text } = self;
         let fed = parser.handle(Bytes::copy_from_slice(out), |event| {
-            let document = event.data.and_then(|data| Document::parse(data).ok());
-            let delta = document.as_ref().and_then(|own| own.root().get("choices")?.items().next()?.get("delta")?.get("content")?.text());
-            if let (Some(text), Some(delta)) = (text.as_mut(), delta) {
-                text.push_str(&delta);
+            if let (Some(text), Some(data)) = (text.as_mut(), &event.data) {
+                read(data, text);
             }
         });
         if fed.is_err() || self.text.as_ref().is_some_and(|text| text.len() > ANSWER_BYTES_MAX) {

@@ -298,7 +298,8 @@ impl Run {
     pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
         // The calls of one turn have one time, by which they are known for one turn's later.
         let now_ms = self.now_ms();
-        let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, self.context.id, &mut self.stage);
+        let (context, hidden) = (self.context.clone(), self.rounds.hide());
+        let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, context.id, &mut self.stage);
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
                 (!choice.stops.is_empty()).then(|| app.loops.end());
@@ -308,7 +309,9 @@ impl Run {
             for call in &calls {
                 tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
-            let calls: Vec<_> = calls.into_iter().map(|call| (call, stage.moment(|| app.moment(now_ms)))).collect();
+            // Where more was run than the application sees, the marks that it gets say so.
+            let hides = hidden || calls.iter().any(|call| context.tools.runs(call.name()).is_some());
+            let calls: Vec<_> = calls.into_iter().map(|call| (call, stage.moment(|| app.moment(now_ms, hides)))).collect();
             calls.iter().for_each(|(call, moment)| notes.call(call, *moment, &app.settings.ledger));
             Final::Accept(calls)
         };
@@ -333,6 +336,7 @@ impl Run {
     pub fn remember(&mut self, memo: Option<Memo>) {
         self.unanswered = None;
         if let Some(memo) = memo {
+            self.rounds.refer(&self.context.scope, &memo);
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
     }

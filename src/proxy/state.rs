@@ -1,11 +1,11 @@
-//! State rules asked of the world, before an answer is released: by tools of MCP servers that only read.
+//! State rules asked of the world, before an answer is released: by tools of MCP servers that only read, or by a GET.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
-use super::run::Run;
+use super::{app::App, run::Run, world};
 use crate::{
     exchange::{
         context::JudgedChoice,
@@ -13,7 +13,7 @@ use crate::{
     },
     judge::violation::{Code, Violation},
     mcp::{Mcp, catalog::Standing},
-    policy::state::CompiledState,
+    policy::{probe::CompiledProbe, state::CompiledState},
 };
 
 /// What was asked in one exchange, and what came of it: `None` where the world agrees.
@@ -42,12 +42,12 @@ impl Run {
         }
         let due = state::due(&rules.state, self.context.request(), &text, &rules.error_patterns);
         let new: Vec<Due> = due.iter().filter(|own| !self.asked.0.iter().any(|(known, _)| known == *own)).cloned().collect();
-        let mcp = self.worker.app.mcp.clone();
+        let app = self.worker.app.clone();
         let ask = |own: Due| {
-            let (mcp, rules) = (mcp.clone(), rules.clone());
+            let (app, rules) = (app.clone(), rules.clone());
             async move {
                 let Some(rule) = rules.state.get(own.rule) else { return (own, None) };
-                let agrees = ask(mcp, rule, &own.values).await;
+                let agrees = ask(&app, rule, &own.values).await;
                 let name = &rule.name;
                 let violation = match agrees {
                     Ok(true) => None,
@@ -71,22 +71,34 @@ impl Run {
     }
 }
 
-async fn ask(mcp: Option<Arc<Mcp>>, rule: &CompiledState, values: &Values) -> Result<bool, String> {
-    let mcp = mcp.ok_or("there are no MCP servers")?;
-    let server = mcp.servers().iter().find(|server| server.settings.name == rule.server);
-    let server = server.ok_or_else(|| format!("there is no MCP server `{}`", rule.server))?;
-    let Standing::Up(tools) = server.standing() else { return Err(format!("the MCP server `{}` is down", rule.server)) };
-    let tool = tools.iter().find(|tool| tool.name == rule.tool).ok_or_else(|| format!("it has no tool `{}`", rule.tool))?;
-    if !(tool.read_only || rule.read_only || server.settings.read_only.is(&tool.name, false)) {
-        return Err(format!("`{}` doesn't say that it only reads: say so with `read_only = true`", rule.tool));
+/// Looks, within the rule's deadline.
+async fn ask(app: &App, rule: &CompiledState, values: &Values) -> Result<bool, String> {
+    let found = async {
+        match &rule.probe {
+            CompiledProbe::Mcp { server, tool, arguments, read_only } => {
+                let mcp = app.mcp.as_ref().ok_or("there are no MCP servers")?;
+                by_tool(mcp, (server, tool), *read_only, state::filled(arguments, values).ok_or(state::MISSING)?, rule.deadline).await
+            }
+            CompiledProbe::Http(probe) => world::get(&app.settings.probe_hosts, probe, values).await,
+        }
+    };
+    let found = tokio::time::timeout(rule.deadline, found).await.map_err(|_| "no answer within its deadline")??;
+    state::agrees(&rule.expect, values, &found)
+}
+
+async fn by_tool(mcp: &Mcp, (name, tool): (&str, &str), read_only: bool, arguments: Value, deadline: Duration) -> Result<Value, String> {
+    let server = mcp.servers().iter().find(|server| *server.settings.name == *name);
+    let server = server.ok_or_else(|| format!("there is no MCP server `{name}`"))?;
+    let Standing::Up(tools) = server.standing() else { return Err(format!("the MCP server `{name}` is down")) };
+    let own = tools.iter().find(|own| *own.name == *tool).ok_or_else(|| format!("it has no tool `{tool}`"))?;
+    if !(own.read_only || read_only || server.settings.read_only.is(&own.name, false)) {
+        return Err(format!("`{tool}` doesn't say that it only reads: say so with `read_only = true`"));
     }
-    let filled = state::filled(&rule.arguments, values).ok_or("a value that the rule names is missing")?;
-    let arguments: Map<String, Value> = filled.as_object().cloned().unwrap_or_default();
+    let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
     let connection = server.connection().map_err(|why| why.to_string())?;
-    let outcome = connection.call(&rule.tool, arguments, rule.deadline).await.map_err(|fault| fault.to_string())?;
+    let outcome = connection.call(tool, arguments, deadline).await.map_err(|fault| fault.to_string())?;
     if outcome.failed {
         return Err("the tool reports a failure".into());
     }
-    let found = serde_json::from_str(&outcome.text).ok().or(outcome.structured).unwrap_or(Value::String(outcome.text));
-    state::agrees(&rule.expect, values, &found)
+    Ok(serde_json::from_str(&outcome.text).ok().or(outcome.structured).unwrap_or(Value::String(outcome.text)))
 }

@@ -61,6 +61,7 @@ pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) 
     let mut out = BytesMut::new();
     let mut judge = A::Stream::new(run.context.clone(), None);
     let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;
+    let whole = ended.is_ok();
     if let Err(Broken::Exhausted(words)) = ended {
         let verdict = run.tally.json();
         let memo = judge.explain(&run.made(&words, &verdict), &mut out);
@@ -77,12 +78,15 @@ pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) 
         }
         judge.fail(&failure, &mut out);
     }
-    if let Err(failure) = run.commit().await {
+    run.rounds.tap(&out);
+    let kept = if whole { run.keep_streamed_rounds::<A>().await } else { Ok(()) };
+    let committed = run.commit().await;
+    if let Err(failure) = kept.and(committed) {
+        run.tally.blocked = true;
         out.clear();
         judge.fail(&failure.json(), &mut out);
     }
-    leave(&mut run, &outlet, &mut out);
-    run.keep_streamed_rounds();
+    outlet.write(&mut out);
     run.end_behind();
 }
 
@@ -218,7 +222,7 @@ async fn own_calls<A: Adapter>(
         leave(run, outlet, out);
     }
     let (said, spent) = (judge.said(0), judge.usage().map(str::to_owned));
-    let running = run.own_calls(finals, Some(said), spent);
+    let running = run.own_calls::<A>(finals, Some(said), spent);
     tokio::pin!(running);
     let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     loop {

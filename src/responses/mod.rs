@@ -25,6 +25,7 @@ mod request_properties_tests;
 mod request_support_tests;
 #[cfg(test)]
 mod request_tests;
+pub mod rounds;
 pub mod stateful;
 pub mod stream;
 #[cfg(test)]

@@ -13,7 +13,10 @@ use crate::{
         call::{Arguments, Call, CallKind},
         marks::Moment,
     },
-    wire::json::{Kind, Value},
+    wire::{
+        edit::Edits,
+        json::{Kind, Value},
+    },
 };
 
 /// What an output item is.
@@ -176,6 +179,13 @@ pub fn echoed(slot: &Slot) -> String {
     format!(r#"{{"type":"{kind}","call_id":{id},"name":{name},"{member}":{text}}}"#)
 }
 
+/// Sets the status of an item that says one.
+pub fn echoed_status(edits: &mut Edits, item: Value<'_>, status: &str) {
+    if item.get("status").is_some_and(|own| !own.is_text(status) && !own.is_text("incomplete")) {
+        edits.set_member(item, "status", &crate::wire::text::quote(status));
+    }
+}
+
 /// Arguments in whatever form they came.
 pub fn arguments_of(value: Value<'_>) -> Arguments {
     match value.text() {
@@ -194,10 +204,10 @@ pub struct Minter {
 }
 
 impl Minter {
-    /// The id of the next call.
-    pub fn mint(&mut self, context: &Context, slot: &Slot, tool: &str, arguments: &str, moment: Moment) -> String {
-        let own = (!self.taken.contains(&slot.call_id)).then_some(&*slot.call_id);
-        self.taken.push(slot.call_id.clone());
+    /// The id of the next call. `call_id`: the upstream's; may be empty.
+    pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: Moment) -> String {
+        let own = self.taken.iter().all(|taken| taken != call_id).then_some(call_id);
+        self.taken.push(call_id.to_owned());
         let behind = own.and_then(|id| context.ring.mint_behind(id, &context.scope, tool, arguments, moment));
         if let Some(mark) = &behind {
             context.inquiry.minted(moment, mark);

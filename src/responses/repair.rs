@@ -96,6 +96,16 @@ fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>
     Ok(items)
 }
 
+/// Items of an answer as they may go upstream again.
+pub(super) fn readable(items: Vec<String>, stored: bool) -> Vec<String> {
+    let unreadable = |item: &String| !stored && unreadable_reasoning(item).unwrap_or(false);
+    if !items.iter().any(unreadable) {
+        return items;
+    }
+    let bare = |item: String| without_id(&item).unwrap_or(item);
+    items.into_iter().filter(|item| !unreadable(item)).map(bare).collect()
+}
+
 /// Reasoning that an upstream which doesn't keep it knows nothing of: no more than an id and a summary.
 fn unreadable_reasoning(json: &str) -> Result<bool, JsonError> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes()))?;

@@ -130,6 +130,8 @@ pub struct ResponseStream {
     fates: Vec<(String, Fate)>,
     /// Calls that were rejected, and what the model is told of them.
     owed: Vec<Owed>,
+    /// All of it was accepted, and another attempt follows.
+    settled: bool,
     /// A call was demanded: without one the text may not stand.
     waits_for_call: bool,
     hosted_calls: bool,
@@ -207,6 +209,7 @@ impl AnswerStream for ResponseStream {
             before: Vec::new(),
             fates: Vec::new(),
             owed: Vec::new(),
+            settled: false,
             waits_for_call: context.demands_call(),
             hosted_calls: false,
             released: false,
@@ -296,8 +299,9 @@ impl AnswerStream for ResponseStream {
         response.get_some("usage").map(Value::raw_str)
     }
 
-    // toolmark runs no tools on this API.
-    fn flush(&mut self, _: &mut BytesMut) {}
+    fn flush(&mut self, out: &mut BytesMut) {
+        self.settle(out);
+    }
 
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
         if self.context.observes() {

@@ -81,13 +81,13 @@ fn value(path: &[&str], text: &str) -> Value {
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
     match path {
         ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] | ["alerts"] | ["faults"] => parsed(),
-        ["passthrough" | "allowed_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"]
+        ["passthrough" | "allowed_hosts" | "probe_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"]
             if !text.trim_start().starts_with('[') =>
         {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Value::from(items.map(Value::from).collect::<Vec<_>>())
         }
-        ["passthrough" | "allowed_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"] => parsed(),
+        ["passthrough" | "allowed_hosts" | "probe_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"] => parsed(),
         _ if text.len() > 1 && text.starts_with('"') && text.ends_with('"') => parsed(),
         _ => Value::from(text),
     }
@@ -115,6 +115,7 @@ const TOP_LEVEL: &[&str] = &[
     "policy",
     "passthrough",
     "allowed_hosts",
+    "probe_hosts",
     "allow_anonymous",
     "upstreams",
     "clients",
@@ -133,11 +134,12 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 36] = [
+const KNOWN_NAMES: [&str; 37] = [
     "listen",
     "policy",
     "passthrough",
     "allowed_hosts",
+    "probe_hosts",
     "allow_anonymous",
     "upstreams",
     "clients",

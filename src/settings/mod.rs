@@ -12,6 +12,7 @@ mod fitting;
 mod keys;
 pub(crate) mod layers;
 mod mcp;
+mod probes;
 mod raw;
 mod secret;
 mod traces;
@@ -29,6 +30,7 @@ pub use env::Environment;
 pub use fault::Fault;
 pub use keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, Named, Transport};
+pub use probes::ProbeHosts;
 pub use raw::{Durability, Store};
 pub use secret::Secret;
 pub use traces::{Sampler, Traces};
@@ -81,6 +83,8 @@ pub struct Settings {
     pub scope: Scope,
     /// Servers of tools.
     pub mcp: Vec<McpServer>,
+    /// Whom `[[state]]` may ask over HTTP.
+    pub probe_hosts: ProbeHosts,
     /// The admin listener.
     pub admin: Admin,
     /// Who is told when something happens too often.
@@ -192,6 +196,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         keys,
         scope: raw.marks.scope,
         mcp: checker.mcp(&raw)?,
+        probe_hosts: checker.probe_hosts(&raw.probe_hosts)?,
         admin,
         alerts: checker.alerts(&raw)?,
         traces: traces::traces(environment)?,

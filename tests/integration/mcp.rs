@@ -1,10 +1,17 @@
 //! Tools from an MCP server, run by toolmark: the to-do scenario from the first list to the last answer.
 
+mod again;
 mod faults;
 mod hidden;
+mod http;
+mod pins;
+mod ready;
 mod real;
+mod responses;
+mod restarts;
 pub mod stage;
 mod state;
+mod world;
 
 use serde_json::{Value, json};
 use toolmark::testing::{Mood, TodoServer};

@@ -4,6 +4,7 @@
 //! is gone. Who saw a result first is settled in the database, before the exchange goes on.
 
 mod audit;
+mod kept;
 mod read;
 mod write;
 
@@ -29,7 +30,7 @@ const STATEMENT_MS: u32 = 30_000;
 const LOCKS: i32 = 0x544c_4d4b;
 
 /// What turns an older database into one of this version: each step once, in order. A step, once released, never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// See the module.
 pub struct PostgresStore {

@@ -9,6 +9,7 @@ use crate::ledger::{
     record::Digest,
     rows::{ExecutionKey, ExecutionRow, Rows, ViolationRow},
     store::{Batch, Chain, ChainStore, First, HourRow, Position, StoreError, StoredRecord},
+    vault::KeptRow,
 };
 
 /// A record's row: sequence, exchange, ended_ms, body, mac.
@@ -141,6 +142,18 @@ impl ChainStore for SqliteStore {
             }
             Ok(all)
         })
+    }
+
+    fn put_kept(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+        self.put_rows(rows)
+    }
+
+    fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+        self.find_rows(ids)
+    }
+
+    fn prune_kept(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
+        self.remove_rows(before_ms, bytes_max)
     }
 
     fn is_lasting(&self) -> bool {

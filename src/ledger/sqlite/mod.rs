@@ -4,6 +4,7 @@
 
 mod audit;
 mod behind;
+mod kept;
 mod read;
 mod write;
 
@@ -33,7 +34,7 @@ const CHECKPOINT_PAGES: i64 = 4096;
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
 /// What turns an older file into one of this version: each step once, in order. A step, once released, never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// See the module.
 pub struct SqliteStore {

@@ -7,6 +7,7 @@ use crate::ledger::{
     chain::ChainKeys,
     sample::{Sample, seal},
     store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Store as _, ViolationFilter},
+    vault::KeptRow,
 };
 
 fn keys() -> ChainKeys {
@@ -119,4 +120,39 @@ fn a_full_disk_keeps_nothing_and_comes_right() {
     assert_eq!(store.begin(0).unwrap().0, tip);
     store.append(&batch).unwrap();
     assert_eq!(store.records(WRITER, 0, 1000).unwrap().len(), 400);
+}
+
+#[test]
+fn what_is_kept_comes_back_and_goes_by_age_and_by_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    let rows: Vec<KeptRow> = (0..10).map(|number| row(number, 1000 + u64::from(number))).collect();
+    store.put_kept(&rows).unwrap();
+    store.put_kept(&[KeptRow { body: vec![9], ..row(3, 2000) }]).unwrap();
+    let found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();
+    assert_eq!(found, [KeptRow { body: vec![9], ..row(3, 2000) }, row(4, 1004)]);
+    assert!(!store.prune_kept(1005, u64::MAX).unwrap());
+    let left = |store: &SqliteStore| -> Vec<u8> { (0..10).filter(|number| store.kept(&[[*number; 32]]).unwrap().len() == 1).collect() };
+    assert_eq!(left(&store), [3, 5, 6, 7, 8, 9]);
+    assert!(!store.prune_kept(0, 501).unwrap());
+    assert_eq!(left(&store), [3, 5, 6, 7, 8, 9]);
+    store.prune_kept(0, 500).unwrap();
+    assert!(left(&store).is_empty(), "the oldest go, some hundreds at a time");
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("schema_1.sql")).unwrap();
+    old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("earlier version"));
+    let store = SqliteStore::open(&path, true).unwrap();
+    store.put_kept(&[KeptRow { id: [1; 32], at_ms: 1, body: vec![1] }]).unwrap();
+    drop(store);
+    assert_eq!(SqliteStore::open_to_read(&path).unwrap().kept(&[[1; 32]]).unwrap().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Writes a judged response by splices: marks, arguments, texts without their citations, or words instead. Pure.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use super::{Answer, read::is_built_in};
 use crate::{
@@ -29,16 +29,26 @@ impl Answer {
         context: &Context,
     ) -> Vec<(String, &'a Slot, &'a ValidCall, Moment)> {
         let (mut minter, mut marked) = (Minter::default(), Vec::with_capacity(calls.len()));
-        let items = self.items().zip(&self.kinds).filter(|(_, kind)| matches!(kind, ItemKind::Call(_)));
-        for ((item, _), (slot, (call, moment))) in items.zip(self.slots.iter().zip(calls)) {
+        let runs = |call: &ValidCall| context.tools.runs(call.name()).is_some();
+        let mut hidden = HashSet::new();
+        let items = self.items().zip(&self.kinds).enumerate().filter(|(_, (_, kind))| matches!(kind, ItemKind::Call(_)));
+        for ((at, (item, _)), (slot, (call, moment))) in items.zip(self.slots.iter().zip(calls)) {
             // Where the policy lets it through although nobody offered the tool, it isn't ours to mark.
             if is_built_in(item) {
                 continue;
             }
-            let mark = minter.mint(context, slot, call.name(), call.arguments(), *moment);
+            let mark = minter.mint(context, &slot.call_id, call.name(), call.arguments(), *moment);
+            if runs(call) {
+                hidden.insert(at);
+                continue;
+            }
             edits.set_member(item, "call_id", &quote(&mark));
             write_arguments(edits, item, slot.kind, call);
             marked.push((mark, slot, call, *moment));
+        }
+        // What toolmark runs never leaves.
+        if let Some(output) = self.document.root().get("output").filter(|_| !hidden.is_empty()) {
+            edits.remove_items(output, |at| hidden.contains(&at));
         }
         for place in self.texts() {
             let removals: Vec<Range<usize>> = place.gate.removals().collect();

@@ -14,7 +14,7 @@ use crate::{
     responses::{
         answer::write::rename,
         memo,
-        output::{Minter, Slot},
+        output::{Minter, Slot, echoed_status},
     },
     wire::{
         edit::Edits,
@@ -30,6 +30,8 @@ pub(super) struct Accepted {
     call: ValidCall,
     moment: Moment,
     mark: String,
+    /// toolmark runs it: the application never sees it.
+    hidden: bool,
 }
 
 /// How the response object ends.
@@ -53,7 +55,8 @@ impl ResponseStream {
                 let accepted = self.accept(calls, out);
                 let ended = Ended { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
                 self.write_terminal(ended, out);
-                let calls: Vec<_> = accepted.iter().map(|own| (own.mark.clone(), &own.slot, &own.call, own.moment)).collect();
+                let visible = accepted.iter().filter(|own| !own.hidden);
+                let calls: Vec<_> = visible.map(|own| (own.mark.clone(), &own.slot, &own.call, own.moment)).collect();
                 let memo = memo::remember(
                     &self.context,
                     self.head_id().as_deref(),
@@ -77,21 +80,30 @@ impl ResponseStream {
         }
     }
 
+    /// Ends an attempt whose calls are all toolmark's: everything else that waits leaves.
+    pub(super) fn settle(&mut self, out: &mut BytesMut) {
+        self.flush(out);
+        self.accept(Vec::new(), out);
+        self.settled = true;
+    }
+
     /// Everything that waits, and the calls in their places.
     fn accept(&mut self, calls: Vec<(ValidCall, Moment)>, out: &mut BytesMut) -> Vec<Accepted> {
         let mut minter = Minter::default();
         let slots: Vec<(usize, Slot)> =
             self.items().iter().enumerate().filter_map(|(at, item)| Some((at, item.call.as_ref()?.slot()))).collect();
         let mint = |((item, slot), (call, moment)): ((usize, Slot), (ValidCall, Moment))| {
-            let mark = minter.mint(&self.context, &slot, call.name(), call.arguments(), moment);
-            Accepted { item, slot, call, moment, mark }
+            let mark = minter.mint(&self.context, &slot.call_id, call.name(), call.arguments(), moment);
+            let hidden = self.context.tools.runs(call.name()).is_some();
+            Accepted { item, slot, call, moment, mark, hidden }
         };
         let accepted: Vec<Accepted> = slots.into_iter().zip(calls).map(mint).collect();
         // INVARIANT: nothing blocks, so every gate has cleared all of its text.
         for waiting in std::mem::take(&mut self.queue) {
             match waiting.what {
                 What::Call => {
-                    if let Some(own) = accepted.iter().find(|own| Some(own.item) == waiting.item) {
+                    let theirs = accepted.iter().find(|own| Some(own.item) == waiting.item && !own.hidden);
+                    if let Some(own) = theirs {
                         self.emit_call(own, out);
                     }
                 }
@@ -218,7 +230,8 @@ impl ResponseStream {
         }
         let output = response.get_some("output");
         let values: Vec<Value<'_>> = output.into_iter().flat_map(Value::items).collect();
-        let here = self.sent_before == 0 && (!values.is_empty() || self.sent.is_empty());
+        let hides = |item: usize| ended.accepted.iter().any(|own| own.hidden && own.item == item);
+        let here = self.sent_before == 0 && (!values.is_empty() || self.sent.is_empty()) && !items.iter().any(|item| hides(*item));
         match (&ended.output, output) {
             (Some(own), _) => edits.set_member(response, "output", own),
             (None, Some(_)) if here => {
@@ -233,6 +246,7 @@ impl ResponseStream {
                 let own = values
                     .iter()
                     .zip(items)
+                    .filter(|(_, item)| !hides(**item))
                     .map(|(value, item)| self.final_item(*item, *value, ended.accepted).unwrap_or_else(|| value.raw_str().to_owned()));
                 let streamed = self.sent.iter().skip(self.sent_before).filter_map(|sent| sent.json.clone()).filter(|_| values.is_empty());
                 let all: Vec<String> = earlier.chain(own).chain(streamed).collect();
@@ -270,8 +284,6 @@ fn call_item(own: &Accepted, member: &str, arguments: &str, status: &str) -> Str
     let root = document.root();
     let mut edits = Edits::default();
     edit_call(&mut edits, root, own, member, arguments);
-    if root.get("status").is_some_and(|own| !own.is_text(status) && !own.is_text("incomplete")) {
-        edits.set_member(root, "status", &quote(status));
-    }
+    echoed_status(&mut edits, root, status);
     String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap_or_default()
 }

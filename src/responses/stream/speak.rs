@@ -105,7 +105,9 @@ impl ResponseStream {
     pub(super) fn follow(&mut self, earlier: &Self) {
         let (events, sent) = earlier.closing();
         self.before = earlier.before.iter().cloned().chain(events).collect();
-        self.fates = earlier.fates.iter().cloned().chain(sent.iter().filter_map(fate_of)).collect();
+        // What was accepted stands for itself.
+        let rejected = sent.iter().skip(earlier.sent_before).filter(|_| !earlier.settled);
+        self.fates = earlier.fates.iter().cloned().chain(rejected.filter_map(fate_of)).collect();
         self.sent = sent;
         self.sent_before = self.sent.len();
     }

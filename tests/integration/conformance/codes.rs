@@ -59,6 +59,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::RewrittenResult => NotBuilt("the ledger"),
         Code::StateMismatch | Code::StateUnknown => Elsewhere("mcp::state"),
         Code::LedgerUnavailable => Elsewhere("ledger_failures"),
+        Code::HistoryIncomplete => Elsewhere("mcp::restarts"),
         Code::ForgedStamp => Built(&["forged_stamp", "forged_stamp_line", "forged_stamp_strict"]),
         Code::InvalidToolSchema => Built(&["invalid_tool_schema", "two_tools_of_one_name", "invalid_tool_schema_strict"]),
         Code::SchemaDrift => Built(&["schema_drift", "schema_drift_blocked"]),

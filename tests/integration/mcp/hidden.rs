@@ -2,27 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Line, Stage, TODO, call, say, turn, user};
-
-/// Every call has one result right behind its turn, and no result stands alone.
-fn legal(messages: &Value) {
-    let messages = messages.as_array().unwrap();
-    let mut open: Vec<&str> = Vec::new();
-    for message in messages {
-        match message["role"].as_str().unwrap() {
-            "tool" => {
-                let id = message["tool_call_id"].as_str().unwrap();
-                let at = open.iter().position(|own| *own == id).unwrap_or_else(|| panic!("{id} answers nothing: {messages:#?}"));
-                open.remove(at);
-            }
-            _ => {
-                assert!(open.is_empty(), "{open:?} have no results: {messages:#?}");
-                open = message["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["id"].as_str()).collect();
-            }
-        }
-    }
-    assert!(open.is_empty(), "{open:?} have no results: {messages:#?}");
-}
+use super::{
+    stage::{Line, Stage, TODO, call, say, turn, user},
+    world::{legal, prefixes},
+};
 
 #[test]
 fn mixed_turns_over_ten_rounds_are_whole_upstream() {
@@ -51,15 +34,7 @@ fn mixed_turns_over_ten_rounds_are_whole_upstream() {
             let results = request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool").count();
             assert_eq!(results, at * 3, "{at}");
         }
-        prefixes(&asked);
-    }
-}
-
-/// What the upstream saw stays as it was, for its cache.
-fn prefixes(asked: &[Value]) {
-    for pair in asked.windows(2) {
-        let [one, two] = [&pair[0], &pair[1]].map(|request| request["messages"].as_array().unwrap());
-        assert_eq!(two.get(..one.len()), Some(&one[..]));
+        prefixes(&asked, "messages");
     }
 }
 
@@ -85,6 +60,6 @@ fn rounds_behind_an_answer_come_back_with_the_next_question() {
         let texts: Vec<&Value> =
             last.as_array().unwrap().iter().filter(|own| own["role"] == "assistant").map(|own| &own["content"]).collect();
         assert_eq!(texts, [&json!("Let me see."), &json!("Done."), &Value::Null, &json!("Milk.")]);
-        prefixes(&asked);
+        prefixes(&asked, "messages");
     }
 }

@@ -31,6 +31,26 @@ fn a_call_whose_effect_the_list_lacks_is_a_mismatch() {
 }
 
 #[test]
+fn an_honest_answer_after_a_call_without_effect_passes() {
+    let honest = || say("I could not add it.");
+    // A call that failed has no effect to look for.
+    let stage = Stage::new(BY_TOOL, TODO, vec![add(), honest()]);
+    stage.todo.becomes_for(Mood::Refuses, 1);
+    let seen = stage.ask(&[user("Add milk")], false);
+    assert_eq!((seen.verdict.as_str(), seen.text.as_str()), ("pass", "I could not add it."), "{seen:?}");
+    assert!(stage.todo.ran().is_empty());
+    // One that says it succeeded has; the rule says which answers need no look.
+    let unless = BY_TOOL.replace("{ tool = \"add_task\" }", "{ tool = \"add_task\", unless = '(?i)could not add' }");
+    for (policy, verdict) in [(BY_TOOL, "blocked"), (&unless, "repaired")] {
+        let stage = Stage::new(policy, TODO, vec![add(), say("It is on the list."), honest()]);
+        stage.todo.becomes(Mood::Lies);
+        let seen = stage.ask(&[user("Add milk")], false);
+        assert_eq!(seen.verdict, verdict, "{seen:?}");
+        assert_eq!(seen.text == "I could not add it.", verdict == "repaired", "{seen:?}");
+    }
+}
+
+#[test]
 fn a_claim_in_words_is_looked_up_too() {
     for (text, verdict) in [("I added \"tea\".", "blocked"), ("I added \"milk\".", "pass")] {
         let stage = Stage::new(BY_PHRASE, TODO, vec![add(), say(text)]);

@@ -1,0 +1,224 @@
+//! What a call costs that toolmark runs, next to the same call by a bare client of the SDK: time on the processors, of this one's
+//! thread and of the whole program. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50` for a
+//! short one.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rmcp::{
+    model::{CallToolRequestParams, ProtocolVersion},
+    service::{ClientLifecycleMode, ClientServiceExt as _},
+    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Map, Value, json};
+use toolmark::testing::{Received, Reply, ScriptedUpstream, TodoServer};
+
+/// Calls of one figure, unless the environment says otherwise.
+const CALLS: usize = 2_000;
+/// Rounds, of which the best counts: others work on the machine too.
+const ROUNDS: usize = 3;
+/// What only reads, and what is noted before it begins.
+const TOOLS: [(&str, &str); 2] = [("list_tasks", "{}"), ("add_task", r#"{"title":"Buy milk"}"#)];
+
+fn main() {
+    // `cargo test --all-targets` starts it too, and asks for nothing of this.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let calls = std::env::var("TOOLMARK_BENCH_CALLS").ok().and_then(|count| count.parse().ok()).unwrap_or(CALLS);
+    println!("{calls} calls, the best of {ROUNDS} rounds, microseconds of CPU each");
+    for (tool, arguments) in TOOLS {
+        let best = |cost: &dyn Fn() -> f64| (0..ROUNDS).map(|_| cost()).fold(f64::INFINITY, f64::min);
+        let bare = best(&|| bare(tool, arguments, calls));
+        let proxied = best(&|| Served::start("proxy").cost(&Kind::Proxied, tool, arguments, calls));
+        let by_application = best(&|| Served::start("app").cost(&Kind::ByApplication, tool, arguments, calls));
+        let plain = best(&|| Served::start("proxy").cost(&Kind::Plain, tool, arguments, calls));
+        println!("{tool}: a bare client's call {bare:.0}, a proxied call's exchange {proxied:.0}");
+        println!(
+            "  next to the same with the application making the call ({by_application:.0}): {:+.0}, {:.2} times a bare call",
+            proxied - by_application,
+            (proxied - by_application) / bare
+        );
+        println!(
+            "  next to two exchanges without a call ({plain:.0} each): {:+.0}, {:.2} times a bare call",
+            proxied - 2.0 * plain,
+            (proxied - 2.0 * plain) / bare
+        );
+    }
+}
+
+/// The same call, straight to the server: of this thread, on which all of the client runs.
+fn bare(tool: &str, arguments: &str, calls: usize) -> f64 {
+    let todo = TodoServer::start().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let transport = StreamableHttpClientTransport::with_client(client, StreamableHttpClientTransportConfig::with_uri(todo.url()));
+        let service = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();
+        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
+        let call = || {
+            let mut params = CallToolRequestParams::new(tool.to_owned());
+            params.arguments = Some(arguments.clone());
+            service.peer().call_tool(params)
+        };
+        for _ in 0..calls / 10 + 1 {
+            call().await.unwrap();
+        }
+        let before = thread_time();
+        for _ in 0..calls {
+            call().await.unwrap();
+        }
+        let spent = thread_time() - before;
+        service.cancel().await.unwrap();
+        spent.as_secs_f64() * 1e6 / calls as f64
+    })
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// What is asked for.
+enum Kind {
+    /// The model calls, toolmark runs it, the model answers.
+    Proxied,
+    /// The model calls, the application answers with a second request.
+    ByApplication,
+    /// The model answers at once.
+    Plain,
+}
+
+/// The program, with its upstream and its server in this process.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+    _upstream: ScriptedUpstream,
+    _todo: TodoServer,
+    _directory: tempfile::TempDir,
+}
+
+/// Calls what the last message names, once; then answers.
+fn model(received: &Received) -> Reply {
+    let request = received.json();
+    let last = request["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
+    let asked = last["content"].as_str().unwrap_or_default().split_once(' ').filter(|_| last["role"] == "user");
+    let call = asked.filter(|(word, _)| *word == "call").and_then(|(_, rest)| rest.split_once(' '));
+    let (message, finish) = match call {
+        Some((tool, arguments)) => {
+            let function = json!({"name": format!("todo__{tool}"), "arguments": arguments});
+            let call = json!({"id": "call_0", "type": "function", "function": function});
+            (json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls")
+        }
+        None => (json!({"role": "assistant", "content": "Done."}), "stop"),
+    };
+    let choice = json!({"index": 0, "message": message, "finish_reason": finish});
+    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+}
+
+impl Served {
+    fn start(execute: &str) -> Self {
+        let (upstream, todo, directory) =
+            (ScriptedUpstream::start(model).unwrap(), TodoServer::start().unwrap(), tempfile::tempdir().unwrap());
+        // What is measured is no run gone wild.
+        std::fs::write(
+            directory.path().join("policy.toml"),
+            "[loops]\nsame_tool = { calls = 0, window = \"1s\" }\nall_tools = { calls = 0, window = \"1s\" }\n",
+        )
+        .unwrap();
+        let settings = format!(
+            "listen = \"127.0.0.1:0\"\npolicy = \"policy.toml\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n\
+             [[mcp]]\nname = \"todo\"\nurl = \"{}\"\nexecute = \"{execute}\"\nrequired = true\n[admin]\nlisten = \"off\"\n",
+            upstream.base_url(),
+            todo.url()
+        );
+        std::fs::write(directory.path().join("toolmark.toml"), settings).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_toolmark"))
+            .arg("serve")
+            .env_remove("TOOLMARK_BENCH_CALLS")
+            .env("RUST_LOG", "warn,toolmark::cli=info")
+            .current_dir(directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url =
+            lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("listening on http://")?.1.to_owned())).unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let address = url.split(' ').next().unwrap().trim_end_matches(':').parse().unwrap();
+        Self { child, address, _upstream: upstream, _todo: todo, _directory: directory }
+    }
+
+    /// Time on the processors so far, of all threads.
+    fn spent(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let of = |task: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+            std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+        };
+        Duration::from_nanos(tasks.filter_map(of).sum())
+    }
+
+    /// Microseconds of one.
+    fn cost(&self, kind: &Kind, tool: &str, arguments: &str, calls: usize) -> f64 {
+        let mut connection = TcpStream::connect(self.address).unwrap();
+        connection.set_nodelay(true).unwrap();
+        (0..calls / 10 + 1).for_each(|_| exchange(&mut connection, kind, tool, arguments));
+        let before = self.spent();
+        (0..calls).for_each(|_| exchange(&mut connection, kind, tool, arguments));
+        (self.spent() - before).as_secs_f64() * 1e6 / calls as f64
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Our own child.
+        let _ended = (self.child.kill(), self.child.wait());
+    }
+}
+
+fn exchange(connection: &mut TcpStream, kind: &Kind, tool: &str, arguments: &str) {
+    let asked = if matches!(kind, Kind::Plain) { "Say that it is done.".to_owned() } else { format!("call {tool} {arguments}") };
+    let user = json!({"role": "user", "content": asked});
+    let first = post(connection, &json!({"model": "m", "messages": [user]}));
+    let message = &first["choices"][0]["message"];
+    if matches!(kind, Kind::ByApplication) {
+        let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "{\"tasks\":[]}"});
+        let second = post(connection, &json!({"model": "m", "messages": [user, message, result]}));
+        assert_eq!(second["choices"][0]["message"]["content"], "Done.");
+    } else {
+        assert_eq!(message["content"], "Done.", "{first}");
+    }
+}
+
+fn post(connection: &mut TcpStream, body: &Value) -> Value {
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    connection.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(connection);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}

@@ -1,0 +1,57 @@
+//! What is kept word for word, sealed: put, found, and removed when it is old or too much.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{SqliteStore, array, unavailable, unsigned};
+use crate::ledger::{store::StoreError, vault::KeptRow};
+
+/// Rows that are removed in one transaction.
+const PRUNE_MAX: i64 = 500;
+
+impl SqliteStore {
+    pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+        self.writing(|connection| {
+            let transaction = connection.transaction().map_err(unavailable)?;
+            {
+                let put = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+                let mut put = transaction.prepare_cached(put).map_err(unavailable)?;
+                for row in rows {
+                    put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map_err(unavailable)?;
+                }
+            }
+            transaction.commit().map_err(unavailable)
+        })?;
+        self.behind.iter().for_each(super::behind::Behind::written);
+        Ok(())
+    }
+
+    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+        self.reading(|connection| {
+            let mut select = connection.prepare_cached("SELECT at_ms, body FROM kept WHERE id = ?1").map_err(unavailable)?;
+            let mut found = Vec::new();
+            for id in ids {
+                let row: Option<(i64, Vec<u8>)> =
+                    select.query_row([&id[..]], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
+                if let Some((at_ms, body)) = row {
+                    found.push(KeptRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body });
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    pub(super) fn remove_rows(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
+        self.writing(|connection| {
+            let oldest = "DELETE FROM kept WHERE id IN (SELECT id FROM kept WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)";
+            let before = i64::try_from(before_ms).unwrap_or(i64::MAX);
+            let old = connection.execute(oldest, params![before, PRUNE_MAX]).map_err(unavailable)?;
+            let all: i64 = connection.query_row("SELECT coalesce(sum(bytes), 0) FROM kept", [], |row| row.get(0)).map_err(unavailable)?;
+            let surplus = if unsigned(all, "a sum")? > bytes_max {
+                connection.execute(oldest, params![i64::MAX, PRUNE_MAX]).map_err(unavailable)?
+            } else {
+                0
+            };
+            Ok(old.max(surplus) as i64 == PRUNE_MAX)
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! What is kept word for word, as it may be written down: whoever has the key reads it; nobody else reads, makes, changes or
+//! moves it.
+//!
+//! Sealed by a keyed digest of it, of its place and its time, and masked by what follows from key and digest (a synthetic
+//! initialisation vector, RFC 5297's construction over BLAKE3). Its place says nothing of what it belongs to. Pure.
+
+use subtle::ConstantTimeEq as _;
+
+const TAG_BYTES: usize = 32;
+
+/// By what something is kept, and asked for.
+pub type Key = [u8; 32];
+
+/// Something kept, as it is stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeptRow {
+    /// Where: a keyed digest of its key.
+    pub id: [u8; 32],
+    /// When, in Unix milliseconds.
+    pub at_ms: u64,
+    /// What, sealed.
+    pub body: Vec<u8>,
+}
+
+/// The keys: the first seals, all open.
+pub struct Vault(Vec<Keys>);
+
+struct Keys {
+    id: [u8; 32],
+    tag: [u8; 32],
+    mask: [u8; 32],
+}
+
+impl Vault {
+    /// With keys that follow from those of the marks.
+    pub fn new(keys: &[[u8; 32]]) -> Self {
+        let derive = |key: &[u8; 32]| Keys {
+            id: blake3::derive_key("toolmark 2026-11-22 kept: where v1", key),
+            tag: blake3::derive_key("toolmark 2026-11-22 kept: seal v1", key),
+            mask: blake3::derive_key("toolmark 2026-11-22 kept: mask v1", key),
+        };
+        Self(keys.iter().map(derive).collect())
+    }
+
+    /// The places at which something with this key may be, by each of the keys.
+    pub fn ids<'v>(&'v self, key: &'v Key) -> impl Iterator<Item = [u8; 32]> + 'v {
+        self.0.iter().map(|own| *blake3::keyed_hash(&own.id, key).as_bytes())
+    }
+
+    /// Seals something; `None` without a key.
+    pub fn seal(&self, key: &Key, at_ms: u64, plain: &[u8]) -> Option<KeptRow> {
+        let own = self.0.first()?;
+        let id = *blake3::keyed_hash(&own.id, key).as_bytes();
+        let tag = tag(own, &id, at_ms, plain);
+        let mut body = Vec::with_capacity(TAG_BYTES + plain.len());
+        body.extend_from_slice(&tag);
+        body.extend_from_slice(plain);
+        mask(own, &tag, &mut body[TAG_BYTES..]);
+        Some(KeptRow { id, at_ms, body })
+    }
+
+    /// What was sealed; `None` where it isn't what was put there.
+    pub fn open(&self, key: &Key, row: &KeptRow) -> Option<Vec<u8>> {
+        let own = self.0.iter().find(|own| *blake3::keyed_hash(&own.id, key).as_bytes() == row.id)?;
+        let (sealed, masked) = row.body.split_first_chunk::<TAG_BYTES>()?;
+        let mut plain = masked.to_vec();
+        mask(own, sealed, &mut plain);
+        bool::from(tag(own, &row.id, row.at_ms, &plain).ct_eq(sealed)).then_some(plain)
+    }
+}
+
+fn tag(own: &Keys, id: &[u8; 32], at_ms: u64, plain: &[u8]) -> [u8; TAG_BYTES] {
+    *blake3::Hasher::new_keyed(&own.tag).update(id).update(&at_ms.to_le_bytes()).update(plain).finalize().as_bytes()
+}
+
+/// Masks, and unmasks.
+fn mask(own: &Keys, tag: &[u8; TAG_BYTES], text: &mut [u8]) {
+    let mut stream = blake3::Hasher::new_keyed(&own.mask).update(tag).finalize_xof();
+    let mut block = [0; 4096];
+    for part in text.chunks_mut(block.len()) {
+        stream.fill(&mut block);
+        part.iter_mut().zip(&block).for_each(|(byte, mask)| *byte ^= mask);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_key_opens_and_only_in_its_place_and_time() {
+        let vault = Vault::new(&[[1; 32]]);
+        let plain: Vec<u8> = (0..10_000_u32).map(|byte| byte as u8).collect();
+        let row = vault.seal(&[7; 32], 5, &plain).unwrap();
+        assert_eq!(vault.open(&[7; 32], &row).as_deref(), Some(&plain[..]));
+        assert!(!row.body.windows(16).any(|part| plain.windows(16).any(|own| own == part)), "it is masked");
+        assert_eq!(Vault::new(&[[3; 32], [1; 32]]).open(&[7; 32], &row).as_deref(), Some(&plain[..]), "an older key");
+        assert_eq!(Vault::new(&[[3; 32]]).open(&[7; 32], &row), None);
+        assert_eq!(vault.open(&[8; 32], &row), None);
+        let other = vault.seal(&[8; 32], 5, &plain).unwrap();
+        for changed in [
+            KeptRow { at_ms: 6, ..row.clone() },
+            KeptRow { id: other.id, ..row.clone() },
+            KeptRow { body: other.body, ..row.clone() },
+            KeptRow { body: row.body[..40].to_vec(), ..row.clone() },
+            KeptRow { body: Vec::new(), ..row.clone() },
+        ] {
+            assert_eq!(vault.open(&[7; 32], &changed), None);
+            assert_eq!(vault.open(&[8; 32], &changed), None);
+        }
+        for at in 0..64 {
+            let mut changed = row.clone();
+            changed.body[at] ^= 1;
+            assert_eq!(vault.open(&[7; 32], &changed), None, "{at}");
+        }
+    }
+}
