@@ -7,14 +7,17 @@
 //! Sans-IO. Never releases a character that a gate hasn't cleared, nor anything of a call.
 
 mod ending;
+mod pending;
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use pending::Pending;
+
 use super::{
     assemble::{AssembleError, Assembler, Slot},
-    chunk::{self, Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, text_value},
+    chunk::{Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, text_value},
 };
 use crate::{
     exchange::{
@@ -41,25 +44,6 @@ struct Facts {
     has_calls: bool,
     has_role: bool,
     finish: bool,
-}
-
-struct Pending {
-    event: Event,
-    document: Document,
-    texts: Vec<TextSpan>,
-    has_calls: bool,
-    has_role: bool,
-    finish: bool,
-    /// A part of its text has left already.
-    begun: bool,
-}
-
-impl Pending {
-    /// Tokens that stand for neither text nor reasoning of this event may be those of a call that is held.
-    fn logprobs_of_nothing(&self) -> bool {
-        let reasons = |delta: Value<'_>| delta.members().any(|member| member.name().starts_with("reasoning") && !is_nothing(member.value));
-        self.texts.is_empty() && !choice_of(&self.document).and_then(delta_of).is_some_and(reasons)
-    }
 }
 
 /// See the module.
@@ -160,8 +144,15 @@ impl ChoiceStream {
         }
         self.last_event = Some(document.bytes().clone());
         let Facts { texts, has_calls, has_role, finish } = facts;
-        self.queue.push_back(Pending { event, document, texts, has_calls, has_role, finish, begun: false });
+        self.queue.push_back(Pending { event, document: Some(document), texts, has_calls, has_role, finish, begun: false });
         Ok(())
+    }
+
+    /// Takes an event that differs from one before in nothing but its text, which is this.
+    pub fn take_repeated(&mut self, event: Event, text: String, context: &Context) {
+        self.last_event = event.data.clone();
+        let texts = vec![self.hear(0, text, context)];
+        self.queue.push_back(Pending { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });
     }
 
     fn take_delta(&mut self, delta: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
@@ -207,17 +198,20 @@ impl ChoiceStream {
             Some(text) => text,
             None => strings_of(value)?.into_iter().filter_map(Value::text).collect::<String>().into(),
         };
-        if text.is_empty() {
-            return Ok(());
+        if !text.is_empty() {
+            facts.texts.push(self.hear(kind, text.into_owned(), context));
         }
+        Ok(())
+    }
+
+    fn hear(&mut self, kind: usize, text: String, context: &Context) -> TextSpan {
         let start = self.fed[kind];
         self.fed[kind] += text.len();
         if self.keep_text && kind == 0 && self.texts[kind].len() < context.held_bytes_max {
             self.texts[kind].push_str(&text);
         }
         context.feed(&mut self.gates[kind], &text);
-        facts.texts.push(TextSpan { kind, start, end: self.fed[kind], text: text.into_owned() });
-        Ok(())
+        TextSpan { kind, start, end: self.fed[kind], text }
     }
 
     /// Text may not stand before the call that was demanded is there.
@@ -258,7 +252,7 @@ impl ChoiceStream {
             let delta = self.delta_of_text(span.kind, &text);
             let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
             (self.released, self.follows, self.role_said) = (true, true, true);
-            out.extend_from_slice(&chunk::write(&front.event, &front.document, &changes));
+            out.extend_from_slice(&front.write(&changes));
         }
         self.gates[span.kind].forget_removals(cleared);
         span.text.drain(..cleared - span.start);
@@ -316,7 +310,7 @@ impl ChoiceStream {
         let texts = self.leaving(pending);
         let rest = texts.iter().any(|(_, text)| !text.is_empty());
         let emptied = (pending.has_calls || !texts.is_empty()) && !rest && texts.len() == pending.texts.len();
-        if emptied && self.role_said && !says_more(&pending.document) {
+        if emptied && self.role_said && !pending.document().is_some_and(|document| says_more(&document)) {
             return;
         }
         // It is said in the last event how the choice ended.
@@ -326,7 +320,7 @@ impl ChoiceStream {
         let changes =
             Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..Changes::default() };
         self.role_said = true;
-        out.extend_from_slice(&chunk::write(&pending.event, &pending.document, &changes));
+        out.extend_from_slice(&pending.write(&changes));
     }
 
     /// The texts of an event that leave otherwise than they came; notes that text leaves.

@@ -89,7 +89,8 @@ pub struct Changes<'c> {
 }
 
 impl Changes<'_> {
-    fn is_nothing(&self) -> bool {
+    /// Does the event leave as it came?
+    pub fn is_nothing(&self) -> bool {
         let kept = self.identity.is_none() && self.texts.is_empty() && self.role == Role::Keep;
         let dropped = self.drop_calls || self.drop_logprobs || self.drop_usage;
         kept && !dropped && self.finish.is_none() && self.delta.is_none() && self.usage.is_none()

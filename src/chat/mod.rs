@@ -12,6 +12,7 @@ pub mod material;
 pub mod messages;
 pub mod promote;
 pub mod repair;
+mod repeat;
 pub mod request;
 pub mod rounds;
 pub mod stream;

@@ -14,6 +14,7 @@ use super::{
     choice::ChoiceStream,
     chunk::{self, Changes, Identity, data_of, frame, with_member, with_usage},
     promote::Promoter,
+    repeat::Pattern,
 };
 use crate::{
     exchange::{
@@ -59,6 +60,8 @@ pub struct StreamJudge {
     /// In observe mode: what came can't be judged, and passes all the same.
     unjudged: bool,
     promoter: Promoter,
+    /// Of the event before.
+    pattern: Option<Pattern>,
     scratch: BytesMut,
 }
 
@@ -81,6 +84,7 @@ impl AnswerStream for StreamJudge {
             root_usage: None,
             done: false,
             unjudged: false,
+            pattern: None,
             scratch: BytesMut::new(),
         }
     }
@@ -218,10 +222,13 @@ impl StreamJudge {
         if trimmed.is_empty() {
             return Ok(Flow::More);
         }
+        let repeated = self.pattern.as_ref().and_then(|pattern| Some((pattern.index(), pattern.text(&event)?.into_owned())));
+        if let Some((index, text)) = repeated {
+            return Ok(self.repeated(index, event, text, out));
+        }
         let document = Document::parse(data)?;
         if !self.promoter.is_open() {
-            self.document(event, document, out)?;
-            return Ok(Flow::More);
+            return self.document(event, document, out).map(|()| Flow::More);
         }
         for (event, document) in self.promoter.take(event, document, &self.context) {
             self.document(event, document, out)?;
@@ -350,12 +357,23 @@ impl StreamJudge {
                 at
             }
         };
-        let context = self.context.clone();
+        // While calls may be made of text, and where events are written anew, each is read.
+        let plain = !self.rewrite && !self.promoter.is_open();
+        self.pattern = if plain { Pattern::of(&event, &document) } else { None };
         if let Some(stream) = self.choices.get_mut(at) {
-            stream.take(event, document, &context)?;
+            stream.take(event, document, &self.context)?;
         }
         self.pump(at, out);
         Ok(())
+    }
+
+    /// An event that goes on with the text of the one before.
+    fn repeated(&mut self, index: u64, event: Event, text: String, out: &mut BytesMut) -> Flow {
+        if let Some((at, stream)) = self.choices.iter_mut().enumerate().find(|(_, stream)| stream.index() == index) {
+            stream.take_repeated(event, text, &self.context);
+            self.pump(at, out);
+        }
+        Flow::More
     }
 
     /// Lets go of what is cleared in this choice and those that waited for it to start: clients expect

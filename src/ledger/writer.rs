@@ -222,7 +222,7 @@ impl Writer {
             }
         }
         match self.store.prune_kept(before, KEPT_BYTES_MAX) {
-            Ok(true) => return,
+            Ok(true) => return true,
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "what was kept too long can't be removed from the ledger"),
         }

@@ -10,6 +10,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::StatusCode;
 
 use super::{
@@ -190,12 +191,7 @@ impl Run {
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
             own.tools.iter().map(|_| Outcome::failure(&message)).collect()
         } else {
-<<<<<<< HEAD
-            let asked = asked.collect();
-            self.run_calls(&mcp, asked).await
-=======
             self.run_all::<A>(&mcp, &own, &said, calls).await?
->>>>>>> eight
         };
         // A call that was run for an attempt before has the moment that it had then.
         let marks = A::marks(&said, calls, &context);
@@ -240,7 +236,11 @@ impl Run {
             let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
             Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
         });
-        let dues: Vec<Due> = self.due(asked.collect()).await;
+        let asked: Vec<(Asked, Moment)> = asked.collect();
+        if let Some(outcomes) = self.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
+            return Ok(outcomes);
+        }
+        let dues: Vec<Due> = self.due(asked).await;
         for ((at, _), due) in own.tools.iter().zip(&dues) {
             if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
                 self.notes.moved(*moment, due.moment());
@@ -250,8 +250,15 @@ impl Run {
         self.begin_calls(&dues)
             .await
             .map_err(|violation| Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() })?;
-        let app = &self.worker.app;
-        Ok(join_all(dues.into_iter().map(|due| journal::run(app.clone(), mcp.clone(), due))).await)
+        let app = self.worker.app.clone();
+        let outcomes = join_all(dues.into_iter().map(|due| journal::run(app.clone(), mcp.clone(), due))).await;
+        let marks = A::marks(said, calls, &self.context);
+        for ((at, tool), outcome) in own.tools.iter().zip(&outcomes) {
+            if let Some(((call, _), mark)) = calls.get(*at).zip(marks.get(*at)) {
+                self.stage.note_ran(mark, &tool.name, call.arguments(), outcome);
+            }
+        }
+        Ok(outcomes)
     }
 
     fn too_many(&mut self, limit: u32, tool: &str) -> String {

@@ -32,6 +32,14 @@ pub enum JsonError {
     TooLong,
 }
 
+/// The JSON string that `bytes` begin with: its text, escapes resolved, and how many bytes it takes, quotes included.
+pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
+    let (kind, length) = Scanner::leading_string(bytes)?;
+    let inside = std::str::from_utf8(bytes.get(1..length - 1)?).ok()?;
+    let text = if kind == Kind::Escaped { Cow::Owned(super::text::unescape(inside)) } else { Cow::Borrowed(inside) };
+    Some((text, length))
+}
+
 /// A checked document and the places of its values.
 #[derive(Clone, Debug)]
 pub struct Document {

@@ -67,6 +67,13 @@ impl<'b> Scanner<'b> {
         Ok(scanner.nodes)
     }
 
+    /// The string that `bytes` begin with: what it is and how many bytes it takes, quotes included.
+    pub fn leading_string(bytes: &'b [u8]) -> Option<(Kind, usize)> {
+        let mut scanner = Self { bytes, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
+        let kind = scanner.string().ok().filter(|_| bytes.first() == Some(&b'"'))?;
+        Some((kind, scanner.at))
+    }
+
     fn peek(&self) -> u8 {
         // 0 is legal nowhere outside strings, so it also stands for the end.
         self.bytes.get(self.at).copied().unwrap_or(0)

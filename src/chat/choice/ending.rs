@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ChoiceStream, Pending};
+use super::{ChoiceStream, pending::Pending};
 use crate::{
     chat::{
         assemble::Slot,
@@ -27,7 +27,7 @@ impl ChoiceStream {
             Final::Accept(calls) => {
                 // Only the very last event may both end the choice and say something: what follows it would be too late.
                 let last = queue.pop_if(|pending| pending.finish);
-                let ended = queue.iter().rfind(|pending| pending.finish).map(|pending| pending.document.bytes().clone());
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
                 // INVARIANT: nothing blocks, so every gate has cleared all of its text.
                 for pending in &queue {
                     self.emit(pending, identity, out);
@@ -42,7 +42,7 @@ impl ChoiceStream {
             }
             Final::Say(text) => {
                 self.say(&text, context.json_only, identity, template.as_ref(), out);
-                let ended = queue.into_iter().rfind(|pending| pending.finish).map(|pending| pending.document.bytes().clone());
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }
         }
@@ -62,7 +62,7 @@ impl ChoiceStream {
             ..Changes::default()
         };
         self.role_said = true;
-        Some(chunk::write(&pending.event, &pending.document, &changes))
+        Some(pending.write(&changes))
     }
 
     fn emit_calls(&mut self, calls: &[(ValidCall, Moment)], context: &Context, identity: Option<&Identity>, out: &mut BytesMut) {

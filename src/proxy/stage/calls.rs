@@ -1,14 +1,10 @@
 //! Calls that toolmark runs, where an exchange is recorded or played: what came of them goes on the tape; and what a
 //! cassette plays is never run again, as it has been done.
 
-use std::sync::Arc;
-
-use futures_util::future::join_all;
-
 use super::Stage;
 use crate::{
     cassette::line::{Ran, Servers},
-    mcp::{Mcp, calls::Asked, result::Outcome},
+    mcp::{calls::Asked, result::Outcome},
     proxy::run::Run,
 };
 
@@ -23,30 +19,25 @@ impl Stage {
         Some(ran.map_or_else(|| Outcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome))
     }
 
-    fn note_ran(&mut self, asked: Asked, outcome: &Outcome) {
+    /// Notes what came of a call that toolmark ran.
+    pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &Outcome) {
         if self.tape.is_some() {
-            let Asked { mark, tool, arguments } = asked;
             let (result, failed) = (outcome.text.clone(), outcome.failed);
-            self.ran.push(Ran { call: mark.into(), tool: tool.name.into(), arguments, result, failed });
+            self.ran.push(Ran { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
         }
     }
 }
 
 impl Run {
-    /// Runs calls, in parallel; or says what was recorded of them.
-    pub(in crate::proxy) async fn run_calls(&mut self, mcp: &Arc<Mcp>, asked: Vec<Asked>) -> Vec<Outcome> {
-        let one = |asked: &Asked| {
-            let (recorded, asked) = (self.stage.recorded(asked), asked.clone());
-            async {
-                match recorded {
-                    Some(outcome) => outcome,
-                    None => mcp.run(asked).await,
-                }
-            }
-        };
-        let outcomes = join_all(asked.iter().map(one)).await;
-        asked.into_iter().zip(&outcomes).for_each(|(asked, outcome)| self.stage.note_ran(asked, outcome));
-        outcomes
+    /// What was recorded of calls, where a cassette plays: then none of them is run.
+    pub(in crate::proxy) fn recorded_calls<'a>(&mut self, asked: impl Iterator<Item = &'a Asked>) -> Option<Vec<Outcome>> {
+        let mut outcomes = Vec::new();
+        for asked in asked {
+            let outcome = self.stage.recorded(asked)?;
+            self.stage.note_ran(&asked.mark, &asked.tool.name, &asked.arguments, &outcome);
+            outcomes.push(outcome);
+        }
+        Some(outcomes)
     }
 
     /// What MCP servers had to do with the exchange, for its record.
