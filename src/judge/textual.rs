@@ -332,15 +332,8 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     let prefixed = cursor.any(&PREFIXES)?;
     let tool = cursor.tool()?;
     let wrapped = wrapped || prefixed;
-    while wrapped {
-        cursor.skip(char::is_whitespace);
-        if cursor.token(":")? {
-            cursor.skip(|c| c.is_ascii_digit());
-        } else if cursor.token("[CALL_ID]")? {
-            cursor.skip(|c| c.is_ascii_alphanumeric());
-        } else if !cursor.any(&JOINTS)? {
-            break;
-        }
+    if wrapped {
+        joints(cursor)?;
     }
     let mut pairs = Vec::new();
     while wrapped && cursor.token("<arg_key>")? {
@@ -367,6 +360,20 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     cursor.skip(char::is_whitespace);
     cursor.token("</function>")?;
     Ok(WrittenCall { tool, arguments })
+}
+
+/// Passes over what stands between a name and its arguments.
+fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
+    loop {
+        cursor.skip(char::is_whitespace);
+        if cursor.token(":")? {
+            cursor.skip(|c| c.is_ascii_digit());
+        } else if cursor.token("[CALL_ID]")? {
+            cursor.skip(|c| c.is_ascii_alphanumeric());
+        } else if !cursor.any(&JOINTS)? {
+            return Ok(());
+        }
+    }
 }
 
 /// A brace that begins JSON, not something of a programming language.
