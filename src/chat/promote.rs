@@ -9,7 +9,7 @@ use super::chunk::{self, choice_of};
 use crate::{
     exchange::{
         context::Context,
-        promote::{self, Promoted, Promotion},
+        promote::{self, HeldText, Promoted, Promotion},
         texts::is_nothing,
     },
     wire::{
@@ -70,7 +70,7 @@ pub struct Promoter {
     /// The text may still become calls.
     open: bool,
     held: Vec<(Event, Document)>,
-    text: String,
+    text: HeldText,
     /// The tools of the calls that were made.
     pub tools: Vec<String>,
 }
@@ -105,12 +105,12 @@ impl Promoter {
         if self.text.is_empty() && piece.is_empty() && !odd && !finish {
             return vec![(event, document)];
         }
-        self.text.push_str(&piece);
+        self.text.push(&piece);
         self.held.push((event, document));
-        if odd || cut || self.text.len() > context.held_bytes_max {
+        if odd || cut {
             return self.release();
         }
-        match (promote::calls(&self.text, context, finish), finish) {
+        match (self.text.read(context, finish), finish) {
             (Promotion::Calls(calls), true) => self.promote(&calls),
             (Promotion::More, false) => Vec::new(),
             (Promotion::Calls(_), false) | (Promotion::More | Promotion::Text, _) => self.release(),
@@ -122,7 +122,7 @@ impl Promoter {
         if self.held.is_empty() {
             return Vec::new();
         }
-        match promote::calls(&self.text, context, true) {
+        match self.text.read(context, true) {
             Promotion::Calls(calls) => self.promote(&calls),
             Promotion::More | Promotion::Text => self.release(),
         }

@@ -39,6 +39,38 @@ pub enum Promotion {
     Text,
 }
 
+/// A text that is held because it may become calls: looked at again when there is a good part more of it, so that many
+/// small pieces cost no more than a few large ones.
+#[derive(Debug, Default)]
+pub struct HeldText {
+    text: String,
+    next: usize,
+}
+
+impl HeldText {
+    /// Takes a piece.
+    pub fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+    }
+
+    /// Has none come yet?
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// What it is. `last`: no more of it comes.
+    pub fn read(&mut self, context: &Context, last: bool) -> Promotion {
+        if self.text.len() > context.held_bytes_max {
+            return Promotion::Text;
+        }
+        if !last && self.text.len() < self.next {
+            return Promotion::More;
+        }
+        self.next = self.text.len() + self.text.len() / 4;
+        calls(&self.text, context, last)
+    }
+}
+
 /// May calls be made of text in this exchange?
 pub fn allowed(context: &Context) -> bool {
     // An application of the legacy API would not see them.

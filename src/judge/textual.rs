@@ -141,10 +141,11 @@ pub fn read(text: &str, known: &dyn Fn(&str) -> bool, fences: Fences, last: bool
 }
 
 /// The tool that is called by how a line begins, whatever follows: Python's calls in a list, or a name right before an object.
+/// And the call as it is written.
 ///
 /// # Errors
 /// [`Stop`]: it is none, or more is needed to say.
-pub(super) fn at_line(text: &str, known: &dyn Fn(&str) -> bool, last: bool) -> Step<String> {
+pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> Step<(String, &'t str)> {
     let mut cursor = Cursor::new(text, known);
     let mut calls = Vec::new();
     let read = match text.starts_with('[') {
@@ -152,7 +153,11 @@ pub(super) fn at_line(text: &str, known: &dyn Fn(&str) -> bool, last: bool) -> S
         false => named(&mut cursor, false).map(|call| calls.push(call)),
     };
     match (read, calls.into_iter().next()) {
-        (Ok(()), Some(call)) => Ok(call.tool),
+        (Ok(()), Some(call)) => {
+            let written = text.get(..text.len() - cursor.rest().len()).unwrap_or_default();
+            // Whether what may follow is there yet makes no difference.
+            Ok((call.tool, written.trim_end_matches("</function>").trim_end_matches("```").trim_end()))
+        }
         (Err(Stop::More), _) if !last => Err(Stop::More),
         _ => Err(Stop::No),
     }
@@ -332,15 +337,8 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     let prefixed = cursor.any(&PREFIXES)?;
     let tool = cursor.tool()?;
     let wrapped = wrapped || prefixed;
-    while wrapped {
-        cursor.skip(char::is_whitespace);
-        if cursor.token(":")? {
-            cursor.skip(|c| c.is_ascii_digit());
-        } else if cursor.token("[CALL_ID]")? {
-            cursor.skip(|c| c.is_ascii_alphanumeric());
-        } else if !cursor.any(&JOINTS)? {
-            break;
-        }
+    if wrapped {
+        joints(cursor)?;
     }
     let mut pairs = Vec::new();
     while wrapped && cursor.token("<arg_key>")? {
@@ -367,6 +365,20 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     cursor.skip(char::is_whitespace);
     cursor.token("</function>")?;
     Ok(WrittenCall { tool, arguments })
+}
+
+/// Passes over what stands between a name and its arguments.
+fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
+    loop {
+        cursor.skip(char::is_whitespace);
+        if cursor.token(":")? {
+            cursor.skip(|c| c.is_ascii_digit());
+        } else if cursor.token("[CALL_ID]")? {
+            cursor.skip(|c| c.is_ascii_alphanumeric());
+        } else if !cursor.any(&JOINTS)? {
+            return Ok(());
+        }
+    }
 }
 
 /// A brace that begins JSON, not something of a programming language.

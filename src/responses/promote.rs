@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::{
     exchange::{
         context::Context,
-        promote::{self, Promoted, Promotion},
+        promote::{self, HeldText, Promoted, Promotion},
         texts::is_nothing,
     },
     wire::{
@@ -102,7 +102,7 @@ pub struct Promoter {
     /// Its message may still become calls.
     open: bool,
     held: Vec<(Event, Document)>,
-    text: String,
+    text: HeldText,
     /// The tools of the calls that were made.
     pub tools: Vec<String>,
 }
@@ -131,7 +131,7 @@ impl Promoter {
         match &*kind {
             "response.output_item.added" if of_item == "message" && !held => hold = true,
             "response.output_item.added" | "response.output_item.done" => release = of_item != if held { "message" } else { "reasoning" },
-            "response.output_text.delta" => self.text.push_str(&root.get("delta").and_then(Value::text).unwrap_or_default()),
+            "response.output_text.delta" => self.text.push(&root.get("delta").and_then(Value::text).unwrap_or_default()),
             "response.content_part.added" | "response.content_part.done" | "response.output_text.done" => {}
             "response.completed" => end = true,
             _ => release = held,
@@ -143,8 +143,8 @@ impl Promoter {
         if end {
             return self.end(context);
         }
-        let more = self.text.is_empty() || promote::calls(&self.text, context, false) == Promotion::More;
-        if release || !more || self.text.len() > context.held_bytes_max { self.release() } else { Vec::new() }
+        let more = self.text.is_empty() || self.text.read(context, false) == Promotion::More;
+        if release || !more { self.release() } else { Vec::new() }
     }
 
     fn release(&mut self) -> Passed {

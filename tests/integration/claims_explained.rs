@@ -140,10 +140,11 @@ fn a_repair_quotes_what_was_said_whole() {
     });
     let call = json!({"id": "1", "type": "function", "function": {"name": "get_players", "arguments": "{}"}});
     let messages = json!([{"role": "user", "content": "Where?"}, {"role": "assistant", "content": null, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "1", "content": PLAYERS}]);
+        {"role": "tool", "tool_call_id": "1", "content": r#"{"page":"https://files.players.net/list"}"#}]);
     let tool = json!({"type": "function", "function": {"name": "get_players", "parameters": {"type": "object", "properties": {}}}});
     let reply = fixture.chat(&json!({"model": "m", "messages": messages, "tools": [tool]}).to_string());
-    assert_eq!((reply.header("toolmark-verdict"), reply.header("toolmark-violations")), ("repaired", "fabricated_url"), "{}", reply.body);
+    assert_eq!(reply.header("toolmark-verdict"), "repaired", "{}", reply.body);
+    assert!(reply.header("toolmark-violations").contains("fabricated_url"), "{}", reply.body);
     let asked = fixture.upstream.received()[1].json();
     let objection = asked["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
     assert!(objection.contains(&format!("https://files.players.net/{path}end-of-it")), "{objection}");

@@ -160,9 +160,9 @@ fn hosted_calls_are_recorded() {
 fn claims_are_masked() {
     let directory = tempfile::tempdir().unwrap();
     let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"get_weather","arguments":"{}"}}]}"#;
-    let result = r#"{"role":"tool","tool_call_id":"1","content":"{\"city\":\"SECRET\"}"}"#;
+    let result = r#"{"role":"tool","tool_call_id":"1","content":"{\"page\":\"https://files.players.net/SECRET-PAGE\"}"}"#;
     let request = REQUEST.replace(r#"SECRET-QUESTION"}"#, &format!(r#"Where?"}},{call},{result}"#));
-    let message = r#"{"role":"assistant","content":"See https://files.players.net/a/SECRET/b for that."}"#;
+    let message = r#"{"role":"assistant","content":"See https://files.players.net/a/SECRET-ADDRESS/b for that."}"#;
     let body = format!(
         r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#
     );

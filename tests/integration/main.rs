@@ -29,6 +29,7 @@ mod mutants;
 mod postgres;
 mod process;
 mod program;
+mod promoted;
 mod readme;
 mod responses_clients;
 mod responses_folded;

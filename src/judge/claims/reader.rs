@@ -365,7 +365,8 @@ impl Claims {
 /// May an uncited passage say anything that can be compared? Digits, addresses, absences.
 fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-    digits || memchr::memmem::find(text.as_bytes(), b"www.").is_some() || lexicon::may_say_absent(text)
+    let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
+    digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
 }
 
 /// Does it report what a failed execution can't have given?

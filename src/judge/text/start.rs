@@ -15,6 +15,23 @@ use crate::judge::textual::{self, Reading, Stop};
 
 /// Bytes of a beginning that are quoted.
 const SAID: usize = 64;
+/// Bytes within which a call at the beginning of a line must end: one that goes on counts as one.
+const LINE_CALL_BYTES_MAX: usize = 4096;
+
+/// A call.
+struct Found {
+    tool: String,
+    /// How it is written, as far as that is quoted.
+    said: String,
+    /// Bytes of one that is too long to be read: they aren't looked at again, so that many such lines cost no more than one.
+    passed: usize,
+}
+
+impl Found {
+    fn new(tool: &str, said: &str, passed: usize) -> Self {
+        Self { tool: tool.to_owned(), said: said.get(..said.floor_char_boundary(SAID)).unwrap_or_default().to_owned(), passed }
+    }
+}
 
 /// The reader of beginnings.
 #[derive(Debug, Default)]
@@ -48,21 +65,28 @@ impl Starts {
                 return;
             }
             let start = tail.end() - line.len();
-            match self.read(line, fences.mode(start), evidence, last) {
-                Err(Stop::More) if line.len() <= rules.held_bytes_max => {
+            let mode = fences.mode(start);
+            let of_text = self.at == 0 && line.starts_with('`');
+            let read = match of_text {
+                true if line.len() > rules.held_bytes_max => Err(Stop::No),
+                true => whole(line, mode, evidence, last),
+                false => at_line(line, mode, evidence, last),
+            };
+            let mut passed = start;
+            match read {
+                Err(Stop::More) => {
                     // Looked at again when there is a good part more of it.
                     self.next = text.len() + text.len() / 4;
                     return;
                 }
-                Err(Stop::More | Stop::No) => {}
-                Ok(tool) => {
-                    let said = line.lines().next().unwrap_or_default();
-                    let said = said.get(..said.floor_char_boundary(SAID)).unwrap_or_default().to_owned();
-                    let written = Written { call: true, tool: Some(tool), said };
+                Err(Stop::No) => {}
+                Ok(own) => {
+                    passed = start + own.passed;
+                    let written = Written { call: true, tool: Some(own.tool), said: own.said };
                     found.push(Item { span: start..start + 1, kind: Kind::Written(written) });
                 }
             }
-            (self.at, self.passing) = (start, true);
+            (self.at, self.passing) = (passed, true);
         }
     }
 
@@ -70,20 +94,35 @@ impl Starts {
     pub fn hold(&self) -> usize {
         self.at
     }
+}
 
-    fn read(&self, line: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<String, Stop> {
-        let known = |name: &str| evidence.is_registered(name);
-        let fenced = line.starts_with('`');
-        if mode != Mode::Prose || !(fenced || line.starts_with(|c: char| matches!(c, '[' | '_') || c.is_ascii_alphanumeric())) {
-            return Err(Stop::No);
+/// The tool that a text calls which is nothing but a fence of JSON.
+fn whole(text: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
+    if mode != Mode::Prose {
+        return Err(Stop::No);
+    }
+    match textual::read(text, &|name| evidence.is_registered(name), textual::Fences::Wrapper, last) {
+        Reading::Calls(calls) => calls.first().map(|call| Found::new(&call.tool, text.trim_end(), 0)).ok_or(Stop::No),
+        Reading::More => Err(Stop::More),
+        Reading::Nothing => Err(Stop::No),
+    }
+}
+
+/// The tool that a line begins to call.
+fn at_line(line: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if mode != Mode::Prose || !line.starts_with(|c: char| c == '[' || inside(c)) {
+        return Err(Stop::No);
+    }
+    let window = line.get(..line.floor_char_boundary(LINE_CALL_BYTES_MAX)).unwrap_or(line);
+    let cut = window.len() < line.len();
+    match textual::at_line(window, &|name| evidence.is_registered(name), last && !cut) {
+        // Only behind a tool's name there can be so much to come.
+        Err(Stop::More) if cut => {
+            let name = window.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+            let name = name.get(..name.find(|c| !inside(c)).unwrap_or(0)).unwrap_or_default();
+            Ok(Found::new(name, window, window.len()))
         }
-        if !fenced {
-            return textual::at_line(line, &known, last);
-        }
-        match textual::read(line, &known, textual::Fences::Wrapper, last) {
-            Reading::Calls(calls) if self.at == 0 => calls.into_iter().next().map(|call| call.tool).ok_or(Stop::No),
-            Reading::More if self.at == 0 => Err(Stop::More),
-            Reading::Calls(_) | Reading::More | Reading::Nothing => Err(Stop::No),
-        }
+        read => read.map(|(tool, said)| Found::new(&tool, said, 0)),
     }
 }

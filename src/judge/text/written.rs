@@ -311,6 +311,19 @@ mod tests {
     use super::super::tests::{judge, judge_pieces};
     use crate::judge::violation::Code;
 
+    /// What goes on for too long counts, and many such lines cost no more than one.
+    #[test]
+    fn a_call_that_does_not_end() {
+        for open in ["check_net{\"a\": \"", "[check_net(a=\""] {
+            let text = format!("{open}{}", "x".repeat(5000));
+            let judged = judge(&text);
+            assert_eq!(judged.codes, [Code::TextualToolCall]);
+            assert_eq!(judge_pieces([&text[..4000], &text[4000..]], &super::Rules::default()), judged);
+            assert!(judge(&text[..4000]).codes.is_empty(), "it was cut off");
+        }
+        assert!(!judge(&"check_net{\"a\n".repeat(40_000)).codes.is_empty());
+    }
+
     #[test]
     fn calls_and_results_written_as_text() {
         let call = &[Code::TextualToolCall][..];

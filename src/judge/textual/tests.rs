@@ -116,11 +116,11 @@ fn a_fence_around_all_of_it() {
 
 #[test]
 fn how_a_line_begins() {
-    let at = |text: &str, last| at_line(text, &known, last);
-    assert_eq!(at("[f(a=1)] and more", false), Ok("f".to_owned()));
-    assert_eq!(at("f{\"a\":1}</function>", false), Ok("f".to_owned()));
+    let at = |text: &str, last| at_line(text, &known, last).map(|(tool, written)| format!("{tool} {written}"));
+    assert_eq!(at("[f(a=1)] and more", false), Ok("f [f(a=1)]".to_owned()));
+    assert_eq!(at("f{\"a\":1}</function>", false), Ok("f f{\"a\":1}".to_owned()));
     assert_eq!(at("[f(a=1)]", false), Err(Stop::More));
-    assert_eq!(at("[f(a=1)]", true), Ok("f".to_owned()));
+    assert_eq!(at("[f(a=1)]", true), Ok("f [f(a=1)]".to_owned()));
     for text in ["[f(a=1)](x)", "[f](x)", "f {\"a\":1}", "f{ a }", "Well", "f: {\"a\":1}"] {
         assert_eq!(at(text, true), Err(Stop::No), "{text}");
     }
