@@ -14,6 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use score::{Tally, tally};
 use world::{Ran, World};
 
+// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Judgements timed for one figure.
 const ROUNDS: usize = 600;
 

@@ -6,7 +6,7 @@ use super::{
     facts::Scalar,
     grounds::Source,
     lexicon::{Word, words},
-    scene::{Bond, Finding, Scene, names_thing, tool_nouns},
+    scene::{Bond, Finding, Scene, names_thing},
     things::{Fit, Things, is_something, things},
 };
 use crate::judge::violation::Code;
@@ -17,6 +17,9 @@ pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let lexicon = scene.lexicon;
+    if !lexicon.may_be_absent(&scene.text) {
+        return None;
+    }
     let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(&scene.text)?, false));
     absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(&scene.text)?, true)))
 }
@@ -87,20 +90,18 @@ fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, b
         Scalar::Number(number) => *number == 0.0,
         Scalar::Flag(true) => false,
     });
-    let of_tool = tool_nouns(&source.tool, super::lexicon::language("the", None));
-    let named = noun.last().is_some_and(|word| names_thing(word, &of_tool, lexicon));
+    let named = noun.last().is_some_and(|word| names_thing(word, source.nouns(), lexicon));
     one && named && !denied && scene.bond >= Bond::Introduced
 }
 
 /// Are all words of the noun names of the things, or of anything?
 fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Scene<'_>) -> bool {
-    let of_tool = tool_nouns(&source.tool, super::lexicon::language("the", None));
     noun.iter().all(|word| {
         scene.lexicon.generic.contains(word)
             || scene.lexicon.scope.contains(word)
-            || names_thing(word, &of_tool, scene.lexicon)
+            || names_thing(word, source.nouns(), scene.lexicon)
             || things.lists.iter().any(|list| names_thing(word, &list.words, scene.lexicon))
-            || super::fold::stands_in(&super::fold::fold(&source.arguments), &super::fold::fold(word))
+            || super::fold::stands_in(source.folded_arguments(), &super::fold::fold(word))
     })
 }
 

@@ -96,7 +96,7 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
         if narrowed && (count.value <= things.most() || things.fit == Fit::Only) {
             return None;
         }
-        if things.fit == Fit::Only && super::derive::counts(source.facts()).contains(&count.value) {
+        if things.fit == Fit::Only && source.facts().counts().contains(&count.value) {
             return None;
         }
         fault.get_or_insert(lengths);

@@ -14,7 +14,7 @@ const DATES_OF: usize = 24;
 
 /// Numbers that follow from a result, in no order.
 pub fn derived(facts: &Facts) -> Vec<f64> {
-    let mut found: Vec<f64> = counts(facts).into_iter().map(|count| count as f64).collect();
+    let mut found: Vec<f64> = facts.counts().iter().map(|count| *count as f64).collect();
     for numbers in facts.columns().values() {
         aggregates(numbers, &mut found);
     }

@@ -78,6 +78,7 @@ pub struct Facts {
     /// The number of objects.
     pub objects: usize,
     derived: OnceLock<Vec<f64>>,
+    counts: OnceLock<Vec<u64>>,
     folded: OnceLock<String>,
 }
 
@@ -102,6 +103,11 @@ impl Facts {
     /// Numbers that follow from others in it: sums, differences, shares, averages, numbers of things.
     pub fn derived(&self) -> &[f64] {
         self.derived.get_or_init(|| derive::derived(self))
+    }
+
+    /// Every number of things that it may be said to have.
+    pub fn counts(&self) -> &[u64] {
+        self.counts.get_or_init(|| derive::counts(self))
     }
 
     /// Its text folded for comparison, `text` being what it was read from.

@@ -206,7 +206,7 @@ impl Check<'_> {
             Scalar::Number(_) => {
                 let shown = value.shown();
                 let said = numbers(&shown);
-                let counted = || derive::counts(self.facts).into_iter().any(|count| value.number() == Some(count as f64));
+                let counted = || self.facts.counts().iter().any(|count| value.number() == Some(*count as f64));
                 said.iter()
                     .all(|number| number.whole().is_some_and(|whole| whole <= 2) || self.grounds.has_number(number, false, self.source))
                     || counted()

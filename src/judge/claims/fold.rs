@@ -18,8 +18,14 @@ pub fn fold(text: &str) -> String {
         }
     };
     for c in text.chars() {
-        if c.is_ascii() {
-            push(c, &mut folded, &mut gap);
+        if c.is_ascii_alphanumeric() {
+            if gap && !folded.is_empty() {
+                folded.push(' ');
+            }
+            gap = false;
+            folded.push(c.to_ascii_lowercase());
+        } else if c.is_ascii() {
+            gap |= c != '\'';
         } else {
             c.nfkd().for_each(|part| push(part, &mut folded, &mut gap));
         }

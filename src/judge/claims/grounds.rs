@@ -9,8 +9,10 @@ use super::{
     date::{self, Dates},
     facts::Facts,
     fold::{fold, stands_in},
+    lexicon,
     number::{Number, Reading, numbers},
-    unit, url,
+    scene::tool_nouns,
+    things, unit, url,
 };
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
@@ -40,6 +42,10 @@ pub struct Source {
     /// Its execution ID, where it has one.
     pub execution_id: Option<String>,
     facts: OnceLock<Facts>,
+    folded_arguments: OnceLock<String>,
+    nouns: OnceLock<Vec<String>>,
+    told: OnceLock<Vec<(u64, String)>>,
+    says_none: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
 }
 
@@ -58,6 +64,26 @@ impl Source {
     pub fn folded(&self) -> &str {
         self.facts().folded(&self.text)
     }
+
+    /// Its call's arguments, folded.
+    pub fn folded_arguments(&self) -> &str {
+        self.folded_arguments.get_or_init(|| fold(&self.arguments))
+    }
+
+    /// What its tool is about, by its name.
+    pub fn nouns(&self) -> &[String] {
+        self.nouns.get_or_init(|| tool_nouns(&self.tool, lexicon::language("the", None)))
+    }
+
+    /// The whole numbers in it, each with what follows it.
+    pub fn told(&self) -> &[(u64, String)] {
+        self.told.get_or_init(|| things::told(&self.text))
+    }
+
+    /// It says in words that there is nothing.
+    pub fn says_none(&self) -> bool {
+        *self.says_none.get_or_init(|| things::says_none(&self.text))
+    }
 }
 
 /// The grounds of one exchange.
@@ -75,6 +101,7 @@ pub struct Grounds {
     said_numbers: OnceLock<Vec<f64>>,
     said_dates: OnceLock<Dates>,
     said_folded: OnceLock<String>,
+    told: OnceLock<Vec<(u64, String)>>,
     addresses: OnceLock<Vec<String>>,
 }
 
@@ -214,7 +241,13 @@ impl Grounds {
         })
     }
 
-    fn said_folded(&self) -> &str {
+    /// The whole numbers in what was said, each with what follows it.
+    pub fn told(&self) -> &[(u64, String)] {
+        self.told.get_or_init(|| self.said.iter().flat_map(|said| things::told(said)).collect())
+    }
+
+    /// What was said, and what calls were made with, folded.
+    pub fn said_folded(&self) -> &str {
         self.said_folded.get_or_init(|| {
             let arguments = self.results.iter().map(|source| source.arguments.as_str());
             let texts: Vec<String> = self.said.iter().map(String::as_str).chain(arguments).map(fold).collect();

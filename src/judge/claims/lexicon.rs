@@ -13,8 +13,10 @@ use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
-use regex::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
+
+use super::fold::fold;
 
 /// The languages.
 const FILES: [&str; 5] = [
@@ -101,6 +103,8 @@ struct Compiled {
     not_found: OnceLock<Vec<Regex>>,
     frames: OnceLock<Vec<Regex>>,
     verbs: OnceLock<HashMap<String, usize>>,
+    absent: OnceLock<Option<RegexSet>>,
+    english: OnceLock<HashMap<String, Vec<String>>>,
 }
 
 impl Lexicon {
@@ -117,6 +121,27 @@ impl Lexicon {
     /// Patterns of "it is done", with groups `verb` and `object` or `subject`.
     pub fn frames(&self) -> &[Regex] {
         self.compiled.frames.get_or_init(|| self.patterns(&self.frames))
+    }
+
+    /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
+    pub fn may_be_absent(&self, text: &str) -> bool {
+        let build = || {
+            let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+            RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
+        };
+        self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
+    }
+
+    /// The English nouns of tools' names that are called so. `folded`: in this language.
+    pub fn english(&self, folded: &str) -> &[String] {
+        let build = || {
+            let mut english: HashMap<String, Vec<String>> = HashMap::new();
+            for (noun, names) in &self.nouns {
+                names.iter().for_each(|name| english.entry(fold(name)).or_default().push(noun.clone()));
+            }
+            english
+        };
+        self.compiled.english.get_or_init(build).get(folded).map_or(&[], Vec::as_slice)
     }
 
     /// What a verb as it is said comes to.
@@ -143,14 +168,16 @@ impl Lexicon {
     }
 
     fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
+        let build = |pattern: String| RegexBuilder::new(&pattern).case_insensitive(true).build().ok();
+        self.sources(patterns.iter()).into_iter().filter_map(build).collect()
+    }
+
+    /// Patterns with what their places stand for.
+    fn sources<'p>(&self, patterns: impl Iterator<Item = &'p String>) -> Vec<String> {
         let mut verbs: Vec<String> = self.verbs.iter().flat_map(|verb| verb.said.iter().map(|said| regex::escape(said))).collect();
         verbs.sort_by_key(|verb| std::cmp::Reverse(verb.len()));
         let verbs = format!("(?P<verb>{})", verbs.join("|"));
-        let build = |pattern: &String| {
-            let pattern = pattern.replace("{N}", NOUN).replace("{P}", &verbs);
-            RegexBuilder::new(&pattern).case_insensitive(true).build().ok()
-        };
-        patterns.iter().filter_map(build).collect()
+        patterns.map(|pattern| pattern.replace("{N}", NOUN).replace("{P}", &verbs)).collect()
     }
 }
 
@@ -211,6 +238,7 @@ pub fn warm_up() {
     let _ready = (may_say_done(""), may_say_absent(""), month("may"), language("", None));
     all().iter().for_each(|lexicon| {
         let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
+        let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));
     });
 }
 
@@ -255,7 +283,8 @@ pub fn words(text: &str) -> Vec<Word> {
             (None, true) => start = Some(at),
             (Some(from), false) => {
                 let word = text.get(from..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
-                words.push(Word { start: from, end: from + word.len(), lower: word.to_lowercase() });
+                let lower = if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase() };
+                words.push(Word { start: from, end: from + word.len(), lower });
                 start = None;
             }
             (None, false) | (Some(_), true) => {}

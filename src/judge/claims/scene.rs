@@ -102,8 +102,7 @@ impl<'s> Scene<'s> {
 
     /// Does what follows `place` narrow nothing: only words of the language's scope, or of what was asked for?
     pub fn is_open_end(&self, words: &[Word], source: &Source) -> bool {
-        let arguments = fold(&source.arguments);
-        let asked = |word: &str| super::fold::stands_in(&arguments, &fold(word));
+        let asked = |word: &str| super::fold::stands_in(source.folded_arguments(), &fold(word));
         let known = |word: &Word| {
             let lower = word.lower.as_str();
             self.lexicon.scope.contains(lower) || self.lexicon.found.contains(lower) || self.lexicon.common.contains(lower) || asked(lower)
@@ -114,14 +113,33 @@ impl<'s> Scene<'s> {
 
 /// Do these words, as a text has them, name the thing that these words of a name (`get_all_players`) do?
 pub fn names_thing(said: &str, name: &[String], lexicon: &Lexicon) -> bool {
-    // `l'attività`, `d’un`: what is behind the apostrophe.
-    let said = said.split_once(['\'', '’']).map_or(said, |(_, rest)| if rest.chars().count() > 2 { rest } else { said });
-    let folded = fold(said);
-    let translated = |english: &str| lexicon.nouns.get(english).is_some_and(|names| names.iter().any(|name| fold(name) == folded));
-    name.iter().any(|word| {
-        let known = akin(&folded, word) || folded == *word && word.len() > 1;
-        known || translated(word) || translated(word.trim_end_matches('s')) || translated(singular(word).as_str())
-    })
+    Said::new(said, lexicon).names(name)
+}
+
+/// Words as a text has them, to be compared with many names.
+pub struct Said<'l> {
+    /// Folded.
+    pub folded: String,
+    english: &'l [String],
+}
+
+impl<'l> Said<'l> {
+    /// Reads them.
+    pub fn new(said: &str, lexicon: &'l Lexicon) -> Self {
+        // `l'attività`, `d’un`: what is behind the apostrophe.
+        let said = said.split_once(['\'', '’']).map_or(said, |(_, rest)| if rest.chars().count() > 2 { rest } else { said });
+        let folded = fold(said);
+        let english = lexicon.english(&folded);
+        Self { folded, english }
+    }
+
+    /// Do they name the thing that these words of a name do?
+    pub fn names(&self, name: &[String]) -> bool {
+        name.iter().any(|word| {
+            let known = akin(&self.folded, word) || self.folded == *word && word.len() > 1;
+            known || self.english.iter().any(|noun| noun == word || noun == word.trim_end_matches('s') || *noun == singular(word))
+        })
+    }
 }
 
 fn singular(word: &str) -> String {
@@ -142,8 +160,12 @@ pub fn without_citations(passage: &str) -> String {
     let mut text = passage.to_owned();
     let mut labelled = None;
     for word in words(passage) {
-        let plain: String = word.lower.chars().filter(|c| c.is_alphanumeric()).collect();
         let of_label = labelled.take();
+        // Most words are neither a label nor behind one, nor long enough for an id.
+        if of_label.is_none() && word.lower.len() < "execution".len() {
+            continue;
+        }
+        let plain: String = word.lower.chars().filter(|c| c.is_alphanumeric()).collect();
         if is_id(&word.lower) {
             let from = of_label.unwrap_or(word.start);
             blank(&mut text, from..word.end);

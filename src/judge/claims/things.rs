@@ -6,8 +6,8 @@ use super::{
     fold::{akin, fold, stands_in},
     grounds::{Grounds, Source},
     lexicon::{self, Lexicon},
-    number::numbers,
-    scene::{names_thing, tool_nouns},
+    number::{Number, numbers},
+    scene::Said,
 };
 
 /// How sure it is that the noun means these lists.
@@ -56,8 +56,9 @@ impl Things<'_> {
 /// What these words mean in a result, if that can be told.
 pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon) -> Option<Things<'f>> {
     let facts = source.facts();
-    let none_said = !facts.json && says_none(&source.text);
-    let named: Vec<&List> = facts.lists.iter().filter(|list| noun.iter().any(|word| names_thing(word, &list.words, lexicon))).collect();
+    let none_said = !facts.json && source.says_none();
+    let said: Vec<Said<'_>> = noun.iter().map(|word| Said::new(word, lexicon)).collect();
+    let named: Vec<&List> = facts.lists.iter().filter(|list| said.iter().any(|said| said.names(&list.words))).collect();
     if !named.is_empty() {
         return Some(Things { lists: named, fit: Fit::Named, none_said });
     }
@@ -68,8 +69,7 @@ pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon
         return None;
     }
     let alone = top.len() <= 1;
-    let of_tool = tool_nouns(&source.tool, english());
-    if alone && noun.iter().any(|word| names_thing(word, &of_tool, lexicon)) {
+    if alone && said.iter().any(|said| said.names(source.nouns())) {
         return Some(things(Fit::Tool));
     }
     if noun.iter().any(|word| lexicon.generic.contains(word)) {
@@ -81,11 +81,9 @@ pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon
 
 /// Does a member's name, or a value, have this word?
 pub fn names_a_value(word: &str, facts: &Facts, lexicon: &Lexicon) -> bool {
-    let folded = fold(word);
+    let (folded, said) = (fold(word), Said::new(word, lexicon));
     facts.leaves.iter().take(500).any(|leaf| {
-        akin(&leaf.key, &folded)
-            || leaf.key.contains(&folded) && folded.len() > 3
-            || names_thing(word, std::slice::from_ref(&leaf.key), lexicon)
+        akin(&leaf.key, &folded) || leaf.key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(&leaf.key))
     })
 }
 
@@ -97,29 +95,37 @@ pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) 
         leaf.value.number() == Some(value)
             && (derive::is_count(&leaf.key) || noun.iter().any(|word| akin(&fold(word), &leaf.key) || leaf.key.contains(&fold(word))))
     });
-    told || beside(count, noun, &source.text) || grounds.said.iter().any(|said| beside(count, noun, said))
+    told || beside(count, noun, source.folded(), source.told()) || beside(count, noun, grounds.said_folded(), grounds.told())
 }
 
-/// Does the text say `count` right before one of these words, as `57 players`?
-fn beside(count: u64, noun: &[String], text: &str) -> bool {
-    let folded = fold(text);
-    noun.iter().any(|word| stands_in(&folded, &format!("{count} {}", fold(word))))
-        || numbers(text).iter().any(|number| {
-            let follows = text.get(number.end..).unwrap_or_default().trim_start();
-            number.whole() == Some(count)
-                && noun.iter().any(|word| {
-                    fold(follows.get(..follows.floor_char_boundary(40)).unwrap_or_default())
-                        .split(' ')
-                        .any(|other| akin(other, &fold(word)))
-                })
-        })
+/// Does the text say `count` right before one of these words, as `57 players`? It is given folded, and with what it counts.
+fn beside(count: u64, noun: &[String], folded: &str, told: &[(u64, String)]) -> bool {
+    let noun: Vec<String> = noun.iter().map(|word| fold(word)).collect();
+    noun.iter().any(|word| stands_in(folded, &format!("{count} {word}")))
+        || told
+            .iter()
+            .filter(|(told, _)| *told == count)
+            .any(|(_, follows)| follows.split(' ').any(|other| noun.iter().any(|word| akin(other, word))))
+}
+
+/// The whole numbers of a text, each with what follows it, folded.
+pub fn told(text: &str) -> Vec<(u64, String)> {
+    let follows = |number: &Number| {
+        let rest = text.get(number.end..).unwrap_or_default().trim_start();
+        fold(rest.get(..rest.floor_char_boundary(40)).unwrap_or_default())
+    };
+    numbers(text).iter().filter_map(|number| Some((number.whole()?, follows(number)))).collect()
 }
 
 /// Does a text that is no JSON say that there is nothing?
 pub fn says_none(text: &str) -> bool {
     let text = text.trim();
     let short = text.len() <= 200;
-    text.is_empty() || short && lexicon::all().iter().any(|lexicon| lexicon.absences().iter().any(|pattern| pattern.is_match(text)))
+    text.is_empty()
+        || short
+            && lexicon::all()
+                .iter()
+                .any(|lexicon| lexicon.may_be_absent(text) && lexicon.absences().iter().any(|pattern| pattern.is_match(text)))
 }
 
 /// Does a result say that there is something: a list with elements, or an object with values, and nothing that says otherwise?
@@ -130,8 +136,4 @@ pub fn is_something(things: &Things<'_>, facts: &Facts) -> bool {
         .iter()
         .any(|leaf| matches!(leaf.value, Scalar::Flag(false)) && ["found", "exists", "ok", "success"].contains(&&*leaf.key));
     !zero && !denied && !things.none_said && things.lists.iter().all(|list| list.length > 0) && !things.lists.is_empty()
-}
-
-fn english() -> &'static Lexicon {
-    lexicon::language("the", None)
 }
