@@ -72,9 +72,15 @@ impl Served {
             command.env_remove(name);
         }
         command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
+        // The bench's own settings are none of the program's, and the usual place of its admin listener may be taken.
+        for name in ["TOOLMARK_BENCH_SECONDS", "TOOLMARK_BENCH_RECORDS"] {
+            command.env_remove(name);
+        }
+        command.env("TOOLMARK_ADMIN__LISTEN", "127.0.0.1:0");
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("toolmark");
-        let served = Self { child, address: port };
+        let mut served = Self { child, address: port };
         while TcpStream::connect(served.address).is_err() {
+            assert!(served.child.try_wait().is_ok_and(|ended| ended.is_none()), "toolmark doesn't start");
             std::thread::sleep(Duration::from_millis(10));
         }
         served
