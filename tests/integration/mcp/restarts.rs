@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolmark::testing::Proxy;
 
-use super::world::{Api, Application, ROUNDS, World, legal, prefixes};
+use super::world::{Api, Application, ROUNDS, STEP_BY_STEP, World, legal, prefixes};
 use crate::postgres::Database;
 
 const SQLITE: &str = "sqlite:toolmark.db";
@@ -98,6 +98,31 @@ fn mixed_turns_hold_in_one_process_without_a_lasting_ledger() {
             let world = World::new();
             let proxy = world.proxy("memory:");
             ten_rounds(&world, *api, stream, |_, act| act(&proxy));
+        }
+    }
+}
+
+#[test]
+fn rounds_before_a_call_of_the_applications_come_back_with_its_result() {
+    for api in CHAT.iter().chain(&RESPONSES) {
+        for stream in [false, true] {
+            let world = World::new();
+            let mut application = Application::new(*api, stream);
+            application.items = vec![serde_json::json!({"role": "user", "content": STEP_BY_STEP})];
+            let got = application.ask(&world.proxy(SQLITE));
+            assert_eq!((got.calls.len(), got.calls[0].0.as_str()), (1, "get_weather"), "{api:?} {stream}: {got:?}");
+            let got = application.ask(&world.proxy(SQLITE));
+            assert_eq!((got.status, got.text.as_str()), (200, "All done."), "{api:?} {stream}: {got:?}");
+            assert!(!got.codes.contains("history_incomplete"), "{api:?} {stream}: {got:?}");
+            assert_eq!((world.asked().len(), world.todo.titles().len()), (3, 1));
+            match api {
+                Api::Chat => {
+                    legal(&world.asked()[2]["messages"]);
+                    prefixes(&world.asked(), "messages");
+                }
+                Api::Items | Api::Unstored => prefixes(&world.asked(), "input"),
+                Api::Previous | Api::Conversation => {}
+            }
         }
     }
 }
