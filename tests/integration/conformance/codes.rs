@@ -13,6 +13,17 @@ pub enum Coverage {
     ChatOnly(&'static str, &'static str),
 }
 
+const LOOPS: [&str; 8] = [
+    "loop_of_failures",
+    "loop_of_identical_calls",
+    "loop_of_one_tool",
+    "loop_of_all_tools",
+    "loop_of_a_tool_of_its_own_limit",
+    "loop_that_ends",
+    "loop_that_ends_at_once",
+    "loop_of_invented_tools",
+];
+
 pub fn coverage(code: Code) -> Coverage {
     use Coverage::{Built, ChatOnly, Elsewhere, NotBuilt};
     match code {
@@ -29,16 +40,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::SuspiciousLength => Built(&["suspicious_length"]),
         Code::TooManyCalls => Built(&["too_many_calls"]),
         Code::ToolChoiceIgnored => Built(&["required_ignored", "none_ignored", "named_ignored", "allowed_ignored", "one_at_a_time"]),
-        Code::LoopDetected => Built(&[
-            "loop_of_failures",
-            "loop_of_identical_calls",
-            "loop_of_one_tool",
-            "loop_of_all_tools",
-            "loop_of_a_tool_of_its_own_limit",
-            "loop_that_ends",
-            "loop_that_ends_at_once",
-            "loop_of_invented_tools",
-        ]),
+        Code::LoopDetected => Built(&LOOPS),
         Code::UndeclaredTool => Built(&["undeclared_tool"]),
         Code::TruncatedCall => Built(&["truncated_call", "truncated_by_a_filter"]),
         Code::EmptyAnswer => Built(&["empty_answer", "empty_answer_strict"]),

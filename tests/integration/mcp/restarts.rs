@@ -103,6 +103,25 @@ fn mixed_turns_hold_in_one_process_without_a_lasting_ledger() {
 }
 
 #[test]
+fn mixed_turns_hold_where_the_upstream_speaks_chat_only() {
+    for stream in [false, true] {
+        let world = World::new();
+        let settings =
+            world.settings("[ledger]\nurl = \"sqlite:toolmark.db\"\n").replacen("[[mcp]]", "responses = \"translate\"\n[[mcp]]", 1);
+        let start = || Proxy::start(&settings, &[("TOOLMARK_KEY", &"00".repeat(32))], world.directory()).unwrap();
+        let mut application = Application::new(Api::Items, stream);
+        for round in 0..ROUNDS {
+            let got = application.ask(&start());
+            assert_eq!((got.status, got.calls.len()), (200, 1), "{stream} {round}: {got:?}");
+            assert!(!got.codes.contains("history_incomplete"), "{stream} {round}: {got:?}");
+        }
+        assert_eq!(application.ask(&start()).text, "All done.");
+        assert_eq!((world.asked().len(), world.todo.titles().len()), (ROUNDS + 1, ROUNDS));
+        world.asked().iter().for_each(|request| legal(&request["messages"]));
+    }
+}
+
+#[test]
 fn rounds_before_a_call_of_the_applications_come_back_with_its_result() {
     for api in CHAT.iter().chain(&RESPONSES) {
         for stream in [false, true] {
