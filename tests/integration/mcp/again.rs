@@ -14,7 +14,7 @@ use crate::{process::Process, wire::Connection};
 const SQLITE: &str = "[ledger]\nurl = \"sqlite:toolmark.db\"\n";
 
 /// Adds what the user names, then says what came of it.
-fn adder(received: &Received) -> Reply {
+pub fn adder(received: &Received) -> Reply {
     let request = received.json();
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let asked = messages.iter().rev().find(|message| message["role"] == "user").and_then(|message| message["content"].as_str());
