@@ -1,7 +1,10 @@
 //! What applications never saw is known after a restart and to every replica, and to nobody else.
 
 use serde_json::Value;
-use toolmark::testing::Proxy;
+use toolmark::{
+    ledger::{postgres::PostgresStore, store::ChainStore as _, vault::KeptRow},
+    testing::Proxy,
+};
 
 use super::world::{Api, Application, ROUNDS, STEP_BY_STEP, World, legal, prefixes};
 use crate::postgres::Database;
@@ -144,6 +147,26 @@ fn rounds_before_a_call_of_the_applications_come_back_with_its_result() {
             }
         }
     }
+}
+
+#[test]
+fn what_is_kept_goes_by_age_and_by_size_on_postgres_too() {
+    let database = Database::new();
+    let store = PostgresStore::open(&database.url()).unwrap();
+    store.begin(0).unwrap();
+    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    store.put_kept(&(0..10).map(|number| row(number, 1000 + u64::from(number))).collect::<Vec<_>>()).unwrap();
+    store.put_kept(&[row(3, 2000)]).unwrap();
+    let mut found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();
+    found.sort_by_key(|row| row.id);
+    assert_eq!(found, [row(3, 2000), row(4, 1004)]);
+    assert!(!store.prune_kept(1005, u64::MAX).unwrap());
+    let left = || -> Vec<u8> { (0..10).filter(|number| store.kept(&[[*number; 32]]).unwrap().len() == 1).collect() };
+    assert_eq!(left(), [3, 5, 6, 7, 8, 9]);
+    assert!(!store.prune_kept(0, 600).unwrap());
+    assert_eq!(left().len(), 6);
+    store.prune_kept(0, 599).unwrap();
+    assert!(left().is_empty());
 }
 
 /// The messages of the last request, but for instructions: their roles.
