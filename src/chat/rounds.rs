@@ -3,6 +3,8 @@
 //! A round has the form in which an application would have sent it, with the marks as ids: from there on all is as for
 //! calls that applications run, so that what the upstream sees is the same in this exchange and in the next. Pure.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::{adapter::Chat, messages::text_of};
@@ -35,15 +37,15 @@ impl RoundForm for Chat {
         false
     }
 
-    fn put_back(request: &Document, _: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
+    fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
         let messages: Vec<Value<'_>> = request.root().get("messages")?.items().collect();
         let mut edits = Edits::default();
         for Back { turn, how, kept } in back {
             let Some(message) = messages.get(*turn).filter(|_| *how == How::Whole && !kept.lost) else { continue };
-            let visible = kept.whole.is_empty().then(|| message.raw_str());
-            let own = kept.whole.iter().map(String::as_str).chain(visible);
-            let parts: Vec<&str> =
-                kept.before.iter().map(String::as_str).chain(own).chain(kept.behind.iter().map(String::as_str)).collect();
+            let visible = kept.whole.is_empty().then(|| message.raw_str().to_owned());
+            let ids: HashSet<&str> = turns.get(*turn).into_iter().flat_map(|turn| &turn.ids).map(|id| &**id).collect();
+            let own = kept.whole.iter().map(|message| without_dropped(message, &kept.behind, &ids)).chain(visible);
+            let parts: Vec<String> = kept.before.iter().cloned().chain(own).chain(kept.behind.iter().cloned()).collect();
             edits.replace(message.span(), parts.join(","));
         }
         (!edits.is_empty()).then(|| edits.apply(request.bytes()))
@@ -122,6 +124,25 @@ fn call_again((call, mark): &(&ValidCall, &str), (own, extras): &(Call, Vec<Stri
     format!(r#"{{"id":{},"type":"{kind}","{kind}":{body}{extras}}}"#, quote(mark))
 }
 
+/// A turn without the calls that the application was given and doesn't have any more: nothing would answer them.
+fn without_dropped(message: &str, behind: &[String], ids: &HashSet<&str>) -> String {
+    let parse = |json: &str| Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok();
+    let Some(document) = parse(message) else { return message.to_owned() };
+    let Some(calls) = document.root().get("tool_calls") else { return message.to_owned() };
+    let results: Vec<Document> = behind.iter().filter_map(|result| parse(result)).collect();
+    let run: HashSet<_> = results.iter().filter_map(|result| result.root().get("tool_call_id")?.text()).collect();
+    let id = |call: Value<'_>| call.get("id").and_then(Value::text).unwrap_or_default().into_owned();
+    let gone: HashSet<usize> =
+        calls.items().map(id).enumerate().filter(|(_, id)| !ids.contains(&**id) && !run.contains(&**id)).map(|(at, _)| at).collect();
+    let mut edits = Edits::default();
+    if gone.len() == calls.items().count() {
+        edits.remove_members(document.root(), |name| name == "tool_calls");
+    } else {
+        edits.remove_items(calls, |at| gone.contains(&at));
+    }
+    String::from_utf8_lossy(&edits.apply(document.bytes())).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -171,5 +192,20 @@ mod tests {
         let body = Chat::put_back(&request, &Chat::turns(&request), &[Back { turn: 1, how: How::Whole, kept }]);
         let ids: Vec<String> = messages(&body.unwrap()).iter().filter_map(|own| own["tool_call_id"].as_str().map(str::to_owned)).collect();
         assert_eq!(ids, ["call_b", "call_a"]);
+    }
+
+    #[test]
+    fn a_call_that_the_application_dropped_stays_dropped() {
+        let call = |id: &str| format!(r#"{{"id":"{id}"}}"#);
+        let whole = format!(r#"{{"role":"assistant","content":null,"tool_calls":[{},{},{}]}}"#, call("a"), call("h"), call("b"));
+        let kept = Arc::new(Kept { whole: vec![whole], behind: vec![Chat::result("h", "ok")], ..Kept::default() });
+        for (visible, expected) in [(&["a", "b"][..], &["a", "h", "b"][..]), (&["b"], &["h", "b"]), (&["a"], &["a", "h"])] {
+            let calls: Vec<String> = visible.iter().map(|id| call(id)).collect();
+            let request = document(&format!(r#"{USER},{{"role":"assistant","tool_calls":[{}]}}"#, calls.join(",")));
+            let back = [Back { turn: 1, how: How::Whole, kept: kept.clone() }];
+            let messages = messages(&Chat::put_back(&request, &Chat::turns(&request), &back).unwrap());
+            let ids: Vec<&str> = messages[1]["tool_calls"].as_array().unwrap().iter().filter_map(|call| call["id"].as_str()).collect();
+            assert_eq!(ids, expected);
+        }
     }
 }

@@ -67,7 +67,7 @@ impl Recorder {
         let newest = store.executions(&ExecutionFilter { page: Page { limit: 1, ..Page::default() }, ..ExecutionFilter::default() })?;
         let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
         let (seen, lookup) = (Seen::new(newest_ms.max(now_ms())), Lookup::start(&store, settings.lookup)?);
-        let shelf = Shelf::start(&store, keys, settings.lookup, settings.keep)?;
+        let shelf = Shelf::start(&store, keys, settings)?;
         let shared = store.is_shared();
         Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, writer: Mutex::new(Some(thread)) })
     }

@@ -3,13 +3,14 @@
 //! Threads of its own seal it ([`super::vault`]) and store it; what waits is bounded, and so is how long an exchange waits.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -17,14 +18,19 @@ use tokio::sync::oneshot;
 use super::{
     lookup::Unanswered,
     store::{ChainStore, StoreError},
-    vault::{Key, Vault},
+    vault::{KeptRow, Key, Vault},
 };
+use crate::settings::{self, Durability};
 
 /// What may wait.
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes of all that is kept.
 pub const KEPT_BYTES_MAX: u64 = 1 << 30;
+/// Jobs of one transaction.
+const TOGETHER_MAX: usize = 64;
+/// How long what nobody waits for may wait for more of its kind.
+const LINGER: Duration = Duration::from_millis(50);
 /// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 2;
 
@@ -39,6 +45,8 @@ pub struct Shelf {
     waiting: Arc<AtomicUsize>,
     deadline: Duration,
     keep: Duration,
+    /// Others may ask for it, or it is to be on disk before anybody is answered.
+    at_once: bool,
     /// Those that never wait for another machine.
     threads: Vec<JoinHandle<()>>,
 }
@@ -54,12 +62,14 @@ impl Drop for Shelf {
 }
 
 impl Shelf {
-    /// Starts the threads; none where nothing outlives the process. `deadline`: how long an exchange waits at most.
+    /// Starts the threads; none where nothing outlives the process.
     ///
     /// # Errors
     /// [`StoreError`] where they can't be started.
-    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], deadline: Duration, keep: Duration) -> Result<Self, StoreError> {
-        let mut shelf = Self { sender: None, waiting: Arc::default(), deadline, keep, threads: Vec::new() };
+    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
+        let at_once = store.is_shared() || settings.durability == Durability::Commit;
+        let (deadline, keep) = (settings.lookup, settings.keep);
+        let mut shelf = Self { sender: None, waiting: Arc::default(), deadline, keep, at_once, threads: Vec::new() };
         if !store.is_lasting() {
             return Ok(shelf);
         }
@@ -109,11 +119,24 @@ impl Shelf {
         self.told(told).await
     }
 
-    /// The same where nobody waits for it.
-    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) {
-        if self.is_lasting() && self.send(Job::Put { entries, at_ms: now_ms, done: None }).is_err() {
-            tracing::error!("what is to be kept can't be stored: too much waits");
+    /// The same as soon as may be; what this process knows itself needs no more than that.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: too much waits.
+    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+        if entries.is_empty() || !self.is_lasting() {
+            return Ok(());
         }
+        self.send(Job::Put { entries, at_ms: now_ms, done: None })
+    }
+
+    /// Puts what the next request may ask for, of this process or another one that shares the ledger; comes back once that
+    /// one would find it.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: perhaps it wouldn't.
+    pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, now_ms) }
     }
 
     fn send(&self, job: Job) -> Result<(), Unanswered> {
@@ -142,44 +165,74 @@ fn weight(job: &Job) -> usize {
 }
 
 fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<Job>>, waiting: &AtomicUsize) {
+    let linger = if store.is_shared() { Duration::ZERO } else { LINGER };
     loop {
-        let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
-        let bytes = weight(&job);
-        if let Err(error) = act(store, vault, job) {
+        let jobs = together(&receiver.lock().unwrap_or_else(PoisonError::into_inner), linger);
+        if jobs.is_empty() {
+            return;
+        }
+        let bytes = jobs.iter().map(weight).sum();
+        if let Err(error) = act(store, vault, jobs) {
             tracing::error!(%error, "what is kept word for word can't be stored, or read");
         }
         waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-fn act(store: &dyn ChainStore, vault: &Vault, job: Job) -> Result<(), StoreError> {
-    match job {
-        Job::Put { entries, at_ms, done } => {
-            let mut rows: Vec<_> = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body)).collect();
-            rows.sort_by_key(|row| row.id);
-            rows.dedup_by_key(|row| row.id);
-            store.put_kept(&rows)?;
-            if let Some(done) = done {
-                // Whoever waited may have gone.
-                let _gone = done.send(());
+/// What waits, and what comes in so short a time that nobody waits for; nothing once nothing more will come.
+fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
+    let Ok(first) = receiver.recv() else { return Vec::new() };
+    let end = Instant::now() + linger;
+    let mut jobs = vec![first];
+    while jobs.len() < TOGETHER_MAX {
+        let calm = jobs.iter().all(|job| matches!(job, Job::Put { done: None, .. }));
+        let next = if calm { receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok() } else { receiver.try_recv().ok() };
+        let Some(job) = next else { break };
+        jobs.push(job);
+    }
+    jobs
+}
+
+/// Puts come first: what was put before it is asked for is found.
+fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), StoreError> {
+    let (mut rows, mut told, mut finds) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for job in jobs {
+        match job {
+            Job::Put { entries, at_ms, done } => {
+                // Of two under one key the later one counts. In order, so that processes that write the same take turns.
+                let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
+                rows.extend(sealed.map(|row| (row.id, row)));
+                told.extend(done);
             }
-        }
-        Job::Find { answer, .. } if answer.is_closed() => {}
-        Job::Find { keys, since_ms, answer } => {
-            let ids: Vec<[u8; 32]> = keys.iter().flat_map(|key| vault.ids(key)).collect();
-            let rows = store.kept(&ids)?;
-            let mut found = Vec::new();
-            for key in keys {
-                let row = vault.ids(&key).find_map(|id| rows.iter().find(|row| row.id == id && row.at_ms >= since_ms));
-                let Some(row) = row else { continue };
-                match vault.open(&key, row) {
-                    Some(plain) => found.push((key, plain)),
-                    None => tracing::error!("something that is kept in the ledger was changed, and isn't used"),
-                }
-            }
-            let _gone = answer.send(found);
+            Job::Find { answer, .. } if answer.is_closed() => {}
+            Job::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),
         }
     }
-    Ok(())
+    let rows: Vec<KeptRow> = rows.into_values().collect();
+    let put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
+    if put.is_ok() {
+        for done in told {
+            // Whoever waited may have gone.
+            let _gone = done.send(());
+        }
+    }
+    for (keys, since_ms, answer) in finds {
+        let _gone = answer.send(find(store, vault, keys, since_ms)?);
+    }
+    put
+}
+
+fn find(store: &dyn ChainStore, vault: &Vault, keys: Vec<Key>, since_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
+    let ids: Vec<[u8; 32]> = keys.iter().flat_map(|key| vault.ids(key)).collect();
+    let rows = store.kept(&ids)?;
+    let mut found = Vec::new();
+    for key in keys {
+        let row = vault.ids(&key).find_map(|id| rows.iter().find(|row| row.id == id && row.at_ms >= since_ms));
+        let Some(row) = row else { continue };
+        match vault.open(&key, row) {
+            Some(plain) => found.push((key, plain)),
+            None => tracing::error!("something that is kept in the ledger was changed, and isn't used"),
+        }
+    }
+    Ok(found)
 }

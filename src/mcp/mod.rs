@@ -201,9 +201,16 @@ impl Mcp {
     }
 }
 
+impl Mcp {
+    /// Ends its connections, whoever still waits for a call.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
 impl Drop for Mcp {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The last to hold it may be a call that runs on that very thread.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {

@@ -328,6 +328,13 @@ impl App {
     }
 }
 
+impl Drop for App {
+    fn drop(&mut self) {
+        // A call that nobody waits for any more may hold the servers for as long as it takes.
+        self.mcp.iter().for_each(|mcp| mcp.stop());
+    }
+}
+
 impl InForce {
     fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, hosts: &ProbeHosts) -> Result<Self, Error> {
         let rules = source.load()?;

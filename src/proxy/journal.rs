@@ -230,7 +230,10 @@ async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
     let outcome = mcp.run(due.asked.clone()).await;
     if is_journaled(&due.asked) {
         let begun = Begun::of(&due, Some(outcome.clone()));
-        app.recorder.shelf().put_behind(begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect(), app.now_ms());
+        let noted = app.recorder.shelf().put_behind(begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect(), app.now_ms());
+        if noted.is_err() {
+            tracing::error!(tool = &*due.asked.tool.name, "the end of a call can't be noted in the ledger: too much waits");
+        }
     }
     outcome
 }

@@ -66,8 +66,7 @@ impl KeptRounds {
     }
 }
 
-/// Keeps what belongs to turns that the application has, each under all of its keys; comes back once it would outlive the
-/// process.
+/// Keeps what belongs to turns that the application has, each under all of its keys; comes back once the next request finds it.
 ///
 /// # Errors
 /// [`Unanswered`]: whether it would isn't known.
@@ -83,7 +82,7 @@ pub async fn keep(app: &App, all: Vec<(Vec<Key>, Kept)>) -> Result<(), Unanswere
             entries.extend(keys.into_iter().map(|key| (key, body.clone())));
         }
     }
-    shelf.put(entries, now_ms).await
+    shelf.put_for_next(entries, now_ms).await
 }
 
 /// The id by which the upstream knows a response that the application knows by this one, where that is another.

@@ -179,7 +179,15 @@ impl Run {
         let context = self.context.clone();
         if own.tools.is_empty() {
             let marks = A::marks(&said, calls, &context);
-            self.rounds.last = A::said_again(&said, &passed(calls, &marks), &context);
+            let again = A::said_again(&said, &passed(calls, &marks), &context);
+            if calls.is_empty() {
+                self.rounds.last = again;
+            } else {
+                // The application calls next: what came before is found by its calls.
+                let keys = marks.iter().map(|mark| key_of_mark(A::FORM, &context.scope, mark)).collect();
+                let before = std::mem::take(&mut self.rounds.before);
+                self.rounds.mixed = Some((keys, Kept { before, whole: again, ..Kept::default() }));
+            }
             return Ok(Next::End(finals));
         }
         self.rounds.count += 1;

@@ -60,6 +60,7 @@ impl RoundForm for Responses {
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
         let input = request.root().get("input").filter(|input| input.is_array())?;
         let items: Vec<Value<'_>> = input.items().collect();
+        let ids: HashSet<&str> = turns.iter().flat_map(|turn| &turn.ids).map(|id| &**id).collect();
         let (mut edits, mut done, mut gone): (_, Vec<&Kept>, HashSet<usize>) = (Edits::default(), Vec::new(), HashSet::new());
         for Back { turn, how, kept } in back.iter().filter(|back| !back.kept.lost) {
             let Some(range) = turns.get(*turn).map(|turn| turn.items.clone()) else { continue };
@@ -74,7 +75,8 @@ impl RoundForm for Responses {
                 How::Whole => {
                     let visible = items.get(range).unwrap_or_default().iter().map(|item| item.raw_str());
                     let visible = visible.filter(|_| kept.whole.is_empty());
-                    let own = kept.whole.iter().map(String::as_str).chain(visible);
+                    let own = kept.whole.iter().filter(|item| !is_dropped(item, &kept.behind, &ids));
+                    let own = own.map(String::as_str).chain(visible);
                     let parts = kept.before.iter().map(String::as_str).chain(own).chain(kept.behind.iter().map(String::as_str));
                     edits.replace(first.span().start..last.span().end, parts.collect::<Vec<_>>().join(","));
                 }
@@ -191,6 +193,16 @@ fn turns_of<'d>(items: &[InputItem<'d>]) -> Vec<Turn<'d>> {
     turns
 }
 
+/// Is it a call that the application was given and doesn't have any more? Nothing would answer it.
+fn is_dropped(item: &str, behind: &[String], ids: &HashSet<&str>) -> bool {
+    let id_of = |json: &str| {
+        let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
+        // Of functions and custom tools only: others have ids of their own.
+        InputItem::read(document.root()).ok()?.call_id().map(Cow::into_owned)
+    };
+    id_of(item).is_some_and(|id| !ids.contains(&*id) && !behind.iter().any(|result| id_of(result).as_ref() == Some(&id)))
+}
+
 /// What the model thought, or called upstream.
 fn is_models(item: &InputItem<'_>) -> bool {
     let kind = item.value.get("type").and_then(Value::text).unwrap_or_default();
@@ -279,6 +291,15 @@ mod tests {
             let items = input(&Responses::put_back(&request, &turns, &back).unwrap());
             assert_eq!(kinds(&items), ["user", "assistant", "call a", "call h", "call b", "output h", "output a", "output b"]);
         }
+    }
+
+    #[test]
+    fn a_call_that_the_application_dropped_stays_dropped() {
+        let output = json!({"type": "function_call_output", "call_id": "b", "output": "18"});
+        let request = document(&json!({"model": "m", "input": [{"role": "user", "content": "x"}, call("b"), output]}));
+        let back = [Back { turn: 1, how: How::Whole, kept: kept() }];
+        let items = input(&Responses::put_back(&request, &Responses::turns(&request), &back).unwrap());
+        assert_eq!(kinds(&items), ["user", "assistant", "call h", "call b", "output h", "output b"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tools from an MCP server, run by toolmark: the to-do scenario from the first list to the last answer.
 
 mod again;
+mod client;
 mod faults;
 mod hidden;
 mod http;

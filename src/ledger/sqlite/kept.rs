@@ -1,6 +1,6 @@
 //! What is kept word for word, sealed: put, found, and removed when it is old or too much.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{SqliteStore, array, unavailable, unsigned};
 use crate::ledger::{store::StoreError, vault::KeptRow};
@@ -8,18 +8,22 @@ use crate::ledger::{store::StoreError, vault::KeptRow};
 /// Rows that are removed in one transaction.
 const PRUNE_MAX: i64 = 500;
 
+fn put(connection: &Connection, row: &KeptRow) -> Result<(), StoreError> {
+    let sql = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+    let mut put = connection.prepare_cached(sql).map_err(unavailable)?;
+    put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map(drop).map_err(unavailable)
+}
+
 impl SqliteStore {
     pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
-        self.writing(|connection| {
-            let transaction = connection.transaction().map_err(unavailable)?;
-            {
-                let put = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
-                let mut put = transaction.prepare_cached(put).map_err(unavailable)?;
-                for row in rows {
-                    put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map_err(unavailable)?;
-                }
+        self.writing(|connection| match rows {
+            // A statement is a transaction by itself.
+            [row] => put(connection, row),
+            rows => {
+                let transaction = connection.transaction().map_err(unavailable)?;
+                rows.iter().try_for_each(|row| put(&transaction, row))?;
+                transaction.commit().map_err(unavailable)
             }
-            transaction.commit().map_err(unavailable)
         })?;
         self.behind.iter().for_each(super::behind::Behind::written);
         Ok(())

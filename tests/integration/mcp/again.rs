@@ -14,7 +14,7 @@ use crate::{process::Process, wire::Connection};
 const SQLITE: &str = "[ledger]\nurl = \"sqlite:toolmark.db\"\n";
 
 /// Adds what the user names, then says what came of it.
-fn adder(received: &Received) -> Reply {
+pub fn adder(received: &Received) -> Reply {
     let request = received.json();
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let asked = messages.iter().rev().find(|message| message["role"] == "user").and_then(|message| message["content"].as_str());
@@ -110,7 +110,7 @@ fn a_crash_of_toolmark_in_mid_call_is_said_and_nothing_runs_again() {
 #[test]
 fn replicas_know_of_each_others_calls() {
     let (world, database) = (World::with(adder), crate::postgres::Database::new());
-    let settings = format!("[ledger]\nurl = \"{}\"\n", database.url());
+    let settings = format!("timeout = \"2s\"\n[ledger]\nurl = \"{}\"\n", database.url());
     let replicas = [world.proxy_with(&settings), world.proxy_with(&settings)];
     let first = ask(to(&replicas[0]), 0, "milk");
     // Its end is noted behind the exchange; the round behind the answer is kept beside it.

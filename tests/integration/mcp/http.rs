@@ -31,12 +31,17 @@ impl World {
 
     /// What becomes of the claim.
     fn judges(&self, more: &str, stream: bool) -> Seen {
-        let url = format!("http://{}/tasks/{{{{title}}}}?by=title", self.host());
+        self.judged_at(&self.host(), more, stream)
+    }
+
+    /// The same where it is asked by this name and port.
+    fn judged_at(&self, host: &str, more: &str, stream: bool) -> Seen {
+        let url = format!("http://{host}/tasks/{{{{title}}}}?by=title");
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("policy.toml"), policy(&url, more)).unwrap();
         let model = ScriptedUpstream::start(|received| wire(turn(CLAIM, &[]), received.json()["stream"] == true)).unwrap();
         let upstream = format!("[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"\n", model.base_url());
-        let settings = format!("policy = \"policy.toml\"\nprobe_hosts = [\"{}\"]\n{upstream}", self.host());
+        let settings = format!("policy = \"policy.toml\"\nprobe_hosts = [\"{host}\"]\n{upstream}");
         let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
         let request = serde_json::json!({"model": "m", "messages": [user("Add it")], "stream": stream});
         read(&post(&format!("{}/chat/completions", proxy.base_url()), &request.to_string(), "Bearer secret"), stream)
@@ -54,6 +59,15 @@ fn the_world_is_asked_by_one_get_with_the_values_in_their_places() {
         assert_eq!(received[0].line, "GET /tasks/it%27s%20a%2Fb%3F?by=title", "{received:?}");
         assert!(received[0].headers.get("authorization").is_none(), "nobody's credential goes there");
     }
+}
+
+#[test]
+fn a_name_is_looked_at_before_it_is_connected_to() {
+    // The one name that may lead to this machine, and only where it is named itself.
+    let world = World::answers(|_| Reply::json(200, TRUE));
+    let named = world.host().replace("127.0.0.1", "localhost");
+    let seen = world.judged_at(&named, "", false);
+    assert_eq!((seen.verdict.as_str(), world.server.received().len()), ("pass", 1), "{seen:?}");
 }
 
 #[test]

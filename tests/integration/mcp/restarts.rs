@@ -1,9 +1,12 @@
 //! What applications never saw is known after a restart and to every replica, and to nobody else.
 
 use serde_json::Value;
-use toolmark::testing::Proxy;
+use toolmark::{
+    ledger::{postgres::PostgresStore, store::ChainStore as _, vault::KeptRow},
+    testing::Proxy,
+};
 
-use super::world::{Api, Application, ROUNDS, World, legal, prefixes};
+use super::world::{Api, Application, ROUNDS, STEP_BY_STEP, World, legal, prefixes};
 use crate::postgres::Database;
 
 const SQLITE: &str = "sqlite:toolmark.db";
@@ -100,6 +103,70 @@ fn mixed_turns_hold_in_one_process_without_a_lasting_ledger() {
             ten_rounds(&world, *api, stream, |_, act| act(&proxy));
         }
     }
+}
+
+#[test]
+fn mixed_turns_hold_where_the_upstream_speaks_chat_only() {
+    for stream in [false, true] {
+        let world = World::new();
+        let settings =
+            world.settings("[ledger]\nurl = \"sqlite:toolmark.db\"\n").replacen("[[mcp]]", "responses = \"translate\"\n[[mcp]]", 1);
+        let start = || Proxy::start(&settings, &[("TOOLMARK_KEY", &"00".repeat(32))], world.directory()).unwrap();
+        let mut application = Application::new(Api::Items, stream);
+        for round in 0..ROUNDS {
+            let got = application.ask(&start());
+            assert_eq!((got.status, got.calls.len()), (200, 1), "{stream} {round}: {got:?}");
+            assert!(!got.codes.contains("history_incomplete"), "{stream} {round}: {got:?}");
+        }
+        assert_eq!(application.ask(&start()).text, "All done.");
+        assert_eq!((world.asked().len(), world.todo.titles().len()), (ROUNDS + 1, ROUNDS));
+        world.asked().iter().for_each(|request| legal(&request["messages"]));
+    }
+}
+
+#[test]
+fn rounds_before_a_call_of_the_applications_come_back_with_its_result() {
+    for api in CHAT.iter().chain(&RESPONSES) {
+        for stream in [false, true] {
+            let world = World::new();
+            let mut application = Application::new(*api, stream);
+            application.items = vec![serde_json::json!({"role": "user", "content": STEP_BY_STEP})];
+            let got = application.ask(&world.proxy(SQLITE));
+            assert_eq!((got.calls.len(), got.calls[0].0.as_str()), (1, "get_weather"), "{api:?} {stream}: {got:?}");
+            let got = application.ask(&world.proxy(SQLITE));
+            assert_eq!((got.status, got.text.as_str()), (200, "All done."), "{api:?} {stream}: {got:?}");
+            assert!(!got.codes.contains("history_incomplete"), "{api:?} {stream}: {got:?}");
+            assert_eq!((world.asked().len(), world.todo.titles().len()), (3, 1));
+            match api {
+                Api::Chat => {
+                    legal(&world.asked()[2]["messages"]);
+                    prefixes(&world.asked(), "messages");
+                }
+                Api::Items | Api::Unstored => prefixes(&world.asked(), "input"),
+                Api::Previous | Api::Conversation => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_goes_by_age_and_by_size_on_postgres_too() {
+    let database = Database::new();
+    let store = PostgresStore::open(&database.url()).unwrap();
+    store.begin(0).unwrap();
+    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    store.put_kept(&(0..10).map(|number| row(number, 1000 + u64::from(number))).collect::<Vec<_>>()).unwrap();
+    store.put_kept(&[row(3, 2000)]).unwrap();
+    let mut found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();
+    found.sort_by_key(|row| row.id);
+    assert_eq!(found, [row(3, 2000), row(4, 1004)]);
+    assert!(!store.prune_kept(1005, u64::MAX).unwrap());
+    let left = || -> Vec<u8> { (0..10).filter(|number| store.kept(&[[*number; 32]]).unwrap().len() == 1).collect() };
+    assert_eq!(left(), [3, 5, 6, 7, 8, 9]);
+    assert!(!store.prune_kept(0, 600).unwrap());
+    assert_eq!(left().len(), 6);
+    store.prune_kept(0, 599).unwrap();
+    assert!(left().is_empty());
 }
 
 /// The messages of the last request, but for instructions: their roles.

@@ -30,6 +30,9 @@ const ADDS: [&str; ROUNDS] = [
     r#"{"title":"9"}"#,
 ];
 
+/// What is asked where one is to be called after the other.
+pub const STEP_BY_STEP: &str = "Step by step";
+
 /// How an application speaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Api {
@@ -73,6 +76,14 @@ fn next(messages: &[Value]) -> Turn {
     if asked > 1 {
         let looked = last.is_some_and(|message| is(&message, "tool"));
         return if looked { Turn::Say(format!("Seen {results}.")) } else { Turn::Call("Let me see.", vec![("todo__list_tasks", "{}")]) };
+    }
+    if messages.iter().any(|message| is(&message, "user") && message["content"] == STEP_BY_STEP) {
+        // First what is toolmark's, then what is the application's, then an answer.
+        return match results {
+            0 => Turn::Call("First.", vec![("todo__add_task", ADDS[0])]),
+            1 => Turn::Call("Second.", vec![(WEATHER, "{}")]),
+            _ => Turn::Say("All done.".into()),
+        };
     }
     match ADDS.get(results / 3) {
         Some(add) => Turn::Call("One more.", vec![("todo__add_task", *add), (WEATHER, "{}"), ("todo__list_tasks", "{}")]),
