@@ -67,10 +67,6 @@ impl Served {
         std::fs::write(directory.join("toolmark.toml"), settings).expect("settings");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
-        // The settings of a bench are none of the program.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TOOLMARK_BENCH_")) {
-            command.env_remove(name);
-        }
         command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
         // The bench's own settings are none of the program's, and the usual place of its admin listener may be taken.
         for name in ["TOOLMARK_BENCH_SECONDS", "TOOLMARK_BENCH_RECORDS"] {
