@@ -40,7 +40,9 @@ fn ten_rounds(world: &World, api: Api, stream: bool, mut proxy: impl FnMut(&Worl
     titles.sort();
     assert_eq!(titles, (0..ROUNDS).map(|title| title.to_string()).collect::<Vec<_>>());
     let asked = world.asked();
-    assert_eq!(asked.len(), ROUNDS + 1 + 4);
+    let received =
+        || world.upstream.received().iter().map(|own| format!("{} {:?}", own.line, own.headers.get("authorization"))).collect::<Vec<_>>();
+    assert_eq!(asked.len(), ROUNDS + 1 + 4, "{:#?}", received());
     match api {
         Api::Chat => {
             asked.iter().for_each(|request| legal(&request["messages"]));

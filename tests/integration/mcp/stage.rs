@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Reply, TodoServer};
+use toolmark::testing::{Received, Reply, TodoServer};
 
 use crate::harness::{Answer, Fixture};
 
@@ -34,6 +34,11 @@ pub fn call(name: &str, arguments: &str) -> Line {
 
 pub fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
+}
+
+/// Not from somebody whose own server had this port before.
+fn is_ours(received: &Received) -> bool {
+    received.headers.get("authorization").is_some_and(|value| value == "Bearer test" || value == "Bearer sk-test")
 }
 
 pub struct Stage {
@@ -98,6 +103,9 @@ impl Stage {
         let settings = settings.replace("URL", &todo.url());
         let (lines, at) = (Mutex::new(lines), AtomicUsize::new(0));
         let fixture = Fixture::with_policy(policy, &settings, move |received| {
+            if !is_ours(received) {
+                return Reply::json(404, "{}");
+            }
             let request = received.json();
             let messages = request["messages"].as_array().cloned().unwrap_or_default();
             let lines = lines.lock().unwrap();
@@ -124,7 +132,7 @@ impl Stage {
 
     /// The requests that the model got.
     pub fn asked(&self) -> Vec<Value> {
-        self.fixture.upstream.received().iter().map(toolmark::testing::Received::json).collect()
+        self.fixture.upstream.received().iter().filter(|received| is_ours(received)).map(Received::json).collect()
     }
 
     /// The last message's content of the request of this number.

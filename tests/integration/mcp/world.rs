@@ -33,6 +33,9 @@ const ADDS: [&str; ROUNDS] = [
 /// What is asked where one is to be called after the other.
 pub const STEP_BY_STEP: &str = "Step by step";
 
+/// The credentials that are used here.
+const OWN: [&str; 4] = ["Bearer mixed-turns", "Bearer another", "Bearer test", "Bearer sk-test"];
+
 /// How an application speaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Api {
@@ -136,9 +139,10 @@ impl World {
         Proxy::start(&self.settings(more), &[("TOOLMARK_KEY", KEY)], self.directory.path()).unwrap()
     }
 
-    /// The requests that the model got.
+    /// The requests that the model got; not what somebody sent whose own server had this port before.
     pub fn asked(&self) -> Vec<Value> {
-        self.upstream.received().iter().map(Received::json).collect()
+        let own = |received: &&Received| received.headers.get("authorization").is_some_and(|value| OWN.iter().any(|own| value == own));
+        self.upstream.received().iter().filter(own).map(Received::json).collect()
     }
 }
 
@@ -156,13 +160,13 @@ pub struct Application {
 
 impl Application {
     pub fn new(api: Api, stream: bool) -> Self {
-        Self { api, stream, credential: "Bearer test", items: vec![user("Ten times")], previous: Value::Null, results: 0 }
+        Self { api, stream, credential: OWN[0], items: vec![user("Ten times")], previous: Value::Null, results: 0 }
     }
 
     /// Another caller with the same conversation.
     pub fn stolen(&self) -> Self {
         let (items, previous) = (self.items.clone(), self.previous.clone());
-        Self { api: self.api, stream: self.stream, credential: "Bearer other", items, previous, results: self.results }
+        Self { api: self.api, stream: self.stream, credential: OWN[1], items, previous, results: self.results }
     }
 
     pub fn says(&mut self, text: &str) {
