@@ -218,7 +218,8 @@ fn nobody_gets_what_is_anothers() {
 #[test]
 fn what_was_changed_in_the_database_never_reaches_the_model() {
     for change in [
-        "UPDATE kept SET body = CAST(replace(CAST(body AS TEXT), 'a', 'b') AS BLOB)",
+        "UPDATE kept SET body = substr(body, 2)",
+        "UPDATE kept SET body = substr(body, 1, length(body) - 1)",
         "UPDATE kept SET body = zeroblob(100)",
         "UPDATE kept SET at_ms = at_ms + 1",
         "CREATE TEMP TABLE old AS SELECT * FROM kept;
