@@ -47,6 +47,9 @@ fn main() {
         for stage in STAGES.into_iter().cycle().take(CONNECTIONS) {
             stalled.push(stall(address, stage).await);
         }
+        // A thousand requests at once are one thing, a thousand connections that stall are another.
+        let coming = round(address).await;
+        report("while they come", &coming, &child);
         let beside = round(address).await;
         report(&format!("beside {} that stall", stalled.len()), &beside, &child);
         println!("p99 beside stalled / quiet: {:.2}", percentile(&beside, 99.0).as_secs_f64() / percentile(&quiet, 99.0).as_secs_f64());
