@@ -222,13 +222,18 @@ async fn own_calls<A: Adapter>(
         leave(run, outlet, out);
     }
     let (said, spent) = (judge.said(0), judge.usage().map(str::to_owned));
-    let running = run.own_calls::<A>(finals, Some(said), spent);
-    tokio::pin!(running);
-    let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    kept_alive(run.own_calls::<A>(finals, Some(said), spent), KEEP_ALIVE, outlet).await
+}
+
+/// Waits for `work`, while the client hears that it isn't forgotten: first after `first`, where that takes so long.
+async fn kept_alive<T>(work: impl Future<Output = T>, first: Duration, outlet: &Outlet) -> T {
+    tokio::pin!(work);
+    let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + first, KEEP_ALIVE);
     loop {
         tokio::select! {
+            // Who need not wait hears of no waiting.
             biased;
-            next = &mut running => return next,
+            done = &mut work => return done,
             _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
         }
     }
@@ -306,19 +311,7 @@ async fn read<A: Adapter>(
 async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answer, Broken> {
     let name = run.endpoint().settings.name.clone();
     loop {
-        let reply = {
-            let attempt = run.attempt(Downstream::Begun);
-            tokio::pin!(attempt);
-            let mut beat = tokio::time::interval(KEEP_ALIVE);
-            loop {
-                tokio::select! {
-                    // Who need not wait hears of no waiting.
-                    biased;
-                    reply = &mut attempt => break reply?,
-                    _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
-                }
-            }
-        };
+        let reply = kept_alive(run.attempt(Downstream::Begun), Duration::ZERO, outlet).await?;
         match reply {
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),

@@ -45,7 +45,7 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut found = dates(scene);
-    found.extend(numbers_of(scene, source));
+    found.extend(numbers_of(scene));
     found.extend(quotations(scene, source));
     found.extend(addresses_of_mail(scene, source));
     found
@@ -63,7 +63,7 @@ fn dates(scene: &Scene<'_>) -> Vec<Finding> {
     scene.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
 }
 
-fn numbers_of(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
     let taken = |number: &Number| {
         let dates = scene.dates.dates.iter().map(|date| &date.span);
         let times = scene.dates.times.iter().map(|time| &time.span);
@@ -83,7 +83,6 @@ fn numbers_of(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
         let stands = bound || scene.sources.iter().any(|source| scene.grounds.has_number(&number, near, source));
         (!stands).then(|| finding(scene, number.span.start..number.end))
     };
-    let _first = source;
     numbers(&scene.text).into_iter().filter_map(judge).collect()
 }
 
