@@ -3,6 +3,7 @@
 //! short one.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
@@ -33,12 +34,14 @@ fn main() {
     let calls = std::env::var("TOOLMARK_BENCH_CALLS").ok().and_then(|count| count.parse().ok()).unwrap_or(CALLS);
     println!("{calls} calls, the best of {ROUNDS} rounds, microseconds of CPU each");
     for (tool, arguments) in TOOLS {
-        let best = |cost: &dyn Fn() -> f64| (0..ROUNDS).map(|_| cost()).fold(f64::INFINITY, f64::min);
-        let bare = best(&|| bare(tool, arguments, calls));
-        let proxied = best(&|| Served::start("proxy").cost(&Kind::Proxied, tool, arguments, calls));
-        let by_application = best(&|| Served::start("app").cost(&Kind::ByApplication, tool, arguments, calls));
-        let plain = best(&|| Served::start("proxy").cost(&Kind::Plain, tool, arguments, calls));
-        println!("{tool}: a bare client's call {bare:.0}, a proxied call's exchange {proxied:.0}");
+        let best = |cost: &dyn Fn() -> Cost| (0..ROUNDS).map(|_| cost()).min_by(|one, other| sum(one).total_cmp(&sum(other))).unwrap();
+        let cost = |execute: &str, kind: &Kind| best(&|| Served::start(execute).cost(kind, tool, arguments, calls));
+        let bare = (0..ROUNDS).map(|_| bare(tool, arguments, calls)).fold(f64::INFINITY, f64::min);
+        let proxied = cost("proxy", &Kind::Proxied);
+        let by_application = cost("app", &Kind::ByApplication);
+        println!("{tool}: a bare client's call {bare:.0}, a proxied call's exchange {:.0} ({})", sum(&proxied), by_thread(&proxied));
+        println!("  the application making the call: {:.0} ({})", sum(&by_application), by_thread(&by_application));
+        let (proxied, by_application, plain) = (sum(&proxied), sum(&by_application), sum(&cost("proxy", &Kind::Plain)));
         println!(
             "  next to the same with the application making the call ({by_application:.0}): {:+.0}, {:.2} times a bare call",
             proxied - by_application,
@@ -50,6 +53,19 @@ fn main() {
             (proxied - 2.0 * plain) / bare
         );
     }
+}
+
+/// Microseconds of CPU of each thread, by its name.
+type Cost = BTreeMap<String, f64>;
+
+fn sum(cost: &Cost) -> f64 {
+    cost.values().sum()
+}
+
+/// Where it goes, as far as it is felt.
+fn by_thread(cost: &Cost) -> String {
+    let shown = cost.iter().filter(|(_, spent)| **spent >= 0.5);
+    shown.map(|(name, spent)| format!("{name} {spent:.0}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The same call, straight to the server: of this thread, on which all of the client runs.
@@ -158,23 +174,28 @@ impl Served {
         Self { child, address, _upstream: upstream, _todo: todo, _directory: directory }
     }
 
-    /// Time on the processors so far, of all threads.
-    fn spent(&self) -> Duration {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let of = |task: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
-            std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
-        };
-        Duration::from_nanos(tasks.filter_map(of).sum())
+    /// Microseconds on the processors so far, by thread; workers together.
+    fn spent(&self) -> Cost {
+        let mut spent = Cost::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
+            let read = |file: &str| std::fs::read_to_string(task.as_ref().ok()?.path().join(file)).ok();
+            // A thread may end meanwhile.
+            let (Some(name), Some(times)) = (read("comm"), read("schedstat")) else { continue };
+            let ns: f64 = times.split(' ').next().unwrap().parse().unwrap();
+            *spent.entry(name.trim().trim_end_matches(|c: char| c == '-' || c.is_ascii_digit()).to_owned()).or_default() += ns / 1e3;
+        }
+        spent
     }
 
     /// Microseconds of one.
-    fn cost(&self, kind: &Kind, tool: &str, arguments: &str, calls: usize) -> f64 {
+    fn cost(&self, kind: &Kind, tool: &str, arguments: &str, calls: usize) -> Cost {
         let mut connection = TcpStream::connect(self.address).unwrap();
         connection.set_nodelay(true).unwrap();
         (0..calls / 10 + 1).for_each(|_| exchange(&mut connection, kind, tool, arguments));
         let before = self.spent();
         (0..calls).for_each(|_| exchange(&mut connection, kind, tool, arguments));
-        (self.spent() - before).as_secs_f64() * 1e6 / calls as f64
+        let since = |(name, spent): (String, f64)| (name.clone(), (spent - before.get(&name).copied().unwrap_or(0.0)) / calls as f64);
+        self.spent().into_iter().map(since).collect()
     }
 }
 

@@ -302,6 +302,15 @@ pub trait ChainStore: Store {
         self.known(&claims.iter().map(|claim| claim.key).collect::<Vec<_>>())
     }
 
+    /// Notes something that begins, so that it is among what is [kept](Self::kept) once this process has ended, however it
+    /// ends, unless something was put in its place; waits for nobody. Returns where, for [`Self::give_back`]; `None` where it is to be put instead.
+    fn note(&self, _row: &KeptRow) -> Option<u32> {
+        None
+    }
+
+    /// What was noted there was put meanwhile.
+    fn give_back(&self, _slots: &[u32]) {}
+
     /// Keeps these, sealed as they are, instead of what was kept in their places.
     ///
     /// # Errors

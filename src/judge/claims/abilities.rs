@@ -65,7 +65,7 @@ impl Ability {
         let anything = words.iter().any(|word| ANYTHING.contains(&word.as_str()));
         let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), true);
         let does = if does.is_empty() { first() } else { does };
-        let english = super::lexicon::language("the", None);
+        let english = super::lexicon::english();
         Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
     }
 

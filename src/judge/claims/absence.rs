@@ -13,15 +13,15 @@ use crate::judge::violation::Code;
 
 /// What is wrong with what a passage says isn't there.
 pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
-    if scene.text.contains('?') {
+    if scene.text().contains('?') {
         return None;
     }
     let lexicon = scene.lexicon;
-    if !lexicon.may_be_absent(&scene.text) {
+    if !lexicon.may_be_absent(scene.text()) {
         return None;
     }
-    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(&scene.text)?, false));
-    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(&scene.text)?, true)))
+    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, false));
+    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, true)))
 }
 
 fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option<Finding> {
@@ -55,7 +55,7 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
     every.then(|| Finding {
         code: Code::FalseAbsence,
         span: whole.start()..end,
-        found: scene.text.get(whole.start()..end).unwrap_or_default().trim().to_owned(),
+        found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),
         expected: expected(scene),
     })
 }
@@ -107,7 +107,7 @@ fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Sc
 
 /// The words up to the next mark.
 fn rest_of_clause(scene: &Scene<'_>, from: usize) -> Vec<Word> {
-    let rest = scene.text.get(from..).unwrap_or_default();
+    let rest = scene.text().get(from..).unwrap_or_default();
     let mark = rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len());
     words(rest.get(..mark).unwrap_or_default())
 }

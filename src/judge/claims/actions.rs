@@ -3,7 +3,8 @@
 use super::{
     abilities::{Abilities, Ability},
     lexicon::{Lexicon, Word, words},
-    scene::{Finding, names_thing, without_citations},
+    plain::Plain,
+    scene::{Finding, names_thing},
 };
 use crate::judge::violation::Code;
 
@@ -23,31 +24,17 @@ struct Done<'l> {
 }
 
 /// What a passage says was done and nothing did.
-pub fn actions(passage: &str, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
-    if abilities.unseen || abilities.tools.is_empty() || passage.contains('?') {
+pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
+    let Plain { text, words: all, .. } = passage;
+    if abilities.unseen || abilities.tools.is_empty() || text.contains('?') || !lexicon.mentions(all) || quotes(text) {
         return None;
     }
-    let text = without_citations(passage);
-    let all = words(&text);
-    if !mentions(&all, lexicon) || quotes(&text) {
-        return None;
-    }
-    let done = lexicon.frames().iter().find_map(|frame| done(&text, frame.captures(&text)?, lexicon))?;
+    let done = lexicon.frames().iter().find_map(|frame| done(frame.captures(text)?, lexicon))?;
     let clause = all.iter().filter(|word| word.end <= done.span.end + 24 && !in_object(&done, word));
     if clause.clone().any(|word| hedges(word, lexicon)) {
         return None;
     }
-    judge(&text, &done, lexicon, abilities)
-}
-
-/// Does it say anything done at all? Cheap, for every sentence.
-fn mentions(words: &[Word], lexicon: &Lexicon) -> bool {
-    words.iter().any(|word| lexicon.verb(&word.lower).is_some())
-        || words.windows(2).any(|pair| match pair {
-            [one, two] => lexicon.verb(&format!("{} {}", one.lower, two.lower)).is_some(),
-            _ => false,
-        })
-        || words.windows(3).any(|three| lexicon.verb(&three.iter().map(|word| word.lower.as_str()).collect::<Vec<_>>().join(" ")).is_some())
+    judge(text, &done, lexicon, abilities)
 }
 
 /// Words in quotation marks are somebody else's.
@@ -65,7 +52,7 @@ fn in_object(done: &Done<'_>, word: &Word) -> bool {
     word.start >= done.span.end && matches!(word.lower.as_str(), "you" | "sie" | "du" | "vous" | "usted")
 }
 
-fn done<'l>(text: &str, captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<'l>> {
+fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<'l>> {
     let verb = captures.name("verb")?;
     let means = &lexicon.verb(&verb.as_str().to_lowercase())?.means;
     let whole = captures.get(0)?;
@@ -83,7 +70,6 @@ fn done<'l>(text: &str, captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> 
         object.extend(lexicon.pronouns.iter().min().cloned());
     }
     let start = if passive { verb.start() } else { whole.start() };
-    let _text = text;
     Some(Done { means, span: start.min(verb.start())..verb.end(), object, passive })
 }
 
@@ -175,7 +161,7 @@ mod tests {
             ("I checked the text you pasted.", false),
             ("Ich habe die Aufgabe nicht hinzugefügt.", false),
         ] {
-            let found = actions(text, language(text, None), &abilities());
+            let found = actions(&Plain::of(text), language(&words(text), None), &abilities());
             assert_eq!(found.as_ref().map(|found| found.code), unsupported.then_some(Code::UnsupportedAction), "{text}");
         }
     }
@@ -187,7 +173,7 @@ mod tests {
             idle: false,
             ..abilities()
         };
-        let code = |text: &str, abilities: &Abilities| actions(text, language(text, None), abilities).map(|found| found.code);
+        let code = |text: &str, abilities: &Abilities| actions(&Plain::of(text), language(&words(text), None), abilities).map(|found| found.code);
         assert_eq!(code("I've added the task.", &ran("add_task", true)), None);
         assert_eq!(code("I've added the task.", &ran("list_tasks", true)), Some(Code::UnsupportedAction));
         assert_eq!(code("I've added the task.", &ran("add_task", false)), Some(Code::FailedExecution));

@@ -2,7 +2,6 @@
 
 use super::{
     lexicon::Word,
-    number::numbers,
     scene::{Bond, Finding, Scene},
     things::{Fit, excused, things},
 };
@@ -29,20 +28,15 @@ pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn said(scene: &Scene<'_>) -> Vec<Count> {
     let mut found: Vec<Count> = Vec::new();
-    let overlaps = |start: usize, end: usize| {
-        let dates = scene.dates.dates.iter().map(|date| &date.span);
-        let times = scene.dates.times.iter().map(|time| &time.span);
-        dates.chain(times).chain(&scene.urls).any(|span| span.start < end && start < span.end)
-    };
-    for number in numbers(&scene.text) {
-        let unit = scene.text.get(number.span.end..number.end).unwrap_or_default().trim();
+    for number in &scene.plain.numbers {
+        let unit = scene.text().get(number.span.end..number.end).unwrap_or_default().trim();
         let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
-        let plain = !number.ordinal && (number.unit.is_none() || word) && !overlaps(number.span.start, number.end);
+        let plain = !number.ordinal && (number.unit.is_none() || word) && !scene.plain.is_taken(&(number.span.start..number.end));
         if let Some(value) = number.whole().filter(|_| plain) {
             found.push(Count { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
         }
     }
-    for word in &scene.words {
+    for word in &scene.plain.words {
         let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|value| *value > 1);
         // `vingt-trois`, `twenty-three`
         let joined = word.lower.split_once('-').and_then(|(tens, ones)| {
@@ -106,7 +100,7 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
     Some(Finding {
         code: Code::CountMismatch,
         span: count.start..end,
-        found: scene.text.get(count.start..end).unwrap_or_default().to_owned(),
+        found: scene.text().get(count.start..end).unwrap_or_default().to_owned(),
         expected: lengths.join(" or "),
     })
 }
@@ -121,7 +115,7 @@ fn noun(scene: &Scene<'_>, from: usize, after: &[Word]) -> Vec<String> {
     let mut noun = Vec::new();
     let mut place = from;
     for word in after.iter().take(NOUN_WORDS_MAX) {
-        let gap = scene.text.get(place..word.start).unwrap_or_default();
+        let gap = scene.text().get(place..word.start).unwrap_or_default();
         let joined = gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '`'));
         let lexicon = scene.lexicon;
         let stops = lexicon.common.contains(&word.lower) && !is_a_list_word(&word.lower)
@@ -144,7 +138,7 @@ fn is_a_list_word(word: &str) -> bool {
 /// The words of a sentence's part: up to the next comma or other mark.
 fn clause<'w>(scene: &Scene<'_>, words: &'w [Word]) -> &'w [Word] {
     let ends = |pair: &[Word]| match pair {
-        [one, two] => scene.text.get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '(', '–', '—', '!', '?'])),
+        [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '(', '–', '—', '!', '?'])),
         _ => false,
     };
     let length = words.windows(2).position(ends).map_or(words.len(), |at| at + 1);
@@ -158,13 +152,13 @@ fn noun_is_whole(noun: &[String], fit: Fit) -> bool {
 
 /// Is the number said to be a total, as in `Total players: 12`?
 fn after_total(scene: &Scene<'_>, count: &Count) -> bool {
-    let lower = scene.text.get(..count.start).unwrap_or_default().to_lowercase();
+    let lower = scene.text().get(..count.start).unwrap_or_default().to_lowercase();
     scene.lexicon.totals.iter().any(|total| lower.contains(total.as_str()))
 }
 
 /// The noun between `total`, `number of` and the number that follows a colon or `is`.
 fn label(scene: &Scene<'_>, count: &Count) -> Option<Vec<String>> {
-    let before = scene.text.get(..count.start)?;
+    let before = scene.text().get(..count.start)?;
     let lower = before.to_lowercase();
     let (at, total) =
         scene.lexicon.totals.iter().filter_map(|total| Some((lower.rfind(total.as_str())?, total))).max_by_key(|(_, total)| total.len())?;
@@ -181,7 +175,7 @@ fn label(scene: &Scene<'_>, count: &Count) -> Option<Vec<String>> {
 /// "several players" against a result without any.
 pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     let lexicon = scene.lexicon;
-    let word = scene.words.iter().find(|word| lexicon.some.contains(&word.lower))?;
+    let word = scene.plain.words.iter().find(|word| lexicon.some.contains(&word.lower))?;
     let after = scene.words_after(word.end);
     let noun = noun(scene, word.end, after);
     if noun.is_empty() || !scene.says(&lexicon.found) || scene.bond < Bond::Introduced || scene.tells_failure() {
@@ -194,7 +188,7 @@ pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     empty.then(|| Finding {
         code: Code::CountMismatch,
         span: word.start..end,
-        found: scene.text.get(word.start..end).unwrap_or_default().to_owned(),
+        found: scene.text().get(word.start..end).unwrap_or_default().to_owned(),
         expected: "none".to_owned(),
     })
 }

@@ -47,6 +47,7 @@ pub struct Source {
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
+    language: OnceLock<&'static str>,
 }
 
 impl Source {
@@ -72,12 +73,17 @@ impl Source {
 
     /// What its tool is about, by its name.
     pub fn nouns(&self) -> &[String] {
-        self.nouns.get_or_init(|| tool_nouns(&self.tool, lexicon::language("the", None)))
+        self.nouns.get_or_init(|| tool_nouns(&self.tool, lexicon::english()))
     }
 
     /// The whole numbers in it, each with what follows it.
     pub fn told(&self) -> &[(u64, String)] {
         self.told.get_or_init(|| things::told(&self.text))
+    }
+
+    /// The code of its language.
+    pub fn language(&self) -> &'static str {
+        self.language.get_or_init(|| &lexicon::language(&lexicon::words(&self.text), None).language)
     }
 
     /// It says in words that there is nothing.

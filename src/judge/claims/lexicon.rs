@@ -13,10 +13,15 @@ use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
+use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::fold::fold;
+
+/// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
+pub type Words = HashSet<String, FixedState>;
+type Known<K, V> = HashMap<K, V, FixedState>;
 
 /// The languages.
 const FILES: [&str; 5] = [
@@ -49,31 +54,31 @@ pub struct Lexicon {
     /// Its code.
     pub language: String,
     /// Frequent words, by which it is recognised.
-    pub common: HashSet<String>,
+    pub common: Words,
     /// The names of the twelve months.
     pub months: Vec<String>,
     /// Number words.
-    pub numbers: HashMap<String, u64>,
+    pub numbers: Known<String, u64>,
     /// `about`
-    pub near: HashSet<String>,
+    pub near: Words,
     /// `at least`
-    pub bounds: HashSet<String>,
+    pub bounds: Words,
     /// `the first`
-    pub parts: HashSet<String>,
+    pub parts: Words,
     /// Nouns for anything a search returns.
-    pub generic: HashSet<String>,
+    pub generic: Words,
     /// Nouns for nothing that is counted.
-    pub vague: HashSet<String>,
+    pub vague: Words,
     /// What doesn't narrow an absence.
-    pub scope: HashSet<String>,
+    pub scope: Words,
     /// What narrows a count.
-    pub narrows: HashSet<String>,
+    pub narrows: Words,
     /// `found`
-    pub found: HashSet<String>,
+    pub found: Words,
     /// `total`
     pub totals: Vec<String>,
     /// `several`
-    pub some: HashSet<String>,
+    pub some: Words,
     cues: Vec<String>,
     absences: Vec<String>,
     not_found: Vec<String>,
@@ -82,9 +87,9 @@ pub struct Lexicon {
     /// Parts of words by which a success is told.
     pub successes: Vec<String>,
     /// Words by which a sentence asserts nothing done.
-    pub hedges: HashSet<String>,
+    pub hedges: Words,
     /// `it`
-    pub pronouns: HashSet<String>,
+    pub pronouns: Words,
     frames: Vec<String>,
     /// Endings of verbs as they are said, and others in their stead: genders and numbers.
     #[serde(default)]
@@ -102,9 +107,17 @@ struct Compiled {
     absences: OnceLock<Vec<Regex>>,
     not_found: OnceLock<Vec<Regex>>,
     frames: OnceLock<Vec<Regex>>,
-    verbs: OnceLock<HashMap<String, usize>>,
+    verbs: OnceLock<Spoken>,
     absent: OnceLock<Option<RegexSet>>,
-    english: OnceLock<HashMap<String, Vec<String>>>,
+    english: OnceLock<Known<String, Vec<String>>>,
+}
+
+/// Verbs as they are said.
+#[derive(Debug, Default)]
+struct Spoken {
+    known: Known<String, usize>,
+    /// The first words of those of several.
+    heads: Words,
 }
 
 impl Lexicon {
@@ -135,7 +148,7 @@ impl Lexicon {
     /// The English nouns of tools' names that are called so. `folded`: in this language.
     pub fn english(&self, folded: &str) -> &[String] {
         let build = || {
-            let mut english: HashMap<String, Vec<String>> = HashMap::new();
+            let mut english: Known<String, Vec<String>> = Known::default();
             for (noun, names) in &self.nouns {
                 names.iter().for_each(|name| english.entry(fold(name)).or_default().push(noun.clone()));
             }
@@ -146,11 +159,27 @@ impl Lexicon {
 
     /// What a verb as it is said comes to.
     pub fn verb(&self, said: &str) -> Option<&Verb> {
-        let verbs = self.compiled.verbs.get_or_init(|| {
+        self.verbs.get(*self.spoken().known.get(said)?)
+    }
+
+    /// Does one of these words, or do two or three of them in a row, say that something is done?
+    pub fn mentions(&self, words: &[Word]) -> bool {
+        let Spoken { known, heads } = self.spoken();
+        let row = |at: usize, count: usize| {
+            let row: Vec<&str> = words.get(at..at + count)?.iter().map(|word| word.lower.as_str()).collect();
+            Some(known.contains_key(&row.join(" ")))
+        };
+        let several = |at: usize, word: &Word| heads.contains(&word.lower) && (2..=3).any(|count| row(at, count) == Some(true));
+        words.iter().enumerate().any(|(at, word)| known.contains_key(&word.lower) || several(at, word))
+    }
+
+    fn spoken(&self) -> &Spoken {
+        self.compiled.verbs.get_or_init(|| {
             let all = self.verbs.iter().enumerate();
-            all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect()
-        });
-        self.verbs.get(*verbs.get(said)?)
+            let known: Known<String, usize> = all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect();
+            let heads = known.keys().filter_map(|said| Some(said.split_once(' ')?.0.to_owned())).collect();
+            Spoken { known, heads }
+        })
     }
 
     /// With every verb in every gender and number.
@@ -189,11 +218,11 @@ pub fn all() -> &'static [Lexicon] {
     })
 }
 
-/// The language of a text: the one with most of its frequent words in it; `before` where that says nothing.
-pub fn language(text: &str, before: Option<&'static Lexicon>) -> &'static Lexicon {
-    static COMMON: OnceLock<HashMap<&'static str, u32>> = OnceLock::new();
+/// The language of a text with these words: the one with most of its frequent words in it; `before` where that says nothing.
+pub fn language(words: &[Word], before: Option<&'static Lexicon>) -> &'static Lexicon {
+    static COMMON: OnceLock<Known<&'static str, u32>> = OnceLock::new();
     let common = COMMON.get_or_init(|| {
-        let mut common: HashMap<&'static str, u32> = HashMap::new();
+        let mut common: Known<&'static str, u32> = Known::default();
         for (at, lexicon) in all().iter().enumerate() {
             let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
             let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
@@ -203,7 +232,7 @@ pub fn language(text: &str, before: Option<&'static Lexicon>) -> &'static Lexico
         common
     });
     let mut counts = [0_u32; FILES.len()];
-    for word in words(text) {
+    for word in words {
         let of = common.get(word.lower.as_str()).copied().unwrap_or(0);
         counts.iter_mut().enumerate().for_each(|(at, count)| *count += (of >> at) & 1);
     }
@@ -211,10 +240,11 @@ pub fn language(text: &str, before: Option<&'static Lexicon>) -> &'static Lexico
     let ties = counts.iter().filter(|count| **count == most).count();
     let known = before.filter(|_| most == 0 || ties > 1);
     let best = counts.iter().position(|count| *count == most && most > 0).and_then(|at| all().get(at));
-    known.or(best).unwrap_or_else(first)
+    known.or(best).unwrap_or_else(english)
 }
 
-fn first() -> &'static Lexicon {
+/// English, in which tools are named.
+pub fn english() -> &'static Lexicon {
     static NONE: OnceLock<Lexicon> = OnceLock::new();
     all().first().unwrap_or_else(|| NONE.get_or_init(Lexicon::default))
 }
@@ -236,8 +266,8 @@ pub fn may_say_absent(text: &str) -> bool {
 /// Reads every file and makes every automaton ready, and the patterns of English, so that nearly no exchange waits for it.
 /// Those of a further language take memory, and are made when its first text comes.
 pub fn warm_up() {
-    let _ready = (may_say_done(""), may_say_absent(""), month("may"), language("", None));
-    let english = first();
+    let _ready = (may_say_done(""), may_say_absent(""), month("may"), language(&[], None));
+    let english = english();
     let _compiled = (english.frames().len(), english.absences().len(), english.not_found().len());
     let _compiled = (english.may_be_absent(""), english.english(""), english.verb(""));
 }
@@ -248,7 +278,7 @@ fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick>
 
 /// The number of the month of that name in any language, 1 to 12.
 pub fn month(word: &str) -> Option<u32> {
-    static MONTHS: OnceLock<HashMap<&'static str, u32>> = OnceLock::new();
+    static MONTHS: OnceLock<Known<&'static str, u32>> = OnceLock::new();
     if word.len() < 3 || word.len() > 12 {
         return None;
     }
@@ -299,7 +329,7 @@ mod tests {
 
     #[test]
     fn every_file_is_whole() {
-        let means: HashSet<&str> = first().verbs.iter().map(|verb| verb.means.as_str()).collect();
+        let means: HashSet<&str> = english().verbs.iter().map(|verb| verb.means.as_str()).collect();
         for (lexicon, file) in all().iter().zip(FILES) {
             assert!(!lexicon.language.is_empty(), "{}", Figment::from(Toml::string(file)).extract::<Lexicon>().unwrap_err());
             assert_eq!(lexicon.months.len(), 12);
@@ -310,7 +340,7 @@ mod tests {
             }
             assert!(lexicon.frames().iter().all(|frame| frame.capture_names().flatten().any(|name| name == "verb")));
             assert!(lexicon.verbs.iter().all(|verb| means.contains(verb.means.as_str())));
-            assert!(lexicon.nouns.keys().all(|noun| first().nouns.contains_key(noun)));
+            assert!(lexicon.nouns.keys().all(|noun| english().nouns.contains_key(noun)));
         }
     }
 
@@ -323,9 +353,9 @@ mod tests {
             ("J'ai trouvé 12 joueurs dans la liste.", "fr"),
             ("Ho trovato 12 giocatori nella lista.", "it"),
         ] {
-            assert_eq!(language(text, None).language, language_of, "{text}");
+            assert_eq!(language(&words(text), None).language, language_of, "{text}");
         }
-        assert_eq!(language("12", Some(&all()[1])).language, "de");
+        assert_eq!(language(&words("12"), Some(&all()[1])).language, "de");
         assert_eq!((month("Mai"), month("DEC"), month("dog")), (Some(5), Some(12), None));
     }
 }

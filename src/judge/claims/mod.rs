@@ -23,6 +23,7 @@ pub mod lenient;
 pub mod lexicon;
 pub mod number;
 pub mod passage;
+pub mod plain;
 pub mod reader;
 pub mod report;
 pub mod scene;

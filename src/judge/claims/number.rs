@@ -119,8 +119,8 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
 
 /// `3.` or `3)` where a line begins.
 fn heads_a_line(text: &str, start: usize, rest: &str) -> bool {
-    let line = text.get(..start).unwrap_or_default().rsplit('\n').next().unwrap_or_default();
-    rest.starts_with(['.', ')']) && line.chars().all(|c| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '(' | '-'))
+    let before = || text.get(..start).unwrap_or_default().chars().rev().take_while(|c| *c != '\n');
+    rest.starts_with(['.', ')']) && before().all(|c| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '(' | '-'))
 }
 
 /// Digits in groups, and the marks between them.
@@ -153,12 +153,14 @@ fn groups(text: &str, start: usize) -> (Vec<&str>, Vec<char>, usize) {
 
 /// What groups of digits may mean; `None` for what is no number: dates, versions, addresses.
 fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
-    let of = |whole: String, decimals: &str| -> Option<Reading> {
-        let value: f64 = format!("{whole}.{decimals}0").parse().ok()?;
+    let of = |whole: &str, decimals: &str| -> Option<Reading> {
+        // So many digits fit without rounding.
+        let short = decimals.is_empty() && whole.len() <= 15;
+        let value = if short { whole.parse::<u64>().ok()? as f64 } else { format!("{whole}.{decimals}0").parse().ok()? };
         Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
     };
     let (last, heads) = groups.split_last()?;
-    let Some(mark) = marks.last() else { return Some([of((*last).to_owned(), ""), None]) };
+    let Some(mark) = marks.last() else { return Some([of(last, ""), None]) };
     let thousands = |groups: &[&str]| {
         let (first, rest) = groups.split_first()?;
         ((1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3)).then(|| groups.concat())
@@ -167,19 +169,19 @@ fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
     let same = marks.iter().all(|other| other == mark);
     match (same, marks.len(), point) {
         (true, 1, true) => {
-            let decimal = of((*heads.first()?).to_owned(), last);
+            let decimal = of(heads.first()?, last);
             let joined = thousands(groups).filter(|_| !groups.first().is_some_and(|first| first.starts_with('0')));
             match joined {
-                Some(joined) => Some([of(joined, ""), decimal]),
+                Some(joined) => Some([of(&joined, ""), decimal]),
                 None => Some([decimal, None]),
             }
         }
-        (true, _, _) => thousands(groups).map(|joined| [of(joined, ""), None]),
+        (true, _, _) => thousands(groups).map(|joined| [of(&joined, ""), None]),
         // The last mark is the point, the others part thousands.
         (false, _, true) => {
             let before = marks.split_last().map(|(_, before)| before).unwrap_or_default();
             let uniform = before.windows(2).all(|pair| pair.first() == pair.last());
-            thousands(heads).filter(|_| uniform).map(|whole| [of(whole, last), None])
+            thousands(heads).filter(|_| uniform).map(|whole| [of(&whole, last), None])
         }
         (false, _, false) => None,
     }

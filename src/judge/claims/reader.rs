@@ -5,7 +5,7 @@
 //! stands alone covers what stands before it. An answer without citations is compared with the result that it follows,
 //! where there is only one.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::VecDeque, ops::Range, sync::OnceLock};
 
 use super::{
     absence, actions,
@@ -15,8 +15,9 @@ use super::{
     lenient,
     lexicon::{self, Lexicon},
     passage::{Kind, Passage, Passages},
+    plain::Plain,
     report::report,
-    scene::{Bond, Finding, Scene, without_citations},
+    scene::{Bond, Finding, Scene},
     values,
 };
 use crate::judge::{
@@ -36,6 +37,19 @@ pub struct Found {
     pub violation: Violation,
 }
 
+/// A passage that is read when a check first needs it.
+#[derive(Debug)]
+struct Whole {
+    passage: Passage,
+    plain: OnceLock<Plain>,
+}
+
+impl Whole {
+    fn plain(&self) -> &Plain {
+        self.plain.get_or_init(|| Plain::of(&self.passage.text))
+    }
+}
+
 /// The reader of claims in prose.
 #[derive(Debug, Default)]
 pub struct Claims {
@@ -48,7 +62,7 @@ pub struct Claims {
     /// Cited earlier in this paragraph.
     near: Vec<String>,
     /// What of this block nothing covers yet.
-    block: VecDeque<Passage>,
+    block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
     /// Blocks that lie in passages to come.
@@ -171,14 +185,15 @@ impl Claims {
         }
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
-        self.act(&passage, rules, evidence, found);
+        let whole = Whole { passage, plain: OnceLock::new() };
+        self.act(&whole, rules, evidence, found);
         if !evidence.has_results() {
             return;
         }
         if own.is_empty() {
-            self.uncited(passage, rules, evidence, found);
+            self.uncited(whole, rules, evidence, found);
         } else {
-            self.citing(passage, own, rules, evidence, found);
+            self.citing(whole, own, rules, evidence, found);
         }
     }
 
@@ -198,61 +213,59 @@ impl Claims {
         }
     }
 
-    fn act(&mut self, passage: &Passage, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn act(&mut self, whole: &Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
-        if off || !rules.has_tools || !lexicon::may_say_done(&passage.text) {
+        if off || !rules.has_tools || !lexicon::may_say_done(&whole.passage.text) {
             return;
         }
         let Some(abilities) = evidence.abilities() else { return };
-        let language = self.language_of(&passage.text);
-        if let Some(finding) = actions::actions(&passage.text, language, abilities) {
-            self.found(&finding, passage, passage.start, None, rules, found);
+        let language = self.language_of(whole);
+        if let Some(finding) = actions::actions(whole.plain(), language, abilities) {
+            self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
     }
 
-    fn language_of(&mut self, text: &str) -> &'static Lexicon {
-        let language = lexicon::language(text, self.language);
+    fn language_of(&mut self, whole: &Whole) -> &'static Lexicon {
+        let language = lexicon::language(&whole.plain().words, self.language);
         self.language = Some(language);
         language
     }
 
-    fn citing(&mut self, passage: Passage, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn citing(&mut self, whole: Whole, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let Some(grounds) = evidence.grounds() else { return };
-        let plain = without_citations(&passage.text);
-        let words = lexicon::words(&plain).len();
-        if words <= 2
-            && !plain.bytes().any(|byte| byte.is_ascii_digit())
-            && passage.kind != Kind::Heading
-            && !plain.trim_end().ends_with(':')
-        {
-            self.short(&passage, &own, grounds, rules, found);
+        let (kind, start) = (whole.passage.kind, whole.passage.start);
+        let Plain { text, words, .. } = whole.plain();
+        let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
+        let strong = kind == Kind::Heading || bare.ends_with(':');
+        let few = words.len() <= 2 && !text.bytes().any(|byte| byte.is_ascii_digit());
+        if few && kind != Kind::Heading && !text.trim_end().ends_with(':') {
+            self.short(&whole, &own, grounds, rules, found);
             let block = std::mem::take(&mut self.block);
             for before in block {
-                self.compare(&before, &own, Bond::Introduced, passage.start, grounds, rules, found);
+                self.compare(&before, &own, Bond::Introduced, start, grounds, rules, found);
             }
         } else {
-            self.compare(&passage, &own, Bond::Cited, passage.start, grounds, rules, found);
+            self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
             self.block.clear();
         }
-        let strong = passage.kind == Kind::Heading
-            || plain.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.')).ends_with(':');
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
     }
 
     /// A few words beside a citation mostly belong to what stands before them; but `All done` says something itself.
-    fn short(&mut self, passage: &Passage, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
-        let lower = passage.text.to_lowercase();
+    fn short(&mut self, whole: &Whole, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let lower = whole.passage.text.to_lowercase();
         let failed = own.iter().filter_map(|id| grounds.result(id)).all(|source| source.failed);
         if failed && says_success(&lower) {
-            self.compare(passage, own, Bond::Cited, passage.start, grounds, rules, found);
+            self.compare(whole, own, Bond::Cited, whole.passage.start, grounds, rules, found);
         }
     }
 
-    fn uncited(&mut self, passage: Passage, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn uncited(&mut self, whole: Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         if std::mem::take(&mut self.blank) {
             self.block.clear();
         }
+        let passage = &whole.passage;
         let covered = self.lead.as_ref().filter(|(_, strong)| *strong || passage.kind == Kind::Line).map(|(ids, _)| ids.clone());
         if passage.kind == Kind::Heading || covered.is_none() && passage.kind == Kind::Sentence {
             self.lead = None;
@@ -260,7 +273,7 @@ impl Claims {
         if let Some(ids) = covered.filter(|_| passage.kind != Kind::Heading) {
             self.lead_used = true;
             let Some(grounds) = evidence.grounds() else { return };
-            return self.compare(&passage, &ids, Bond::Introduced, passage.start, grounds, rules, found);
+            return self.compare(&whole, &ids, Bond::Introduced, passage.start, grounds, rules, found);
         }
         let near = std::mem::take(&mut self.near);
         if !passage.text.contains('\n') || passage.kind == Kind::Sentence {
@@ -270,31 +283,31 @@ impl Claims {
             && let Some(grounds) = evidence.grounds()
         {
             match near.is_empty() {
-                false => self.compare(&passage, &near, Bond::Near, passage.start, grounds, rules, found),
-                true => self.implied(&passage, grounds, rules, found),
+                false => self.compare(&whole, &near, Bond::Near, passage.start, grounds, rules, found),
+                true => self.implied(&whole, grounds, rules, found),
             }
         }
         if self.block.len() >= BLOCK_MAX {
             self.block.pop_front();
         }
-        self.block.push_back(passage);
+        self.block.push_back(whole);
     }
 
     /// Compares with the one result that the answer follows.
-    fn implied(&mut self, passage: &Passage, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+    fn implied(&mut self, whole: &Whole, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
         let mut recent = grounds.results.iter().filter(|source| source.recent);
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
         if !source.failed {
-            let language = self.language_of(&passage.text);
-            let scene = Scene::new(&passage.text, passage.kind, language, vec![source], Bond::Implied, grounds);
-            self.scene(&scene, passage, passage.start, rules, found);
+            let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
+            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds };
+            self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
     }
 
     #[expect(clippy::too_many_arguments, reason = "a passage, what covers it and what it is judged by")]
     fn compare(
         &mut self,
-        passage: &Passage,
+        whole: &Whole,
         ids: &[String],
         bond: Bond,
         start: usize,
@@ -311,8 +324,8 @@ impl Claims {
         if sources.is_empty() {
             return;
         }
-        let language = self.language_of(&passage.text);
-        let scene = Scene::new(&passage.text, passage.kind, language, sources, bond, grounds);
+        let (lexicon, passage) = (self.language_of(whole), &whole.passage);
+        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds };
         if scene.sources.iter().all(|source| source.failed) {
             let told = scene.tells_failure();
             self.told_failure |= told;
@@ -348,9 +361,9 @@ impl Claims {
     /// A `key: value` line whose number is another than the result's.
     fn line(&self, scene: &Scene<'_>) -> Option<Finding> {
         let source = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced)?;
-        let (name, value) = lenient::pair(&scene.text)?;
+        let (name, value) = lenient::pair(scene.text())?;
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
-        let span = trimmed(&scene.text);
+        let span = trimmed(scene.text());
         Some(Finding { code: wrong.code, span, found: format!("{}: {}", wrong.field, wrong.found), expected: wrong.expected })
     }
 
@@ -371,8 +384,8 @@ fn says_anything(text: &str) -> bool {
 
 /// Does it report what a failed execution can't have given?
 fn claims_success(scene: &Scene<'_>) -> bool {
-    says_success(&scene.text.to_lowercase())
-        || scene.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
+    says_success(&scene.text().to_lowercase())
+        || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
         || !values::values(scene).is_empty()
 }
 

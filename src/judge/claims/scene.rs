@@ -1,14 +1,13 @@
-//! A passage made ready for its checks: citations and addresses taken off, words and language known, a result at hand. Pure.
+//! A passage made ready for its checks: read, its language known, a result at hand. Pure.
 
 use std::ops::Range;
 
 use super::{
-    date::{self, Dates},
     fold::{akin, fold, name_words},
     grounds::{Grounds, Source},
-    lexicon::{Lexicon, Word, words},
+    lexicon::{Lexicon, Word, Words},
     passage::Kind,
-    url,
+    plain::Plain,
 };
 use crate::judge::violation::Code;
 
@@ -27,18 +26,12 @@ pub enum Bond {
 
 /// A passage and what it is judged by.
 pub struct Scene<'s> {
-    /// The passage, with citations blanked out: places are those of the passage.
-    pub text: String,
+    /// The passage.
+    pub plain: &'s Plain,
     /// Its kind.
     pub kind: Kind,
     /// Its language.
     pub lexicon: &'static Lexicon,
-    /// Its words, citations left out.
-    pub words: Vec<Word>,
-    /// The addresses in it.
-    pub urls: Vec<Range<usize>>,
-    /// The dates and times in it.
-    pub dates: Dates,
     /// The results that it reports, and how it does.
     pub sources: Vec<&'s Source>,
     /// How they belong together.
@@ -61,43 +54,37 @@ pub struct Finding {
 }
 
 impl<'s> Scene<'s> {
-    /// Makes a passage ready.
-    pub fn new(passage: &str, kind: Kind, lexicon: &'static Lexicon, sources: Vec<&'s Source>, bond: Bond, grounds: &'s Grounds) -> Self {
-        let mut text = without_citations(passage);
-        let urls = url::urls(&text);
-        let dates = if text.bytes().any(|byte| byte.is_ascii_digit()) { date::dates(&text) } else { Dates::default() };
-        let plain = text.clone();
-        urls.iter().for_each(|span| blank(&mut text, span.clone()));
-        let words = words(&text);
-        Self { text: plain, kind, lexicon, words, urls, dates, sources, bond, grounds }
+    /// The passage's text, without citations.
+    pub fn text(&self) -> &'s str {
+        &self.plain.text
     }
 
     /// Does any of its words stand in this set, or end with one of its endings (`n't`)?
-    pub fn says(&self, set: &std::collections::HashSet<String>) -> bool {
+    pub fn says(&self, set: &Words) -> bool {
         let ending = |word: &str| {
             set.iter()
                 .filter(|known| known.starts_with(['\'', '’']) || *known == "n't" || *known == "n’t")
                 .any(|known| word.ends_with(known.as_str()))
         };
-        self.words.iter().any(|word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower)))
+        self.plain.words.iter().any(|word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower)))
     }
 
     /// Does it tell of a failure?
     pub fn tells_failure(&self) -> bool {
-        let lower = self.text.to_lowercase();
+        let lower = self.text().to_lowercase();
         self.lexicon.failures.iter().any(|part| lower.contains(part.as_str()))
     }
 
     /// The words that begin at or after `place`.
     pub fn words_after(&self, place: usize) -> &[Word] {
-        let from = self.words.partition_point(|word| word.start < place);
-        self.words.get(from..).unwrap_or_default()
+        let from = self.plain.words.partition_point(|word| word.start < place);
+        self.plain.words.get(from..).unwrap_or_default()
     }
 
     /// The words that end at or before `place`.
     pub fn words_before(&self, place: usize) -> &[Word] {
-        let to = self.words.partition_point(|word| word.end <= place);
-        self.words.get(..to).unwrap_or_default()
+        let to = self.plain.words.partition_point(|word| word.end <= place);
+        self.plain.words.get(..to).unwrap_or_default()
     }
 
     /// Does what follows `place` narrow nothing: only words of the language's scope, or of what was asked for?
@@ -155,65 +142,10 @@ pub fn tool_nouns(tool: &str, verbs: &Lexicon) -> Vec<String> {
     name_words(tool).into_iter().filter(|word| !act(word) || verbs.nouns.contains_key(word)).collect()
 }
 
-/// Citations blanked out: ids of our shape, and labels with what they say.
-pub fn without_citations(passage: &str) -> String {
-    let mut text = passage.to_owned();
-    let mut labelled = None;
-    for word in words(passage) {
-        let of_label = labelled.take();
-        // Most words are neither a label nor behind one, nor long enough for an id.
-        if of_label.is_none() && word.lower.len() < "execution".len() {
-            continue;
-        }
-        let plain: String = word.lower.chars().filter(|c| c.is_alphanumeric()).collect();
-        if is_id(&word.lower) {
-            let from = of_label.unwrap_or(word.start);
-            blank(&mut text, from..word.end);
-        } else if plain == "executionid" || plain == "execution" {
-            labelled = Some(word.start);
-        } else if let Some(from) = of_label {
-            if plain == "id" {
-                labelled = Some(from);
-            } else if passage.get(from..word.start).is_some_and(|label| label.contains([':', '='])) {
-                blank(&mut text, from..word.end);
-            }
-        }
-    }
-    text
-}
-
-/// `tool_1763760000123_0123456789abcdef`
-fn is_id(word: &str) -> bool {
-    let mut parts = word.rsplitn(3, '_');
-    let (hex, digits, tool) = (parts.next(), parts.next(), parts.next());
-    hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        && digits.is_some_and(|digits| digits.len() == 13 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-        && tool.is_some()
-}
-
-/// Blanks instead of what stands there, the places of the rest unchanged.
-pub fn blank(text: &mut String, span: Range<usize>) {
-    if text.is_char_boundary(span.start) && text.is_char_boundary(span.end) {
-        text.replace_range(span.clone(), &" ".repeat(span.len()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::judge::claims::lexicon::all;
-
-    #[test]
-    fn citations_are_no_words() {
-        for (text, plain) in [
-            ("It is 5 (execution_id: t_1763760000123_0123456789abcdef).", "It is 5 (                                              )."),
-            ("(Execution ID: `a-1`) 7", "(                   ) 7"),
-            ("the execution of 5", "the execution of 5"),
-        ] {
-            let found = without_citations(text);
-            assert_eq!(found.replace('`', " "), plain.replace('`', " "), "{text}");
-        }
-    }
 
     #[test]
     fn things() {

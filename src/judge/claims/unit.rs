@@ -8,6 +8,7 @@ use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
+use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 /// A unit of measure.
@@ -111,8 +112,10 @@ enum Meaning {
     Unit(&'static Unit),
 }
 
+type Names = HashMap<&'static str, Meaning, FixedState>;
+
 /// The longest name that `body` begins with and that ends with a word.
-fn longest(names: &HashMap<&'static str, Meaning>, body: &str) -> Option<(Meaning, usize)> {
+fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
     let mut found = None;
     let mut words = 0;
     let mut before = ' ';
@@ -121,7 +124,8 @@ fn longest(names: &HashMap<&'static str, Meaning>, body: &str) -> Option<(Meanin
         let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_');
         if at > 0 && !(inside && before.is_alphanumeric()) {
             let name = body.get(..at).unwrap_or_default();
-            let folded = || Some(name.to_lowercase()).filter(|_| name.chars().count() > 1);
+            let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
+            let folded = || Some(name.to_lowercase()).filter(|_| name.contains(changes) && name.chars().count() > 1);
             let known = names.get(name).or_else(|| names.get(folded()?.as_str()));
             found = known.map(|meaning| (*meaning, at)).or(found);
         }
@@ -145,11 +149,11 @@ fn table() -> &'static Table {
     TABLE.get_or_init(|| Figment::from(Toml::string(include_str!("units.toml"))).extract().unwrap_or_default())
 }
 
-fn names() -> &'static HashMap<&'static str, Meaning> {
-    static NAMES: OnceLock<HashMap<&'static str, Meaning>> = OnceLock::new();
+fn names() -> &'static Names {
+    static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
         let table = table();
-        let mut names = HashMap::new();
+        let mut names = Names::default();
         names.extend(table.percent.iter().map(|name| (name.as_str(), Meaning::Percent)));
         names.extend(table.ordinals.iter().map(|name| (name.as_str(), Meaning::Ordinal)));
         for magnitude in &table.magnitude {

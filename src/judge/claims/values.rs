@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     fold::fold,
     grounds::Source,
-    number::{Number, numbers},
+    number::Number,
     passage::Kind,
     scene::{Bond, Finding, Scene},
     url,
@@ -22,7 +22,7 @@ const QUOTED_BYTES: Range<usize> = 8..400;
 /// Addresses that nothing in the conversation has.
 pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
     let judge = |span: &Range<usize>| {
-        let said = scene.text.get(span.clone())?;
+        let said = scene.text().get(span.clone())?;
         let plain = url::plain(said);
         let host = url::host(&plain);
         // An answer that cites nothing may name addresses of its own knowledge, but not of the result's own place.
@@ -35,13 +35,13 @@ pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
             expected: "an address that a result or the conversation has".to_owned(),
         })
     };
-    scene.urls.iter().filter_map(judge).collect()
+    scene.plain.urls.iter().filter_map(judge).collect()
 }
 
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
 pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
     let Some(source) = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced) else { return Vec::new() };
-    if scene.grounds.is_endless() || scene.text.contains('?') {
+    if scene.grounds.is_endless() || scene.text().contains('?') {
         return Vec::new();
     }
     let mut found = dates(scene);
@@ -52,7 +52,7 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
-    let found = scene.text.get(span.clone()).unwrap_or_default().to_owned();
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
     Finding { code: Code::UngroundedValue, span, found, expected: "a value that a result or the conversation has".to_owned() }
 }
 
@@ -60,30 +60,25 @@ fn dates(scene: &Scene<'_>) -> Vec<Finding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
     let wrong = |date: &&super::date::Date| dated && !scene.grounds.has_date(date);
-    scene.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
+    scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
 }
 
 fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
-    let taken = |number: &Number| {
-        let dates = scene.dates.dates.iter().map(|date| &date.span);
-        let times = scene.dates.times.iter().map(|time| &time.span);
-        dates.chain(times).chain(&scene.urls).any(|span| span.start < number.end && number.span.start < span.end)
-    };
-    let judge = |number: Number| {
-        if number.ordinal || taken(&number) || is_common(&number) || in_code(&scene.text, number.span.start) {
+    let judge = |number: &Number| {
+        if number.ordinal || scene.plain.is_taken(&(number.span.start..number.end)) || is_common(number) || in_code(scene.text(), number.span.start) {
             return None;
         }
         let before = scene.words_before(number.span.start);
         let last: Vec<&str> = before.iter().rev().take(2).map(|word| word.lower.as_str()).collect();
         let lexicon = scene.lexicon;
-        let sign = scene.text.get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+        let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
         let near = last.iter().any(|word| lexicon.near.contains(*word)) || matches!(sign, Some('~' | '≈'));
         let bound = last.first().is_some_and(|word| lexicon.bounds.contains(*word) || lexicon.parts.contains(*word))
             || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-        let stands = bound || scene.sources.iter().any(|source| scene.grounds.has_number(&number, near, source));
+        let stands = bound || scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source));
         (!stands).then(|| finding(scene, number.span.start..number.end))
     };
-    numbers(&scene.text).into_iter().filter_map(judge).collect()
+    scene.plain.numbers.iter().filter_map(judge).collect()
 }
 
 /// Numbers that an answer may use without a source: small ones, round ones, years.
@@ -106,9 +101,9 @@ fn in_code(text: &str, place: usize) -> bool {
 /// Quotations of which nothing stands anywhere.
 fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
-    for span in quoted(&scene.text) {
-        let said = scene.text.get(span.clone()).unwrap_or_default();
-        if !QUOTED_BYTES.contains(&said.len()) || scene.urls.iter().any(|url| url.start < span.end && span.start < url.end) {
+    for span in quoted(scene.text()) {
+        let said = scene.text().get(span.clone()).unwrap_or_default();
+        if !QUOTED_BYTES.contains(&said.len()) || scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end) {
             continue;
         }
         let parts = said.split(['…', '[', ']']).flat_map(|part| part.split("...")).map(str::trim).filter(|part| !part.is_empty());
@@ -117,7 +112,7 @@ fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
         let folded = fold(said);
         let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
         let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
-        let same_language = super::lexicon::language(&source.text, None).language == scene.lexicon.language;
+        let same_language = source.language() == scene.lexicon.language;
         let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {
             found.push(finding(scene, span));
@@ -157,29 +152,29 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
 fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
     let judge = |at: usize| {
-        let before = scene.text.get(..at)?;
-        let after = scene.text.get(at + 1..)?;
+        let before = scene.text().get(..at)?;
+        let after = scene.text().get(at + 1..)?;
         let start = before.rfind(|c| !word(c)).map_or(0, |at| at + 1);
         let length = after.find(|c| !word(c)).unwrap_or(after.len());
         let host = after.get(..length)?.trim_end_matches(['.', '-']);
         let span = start..at + 1 + host.len();
-        let said = scene.text.get(span.clone())?;
+        let said = scene.text().get(span.clone())?;
         let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
         (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, span))
     };
-    memchr::memchr_iter(b'@', scene.text.as_bytes()).filter_map(judge).collect()
+    memchr::memchr_iter(b'@', scene.text().as_bytes()).filter_map(judge).collect()
 }
 
 /// Names at the heads of list items that stand nowhere: `- Jane Roe (FC Bayern)`.
 pub fn names(scene: &Scene<'_>) -> Option<Finding> {
     let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= Bond::Introduced)?;
-    if scene.grounds.is_endless() || scene.text.trim_start().starts_with(['|', '#']) {
+    if scene.grounds.is_endless() || scene.text().trim_start().starts_with(['|', '#']) {
         return None;
     }
     let head =
-        scene.text.trim_start_matches([' ', '\t', '-', '*', '•', '+', '–', '.', ')']).trim_start_matches(|c: char| c.is_ascii_digit());
+        scene.text().trim_start_matches([' ', '\t', '-', '*', '•', '+', '–', '.', ')']).trim_start_matches(|c: char| c.is_ascii_digit());
     let head = head.trim_start_matches(['.', ')', ' ', '*']);
-    let start = scene.text.len() - head.len();
+    let start = scene.text().len() - head.len();
     let length =
         head.find(['(', ':', ',', '—', '–', '|', '*', '\n', '[', '`', '"', '.']).or_else(|| head.find(" - ")).unwrap_or(head.len());
     let length = head.find(" - ").map_or(length, |dash| dash.min(length));

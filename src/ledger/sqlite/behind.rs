@@ -31,9 +31,9 @@ impl Behind {
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
-        let (state, log) = (Arc::new(State::default()), PathBuf::from(log));
+        let (state, files) = (Arc::new(State::default()), [PathBuf::from(log), super::begun::path(path)]);
         let own = state.clone();
-        let thread = std::thread::Builder::new().name("ledger-sync".into()).spawn(move || run(&own, &log));
+        let thread = std::thread::Builder::new().name("ledger-sync".into()).spawn(move || run(&own, &files));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
         Ok(Self { state, thread: Some(thread) })
     }
@@ -59,17 +59,19 @@ impl Drop for Behind {
     }
 }
 
-fn run(state: &State, log: &Path) {
+fn run(state: &State, files: &[PathBuf]) {
     while !state.stop.load(Ordering::Acquire) {
         if !state.written.swap(false, Ordering::AcqRel) {
             std::thread::park();
             continue;
         }
-        // There is none after everything in it was moved into the database.
-        if let Ok(file) = File::open(log)
-            && let Err(error) = file.sync_data()
-        {
-            tracing::error!(%error, path = %log.display(), "what the ledger wrote may not be on disk");
+        for path in files {
+            // There is no log after everything in it was moved into the database.
+            if let Ok(file) = File::open(path)
+                && let Err(error) = file.sync_data()
+            {
+                tracing::error!(%error, path = %path.display(), "what the ledger wrote may not be on disk");
+            }
         }
         std::thread::park_timeout(INTERVAL);
     }

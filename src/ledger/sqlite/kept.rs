@@ -2,26 +2,56 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{SqliteStore, array, unavailable, unsigned};
+use super::{
+    SqliteStore, array,
+    begun::{self, BegunFile},
+    unavailable, unsigned,
+};
 use crate::ledger::{store::StoreError, vault::KeptRow};
 
 /// Rows that are removed in one transaction.
 const PRUNE_MAX: i64 = 500;
 
-fn put(connection: &Connection, row: &KeptRow) -> Result<(), StoreError> {
-    let sql = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
-    let mut put = connection.prepare_cached(sql).map_err(unavailable)?;
+/// `existing`: what becomes of a row that is there already, as SQL has it.
+fn put(connection: &Connection, existing: &str, row: &KeptRow) -> Result<(), StoreError> {
+    let sql = format!("INSERT OR {existing} INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)");
+    let mut put = connection.prepare_cached(&sql).map_err(unavailable)?;
     put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map(drop).map_err(unavailable)
 }
 
 impl SqliteStore {
+    /// Stores what an earlier process had begun and not ended; the file for what this one begins, but where that is stored at once.
+    pub(super) fn take_up(&self, at_once: bool) -> Result<Option<BegunFile>, StoreError> {
+        let path = begun::path(&self.path);
+        let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
+        let left = BegunFile::left(&path).map_err(failed)?;
+        self.writing(|connection| {
+            let transaction = connection.transaction().map_err(unavailable)?;
+            left.iter().try_for_each(|row| put(&transaction, "IGNORE", row))?;
+            transaction.commit().map_err(unavailable)?;
+            // Before the file is made anew.
+            if left.is_empty() { Ok(()) } else { connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable) }
+        })?;
+        if at_once { Ok(None) } else { BegunFile::make(&path).map(Some).map_err(failed) }
+    }
+
+    pub(super) fn note_row(&self, row: &KeptRow) -> Option<u32> {
+        let slot = self.begun.as_ref()?.note(row)?;
+        self.behind.iter().for_each(super::behind::Behind::written);
+        Some(slot)
+    }
+
+    pub(super) fn give_back(&self, slots: &[u32]) {
+        self.begun.iter().for_each(|begun| begun.give_back(slots));
+    }
+
     pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
         self.writing(|connection| match rows {
             // A statement is a transaction by itself.
-            [row] => put(connection, row),
+            [row] => put(connection, "REPLACE", row),
             rows => {
                 let transaction = connection.transaction().map_err(unavailable)?;
-                rows.iter().try_for_each(|row| put(&transaction, row))?;
+                rows.iter().try_for_each(|row| put(&transaction, "REPLACE", row))?;
                 transaction.commit().map_err(unavailable)
             }
         })?;

@@ -3,6 +3,7 @@
 //! WAL, so that nobody who reads stalls the writer. What is kept of one exchange is one row, and one more for each execution and violation in it, so that they can be found.
 
 mod audit;
+mod begun;
 mod behind;
 mod kept;
 mod read;
@@ -18,6 +19,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 use super::store::StoreError;
+use begun::BegunFile;
 use behind::Behind;
 
 /// The one writer of an embedded store.
@@ -43,6 +45,8 @@ pub struct SqliteStore {
     readers: Mutex<Vec<Connection>>,
     /// Where transactions needn't be on disk at once.
     behind: Option<Behind>,
+    /// What was begun, where that needn't be on disk at once.
+    begun: Option<BegunFile>,
     /// Held for as long as this process writes.
     _lock: Option<File>,
 }
@@ -63,8 +67,10 @@ impl SqliteStore {
     pub fn open(path: &Path, at_once: bool) -> Result<Self, StoreError> {
         let lock = lock(path)?;
         let behind = if at_once { None } else { Some(Behind::start(path)?) };
-        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind, _lock: Some(lock) };
+        let (writing, readers) = (Mutex::default(), Mutex::default());
+        let mut store = Self { path: path.into(), writing, readers, behind, begun: None, _lock: Some(lock) };
         store.writing(|_| Ok(()))?;
+        store.begun = store.take_up(at_once)?;
         Ok(store)
     }
 
@@ -79,7 +85,7 @@ impl SqliteStore {
                 path.display()
             )));
         }
-        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind: None, _lock: None };
+        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind: None, begun: None, _lock: None };
         store.reading(|_| Ok(()))?;
         Ok(store)
     }

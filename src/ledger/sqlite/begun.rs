@@ -1,0 +1,141 @@
+//! What was begun and whose end isn't stored yet, in a file beside the database: noting it is one write of one slot instead of
+//! a transaction, and outlives the process as that does.
+//!
+//! A slot is taken until the end is in the database. What lies in the file when a process starts goes into the database,
+//! unless that has a row in its place already; so a slot that was given back needn't be wiped.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use crate::ledger::vault::KeptRow;
+
+/// What may be under way at a time; what is beyond gets its transaction.
+const SLOTS: u32 = 1024;
+/// Bytes of a slot; so many that none lies on two pages.
+const SLOT_BYTES: usize = 512;
+/// Length of the body, id, time.
+const HEAD_BYTES: usize = 4 + 32 + 8;
+
+/// The file. See the module.
+pub(super) struct BegunFile {
+    file: File,
+    free: Mutex<Vec<u32>>,
+}
+
+/// Its path, beside the database.
+pub(super) fn path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-begun");
+    PathBuf::from(path)
+}
+
+impl BegunFile {
+    /// What an earlier process left in it, as far as it is whole.
+    pub(super) fn left(path: &Path) -> io::Result<Vec<KeptRow>> {
+        let mut bytes = Vec::new();
+        match File::open(path) {
+            Ok(file) => file.take(u64::from(SLOTS) * SLOT_BYTES as u64).read_to_end(&mut bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        Ok(bytes.chunks(SLOT_BYTES).filter_map(read).collect())
+    }
+
+    /// Begins anew, with room for all of it on the disk.
+    pub(super) fn make(path: &Path) -> io::Result<Self> {
+        let file = File::options().create(true).truncate(true).write(true).open(path)?;
+        file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
+        Ok(Self { file, free: Mutex::new((0..SLOTS).rev().collect()) })
+    }
+
+    /// Notes a row; `None` where there is no room for it, or it can't be written.
+    pub(super) fn note(&self, row: &KeptRow) -> Option<u32> {
+        let slot = write(row)?;
+        let number = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        match self.file.write_all_at(&slot, u64::from(number) * SLOT_BYTES as u64) {
+            Ok(()) => Some(number),
+            Err(error) => {
+                tracing::error!(%error, "what begins can't be noted beside the ledger: it is stored in it instead");
+                self.give_back(&[number]);
+                None
+            }
+        }
+    }
+
+    /// What was noted there is in the database.
+    pub(super) fn give_back(&self, slots: &[u32]) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).extend(slots);
+    }
+}
+
+/// A row as its slot has it; `None` where it is too long.
+fn write(row: &KeptRow) -> Option<Vec<u8>> {
+    let length = u32::try_from(row.body.len()).ok().filter(|length| *length as usize <= SLOT_BYTES - HEAD_BYTES)?;
+    let mut slot = Vec::with_capacity(HEAD_BYTES + row.body.len());
+    slot.extend_from_slice(&length.to_le_bytes());
+    slot.extend_from_slice(&row.id);
+    slot.extend_from_slice(&row.at_ms.to_le_bytes());
+    slot.extend_from_slice(&row.body);
+    Some(slot)
+}
+
+/// The row in a slot; `None` where nothing was ever noted in it. Whether it is whole, its seal tells.
+fn read(slot: &[u8]) -> Option<KeptRow> {
+    let (length, rest) = slot.split_first_chunk::<4>()?;
+    let (id, rest) = rest.split_first_chunk::<32>()?;
+    let (at_ms, rest) = rest.split_first_chunk::<8>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|length| *length > 0)?;
+    Some(KeptRow { id: *id, at_ms: u64::from_le_bytes(*at_ms), body: rest.get(..length)?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: u8, bytes: usize) -> KeptRow {
+        KeptRow { id: [number; 32], at_ms: u64::from(number), body: vec![number; bytes] }
+    }
+
+    #[test]
+    fn what_was_noted_is_there_for_the_next_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = path(&directory.path().join("ledger.db"));
+        assert_eq!(BegunFile::left(&path).unwrap(), []);
+        let begun = BegunFile::make(&path).unwrap();
+        let slots: Vec<u32> = [row(1, 1), row(2, 300), row(3, SLOT_BYTES - HEAD_BYTES)].iter().filter_map(|row| begun.note(row)).collect();
+        assert_eq!(slots, [0, 1, 2]);
+        assert_eq!(begun.note(&row(4, SLOT_BYTES - HEAD_BYTES + 1)), None, "too long");
+        begun.give_back(&[1]);
+        assert_eq!(begun.note(&row(5, 7)), Some(1));
+        drop(begun);
+        assert_eq!(BegunFile::left(&path).unwrap(), [row(1, 1), row(5, 7), row(3, SLOT_BYTES - HEAD_BYTES)]);
+        drop(BegunFile::make(&path).unwrap());
+        assert_eq!(BegunFile::left(&path).unwrap(), []);
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("begun");
+        let begun = BegunFile::make(&path).unwrap();
+        assert_eq!((0..SLOTS + 5).filter_map(|_| begun.note(&row(1, 400))).count(), SLOTS as usize);
+        begun.give_back(&[7]);
+        assert_eq!(begun.note(&row(1, 1)), Some(7));
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), u64::from(SLOTS) * SLOT_BYTES as u64);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_file_is_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..1200)) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("begun");
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(BegunFile::left(&path).unwrap().iter().all(|row| row.body.len() <= SLOT_BYTES - HEAD_BYTES));
+        }
+    }
+}
