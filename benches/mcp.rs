@@ -1,5 +1,5 @@
 //! What a call costs that toolmark runs, next to the same call by a bare client of the SDK: time on the processors, of this one's
-//! thread and of the whole program. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50` for a
+//! thread and of the whole program, under load, as a processor that idles in between makes everything dear. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50` for a
 //! short one.
 
 use std::{
@@ -21,6 +21,8 @@ use toolmark::testing::{Received, Reply, ScriptedUpstream, TodoServer};
 
 /// Calls of one figure, unless the environment says otherwise.
 const CALLS: usize = 2_000;
+/// Conversations at a time.
+const AT_ONCE: usize = 16;
 /// Rounds, of which the best counts: others work on the machine too.
 const ROUNDS: usize = 3;
 /// What only reads, and what is noted before it begins.
@@ -81,21 +83,25 @@ fn bare(tool: &str, arguments: &str, calls: usize) -> f64 {
         let transport = StreamableHttpClientTransport::with_client(client, StreamableHttpClientTransportConfig::with_uri(todo.url()));
         let service = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();
         let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
-        let call = || {
+        let call = &|| {
             let mut params = CallToolRequestParams::new(tool.to_owned());
             params.arguments = Some(arguments.clone());
             service.peer().call_tool(params)
         };
-        for _ in 0..calls / 10 + 1 {
-            call().await.unwrap();
-        }
+        let all = |each: usize| async move {
+            let one = || async {
+                for _ in 0..each {
+                    call().await.unwrap();
+                }
+            };
+            futures_util::future::join_all((0..AT_ONCE).map(|_| one())).await;
+        };
+        all(calls / AT_ONCE / 10 + 1).await;
         let before = thread_time();
-        for _ in 0..calls {
-            call().await.unwrap();
-        }
+        all(calls / AT_ONCE).await;
         let spent = thread_time() - before;
         service.cancel().await.unwrap();
-        spent.as_secs_f64() * 1e6 / calls as f64
+        spent.as_secs_f64() * 1e6 / (calls / AT_ONCE * AT_ONCE) as f64
     })
 }
 
@@ -189,12 +195,19 @@ impl Served {
 
     /// Microseconds of one.
     fn cost(&self, kind: &Kind, tool: &str, arguments: &str, calls: usize) -> Cost {
-        let mut connection = TcpStream::connect(self.address).unwrap();
-        connection.set_nodelay(true).unwrap();
-        (0..calls / 10 + 1).for_each(|_| exchange(&mut connection, kind, tool, arguments));
+        let all = |each: usize| {
+            let one = || {
+                let mut connection = TcpStream::connect(self.address).unwrap();
+                connection.set_nodelay(true).unwrap();
+                (0..each).for_each(|_| exchange(&mut connection, kind, tool, arguments));
+            };
+            std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(one))));
+        };
+        all(calls / AT_ONCE / 10 + 1);
         let before = self.spent();
-        (0..calls).for_each(|_| exchange(&mut connection, kind, tool, arguments));
-        let since = |(name, spent): (String, f64)| (name.clone(), (spent - before.get(&name).copied().unwrap_or(0.0)) / calls as f64);
+        all(calls / AT_ONCE);
+        let each = |spent: f64| spent / (calls / AT_ONCE * AT_ONCE) as f64;
+        let since = |(name, spent): (String, f64)| (name.clone(), each(spent - before.get(&name).copied().unwrap_or(0.0)));
         self.spent().into_iter().map(since).collect()
     }
 }

@@ -28,7 +28,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes of all that is kept.
 pub const KEPT_BYTES_MAX: u64 = 1 << 30;
 /// Jobs of one transaction.
-const TOGETHER_MAX: usize = 64;
+const TOGETHER_MAX: usize = 256;
 /// How long what nobody waits for may wait for more of its kind.
 const LINGER: Duration = Duration::from_millis(50);
 /// Threads for a shared database; an embedded one needs one.
@@ -36,13 +36,26 @@ const THREADS: usize = 2;
 
 enum Job {
     Find { keys: Vec<Key>, since_ms: u64, answer: oneshot::Sender<Vec<(Key, Vec<u8>)>> },
-    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>> },
+    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, begun: Begun },
+}
+
+/// Where something was noted that begins, if it was; given back once its end is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Begun(Option<u32>);
+
+/// What waits for the threads.
+#[derive(Default)]
+struct Waiting {
+    jobs: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// See the module. Its threads end when it is dropped; what was put is stored first.
 pub struct Shelf {
     sender: Option<mpsc::SyncSender<Job>>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
+    store: Arc<dyn ChainStore>,
+    vault: Arc<Vault>,
     deadline: Duration,
     keep: Duration,
     /// Others may ask for it, or it is to be on disk before anybody is answered.
@@ -54,6 +67,7 @@ pub struct Shelf {
 impl Drop for Shelf {
     fn drop(&mut self) {
         self.sender = None;
+        self.call();
         for thread in self.threads.drain(..) {
             // A panic there was reported by its own hook.
             let _ended = thread.join();
@@ -69,15 +83,16 @@ impl Shelf {
     pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
-        let mut shelf = Self { sender: None, waiting: Arc::default(), deadline, keep, at_once, threads: Vec::new() };
+        let (store, vault, waiting) = (store.clone(), Arc::new(Vault::new(keys)), Arc::default());
+        let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, threads: Vec::new() };
+        let store = &shelf.store;
         if !store.is_lasting() {
             return Ok(shelf);
         }
         let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
-        let (receiver, vault) = (Arc::new(Mutex::new(receiver)), Arc::new(Vault::new(keys)));
-        for number in 0..if store.is_shared() { THREADS } else { 1 } {
-            let (store, receiver, vault, waiting) = (store.clone(), receiver.clone(), vault.clone(), shelf.waiting.clone());
-            let shared = store.is_shared();
+        let (receiver, shared) = (Arc::new(Mutex::new(receiver)), store.is_shared());
+        for number in 0..if shared { THREADS } else { 1 } {
+            let (store, receiver, vault, waiting) = (shelf.store.clone(), receiver.clone(), shelf.vault.clone(), shelf.waiting.clone());
             let thread = std::thread::Builder::new().name(format!("shelf-{number}"));
             let thread = thread.spawn(move || serve(&*store, &vault, &receiver, &waiting));
             let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
@@ -115,19 +130,33 @@ impl Shelf {
             return Ok(());
         }
         let (done, told) = oneshot::channel();
-        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done) })?;
+        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done), begun: Begun(None) })?;
         self.told(told).await
     }
 
-    /// The same as soon as may be; what this process knows itself needs no more than that.
+    /// Notes that something begins: comes back once that will be found, whatever becomes of this process. What came of it is put
+    /// [behind](Self::put_behind) under the same key.
+    ///
+    /// # Errors
+    /// [`Unanswered`], in time: it may be noted all the same.
+    pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Begun, Unanswered> {
+        let note = || self.store.note(&self.vault.seal(&key, now_ms, &body)?);
+        let noted = if self.at_once || !self.is_lasting() { None } else { note() };
+        if noted.is_none() {
+            self.put(vec![(key, body)], now_ms).await?;
+        }
+        Ok(Begun(noted))
+    }
+
+    /// The same as soon as may be; what this process knows itself needs no more than that. `begun`: where it was noted before.
     ///
     /// # Errors
     /// [`Unanswered`]: too much waits.
-    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, begun: Begun, now_ms: u64) -> Result<(), Unanswered> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
         }
-        self.send(Job::Put { entries, at_ms: now_ms, done: None })
+        self.send(Job::Put { entries, at_ms: now_ms, done: None, begun })
     }
 
     /// Puts what the next request may ask for, of this process or another one that shares the ledger; comes back once that
@@ -136,17 +165,25 @@ impl Shelf {
     /// # Errors
     /// [`Unanswered`]: perhaps it wouldn't.
     pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
-        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, now_ms) }
+        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Begun(None), now_ms) }
     }
 
     fn send(&self, job: Job) -> Result<(), Unanswered> {
         let sender = self.sender.as_ref().ok_or(Unanswered)?;
-        let bytes = weight(&job);
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        let (bytes, calm) = (weight(&job), is_calm(&job));
+        if self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
+            self.waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Unanswered);
         }
+        if self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1 >= TOGETHER_MAX || !calm {
+            self.call();
+        }
         Ok(())
+    }
+
+    /// Calls the thread that lingers.
+    fn call(&self) {
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
     async fn told<T>(&self, told: oneshot::Receiver<T>) -> Result<T, Unanswered> {
@@ -157,6 +194,11 @@ impl Shelf {
     }
 }
 
+/// Does nobody wait for it?
+fn is_calm(job: &Job) -> bool {
+    matches!(job, Job::Put { done: None, .. })
+}
+
 fn weight(job: &Job) -> usize {
     match job {
         Job::Find { keys, .. } => keys.len() * 32,
@@ -164,45 +206,48 @@ fn weight(job: &Job) -> usize {
     }
 }
 
-fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<Job>>, waiting: &AtomicUsize) {
+fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<Job>>, waiting: &Waiting) {
     let linger = if store.is_shared() { Duration::ZERO } else { LINGER };
     loop {
         let jobs = together(&receiver.lock().unwrap_or_else(PoisonError::into_inner), linger);
         if jobs.is_empty() {
             return;
         }
+        waiting.jobs.fetch_sub(jobs.len(), Ordering::AcqRel);
         let bytes = jobs.iter().map(weight).sum();
         if let Err(error) = act(store, vault, jobs) {
             tracing::error!(%error, "what is kept word for word can't be stored, or read");
         }
-        waiting.fetch_sub(bytes, Ordering::Relaxed);
+        waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// What waits, and what comes in so short a time that nobody waits for; nothing once nothing more will come.
+/// What waits, and what comes in so short a time that nobody waits for; nothing once nothing more will come. Who waits calls.
 fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
     let Ok(first) = receiver.recv() else { return Vec::new() };
     let end = Instant::now() + linger;
     let mut jobs = vec![first];
-    while jobs.len() < TOGETHER_MAX {
-        let calm = jobs.iter().all(|job| matches!(job, Job::Put { done: None, .. }));
-        let next = if calm { receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok() } else { receiver.try_recv().ok() };
-        let Some(job) = next else { break };
-        jobs.push(job);
+    loop {
+        jobs.extend(receiver.try_iter().take(TOGETHER_MAX - jobs.len()));
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || jobs.len() >= TOGETHER_MAX || !jobs.iter().all(is_calm) {
+            return jobs;
+        }
+        std::thread::park_timeout(left);
     }
-    jobs
 }
 
 /// Puts come first: what was put before it is asked for is found.
 fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), StoreError> {
-    let (mut rows, mut told, mut finds) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         match job {
-            Job::Put { entries, at_ms, done } => {
+            Job::Put { entries, at_ms, done, begun } => {
                 // Of two under one key the later one counts. In order, so that processes that write the same take turns.
                 let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
                 rows.extend(sealed.map(|row| (row.id, row)));
                 told.extend(done);
+                ended.extend(begun.0);
             }
             Job::Find { answer, .. } if answer.is_closed() => {}
             Job::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),
@@ -211,6 +256,7 @@ fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), Stor
     let rows: Vec<KeptRow> = rows.into_values().collect();
     let put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
     if put.is_ok() {
+        store.give_back(&ended);
         for done in told {
             // Whoever waited may have gone.
             let _gone = done.send(());

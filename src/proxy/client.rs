@@ -145,7 +145,8 @@ impl Client {
         loop {
             let (connection, fresh) = match self.kept() {
                 Some(kept) => (kept, false),
-                None => (self.connect().await?, true),
+                // Rare, and large: it would make every exchange as large.
+                None => (Box::pin(self.connect()).await?, true),
             };
             let failed = match connection {
                 Connection::One(mut sender) => {

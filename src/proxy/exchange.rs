@@ -74,7 +74,7 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
 }
 
 /// Everything before the first byte goes upstream.
-async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
@@ -148,7 +148,7 @@ enum Served {
 }
 
 /// Serves a request that was prepared.
-pub(super) async fn drive<A: Adapter>(mut run: Run, stream: bool) -> Response<Body> {
+pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Response<Body> {
     match serve::<A>(&mut run, stream).await {
         Served::Whole(response) => {
             let response = run.committed(response).await;
@@ -322,7 +322,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
     Ok(Some(response))
 }
 
-fn streamed<A: Adapter>(run: Run, response: Answer) -> Response<Body> {
+fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
     let mut headers = upstream::downstream_headers(response.headers(), true);

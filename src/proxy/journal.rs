@@ -6,6 +6,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use futures_util::future::join_all;
 use http::HeaderMap;
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::{
         marks::{Moment, Scope},
         violation::{Code, Violation},
     },
-    ledger::lookup::Unanswered,
+    ledger::{lookup::Unanswered, shelf},
     mcp::{Mcp, calls::Asked, result::Outcome},
     wire::canonical::canonical,
 };
@@ -92,6 +93,8 @@ pub struct Due {
     pub moment: Moment,
     key: Key,
     known: Known,
+    /// Where its beginning is noted.
+    begun: shelf::Begun,
 }
 
 /// What is known of it from an attempt before.
@@ -124,7 +127,7 @@ impl Run {
         let mut dues: Vec<Due> = Vec::new();
         for (asked, moment) in asked {
             let key = self.rounds.ordinals.key(&identity, &asked.tool.name, &asked.arguments);
-            dues.push(Due { asked, moment, key, known: Known::Nothing });
+            dues.push(Due { asked, moment, key, known: Known::Nothing, begun: shelf::Begun::default() });
         }
         if !identity.again {
             return dues;
@@ -147,15 +150,20 @@ impl Run {
     ///
     /// # Errors
     /// The violation, where that couldn't be noted and the policy blocks on it.
-    pub(super) async fn begin_calls(&mut self, dues: &[Due]) -> Result<(), Violation> {
+    pub(super) async fn begin_calls(&mut self, dues: &mut [Due]) -> Result<(), Violation> {
         let app = self.worker.app.clone();
-        let mut entries = Vec::new();
-        for due in dues.iter().filter(|due| is_journaled(&due.asked) && matches!(due.known, Known::Nothing)) {
+        let begin = async |due: &mut Due| -> Result<(), Unanswered> {
             let begun = Begun::of(due, None);
-            entries.extend(begun.bytes().map(|bytes| (due.key, bytes)));
+            let body = begun.bytes();
             app.journal.0.insert(due.key, begun);
-        }
-        if app.recorder.shelf().put(entries, app.now_ms()).await.is_err() {
+            if let Some(body) = body {
+                due.begun = app.recorder.shelf().begin(due.key, body, app.now_ms()).await?;
+            }
+            Ok(())
+        };
+        let new = dues.iter_mut().filter(|due| is_journaled(&due.asked) && matches!(due.known, Known::Nothing));
+        let noted = join_all(new.map(begin)).await;
+        if noted.iter().any(Result::is_err) {
             let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
             let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
             self.tally.violations.extend(violation.clone());
@@ -230,7 +238,8 @@ async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
     let outcome = mcp.run(due.asked.clone()).await;
     if is_journaled(&due.asked) {
         let begun = Begun::of(&due, Some(outcome.clone()));
-        let noted = app.recorder.shelf().put_behind(begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect(), app.now_ms());
+        let entries = begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect();
+        let noted = app.recorder.shelf().put_behind(entries, due.begun, app.now_ms());
         if noted.is_err() {
             tracing::error!(tool = &*due.asked.tool.name, "the end of a call can't be noted in the ledger: too much waits");
         }

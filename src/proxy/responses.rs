@@ -42,7 +42,7 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 }
 
 /// Everything before the first byte goes upstream.
-async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Run, bool), Failure> {
+async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();

@@ -248,14 +248,14 @@ impl Run {
         if let Some(outcomes) = self.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
             return Ok(outcomes);
         }
-        let dues: Vec<Due> = self.due(asked).await;
+        let mut dues: Vec<Due> = self.due(asked).await;
         for ((at, _), due) in own.tools.iter().zip(&dues) {
             if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
                 self.notes.moved(*moment, due.moment());
                 *moment = due.moment();
             }
         }
-        self.begin_calls(&dues)
+        self.begin_calls(&mut dues)
             .await
             .map_err(|violation| Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() })?;
         let app = self.worker.app.clone();

@@ -119,7 +119,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins with a prepared request.
+    /// Begins with a prepared request; boxed, as it is handed on from stage to stage.
     #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
     pub fn new(
         worker: Arc<Worker>,
@@ -132,7 +132,7 @@ impl Run {
         started: Instant,
         who: Who,
         held: Held,
-    ) -> Self {
+    ) -> Box<Self> {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
         let begun_ms = worker.app.now_ms();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
@@ -141,7 +141,7 @@ impl Run {
             context.text.ask_ledger = who.session.is_some();
         }
         let tally = Tally { violations, ..Tally::default() };
-        Self {
+        Box::new(Self {
             worker,
             context,
             tally,
@@ -168,7 +168,7 @@ impl Run {
             upstream_time: Duration::ZERO,
             stream,
             outcome: None,
-        }
+        })
     }
 
     /// What a translated answer repeats of the request, where answers are translated.

@@ -6,6 +6,7 @@
 
 use std::{
     net::{SocketAddr, TcpListener as StdListener},
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -289,13 +290,13 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let held = match Held::new(&worker.app, &caller) {
         Ok(held) => held,
         Err(failure) => {
-            pass_over(request.into_body()).await;
+            Box::pin(pass_over(request.into_body())).await;
             return Err(failure);
         }
     };
     if let Route::Pass(rest) = &found {
         let rest = rest.clone();
-        return Ok(pass::pass(worker, rest, request, held).await);
+        return Ok(Box::pin(pass::pass(worker, rest, request, held)).await);
     }
     let mut held = held;
     if !worker.app.recorder.room(settings.ledger.wait).await {
@@ -313,8 +314,9 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
-        Route::Responses => responses::responses(worker, incoming).await,
-        _ => exchange::chat(worker, incoming).await,
+        // Boxed: hyper moves what it is given, and either is large.
+        Route::Responses => Box::pin(responses::responses(worker, incoming)).await,
+        _ => Box::pin(exchange::chat(worker, incoming)).await,
     };
     Ok(match tape {
         Some(tape) => Body::recorded(response, tape),
@@ -341,7 +343,7 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, wa
     let expected = body.size_hint().exact().unwrap_or(0) as usize;
     let mut joined = BytesMut::new();
     while !large {
-        let frame = match within(idle_max, body.frame()).await {
+        let frame = match within(idle_max, pin!(body.frame())).await {
             None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
             Some(None) => return Ok(joined.freeze()),
@@ -350,7 +352,7 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, wa
         let Ok(data) = frame.into_data() else { continue };
         if let Err(failure) = weight.grow((data.len() as u64).saturating_mul(REQUEST_SHARE)) {
             drop(joined);
-            pass_over(body).await;
+            Box::pin(pass_over(body)).await;
             return Err(failure);
         }
         // The usual case: it all came at once.
@@ -368,7 +370,7 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, wa
     }
     if !waits {
         drop(joined);
-        pass_over(body).await;
+        Box::pin(pass_over(body)).await;
     }
     Err(too_large())
 }

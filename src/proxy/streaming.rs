@@ -57,7 +57,7 @@ impl From<Failure> for Broken {
 }
 
 /// Serves the stream that `response` begins.
-pub async fn stream<A: Adapter>(mut run: Run, response: Answer, outlet: Outlet) {
+pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Outlet) {
     let mut out = BytesMut::new();
     let mut judge = A::Stream::new(run.context.clone(), None);
     let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;

@@ -2,6 +2,8 @@
 //!
 //! Every worker has clients of its own, so that no connection is handed between threads.
 
+use std::pin::pin;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery};
 
@@ -144,7 +146,8 @@ impl Endpoint {
     /// [`SendFailure`]: unreachable, or too slow.
     pub async fn send(&self, method: Method, target: PathAndQuery, headers: HeaderMap, body: Outgoing) -> Result<Answer, SendFailure> {
         let name = &*self.settings.name;
-        match within(self.settings.timeouts.first_byte, self.client.send(method, target, headers, body)).await {
+        let sent = pin!(self.client.send(method, target, headers, body));
+        match within(self.settings.timeouts.first_byte, sent).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
@@ -187,7 +190,7 @@ impl Endpoint {
         let mut first: Option<Bytes> = None;
         let mut joined = BytesMut::new();
         loop {
-            let chunk = match within(self.settings.timeouts.idle, response.body_mut().chunk()).await {
+            let chunk = match within(self.settings.timeouts.idle, pin!(response.body_mut().chunk())).await {
                 None => return Err(Failure::timeout(name, "its answer stopped coming")),
                 Some(Err(error)) => {
                     tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");

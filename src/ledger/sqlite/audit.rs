@@ -144,6 +144,14 @@ impl ChainStore for SqliteStore {
         })
     }
 
+    fn note(&self, row: &KeptRow) -> Option<u32> {
+        self.note_row(row)
+    }
+
+    fn give_back(&self, slots: &[u32]) {
+        self.take_back(slots);
+    }
+
     fn put_kept(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
         self.put_rows(rows)
     }

@@ -9,7 +9,7 @@ use std::{
     io::{self, Read as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crate::ledger::vault::KeptRow;
@@ -24,7 +24,13 @@ const HEAD_BYTES: usize = 4 + 32 + 8;
 /// The file. See the module.
 pub(super) struct BegunFile {
     file: File,
-    free: Mutex<Vec<u32>>,
+    slots: Mutex<Slots>,
+}
+
+struct Slots {
+    free: Vec<u32>,
+    /// What is in each slot that is taken.
+    taken: Vec<Option<KeptRow>>,
 }
 
 /// Its path, beside the database.
@@ -50,15 +56,21 @@ impl BegunFile {
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(true).write(true).open(path)?;
         file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
-        Ok(Self { file, free: Mutex::new((0..SLOTS).rev().collect()) })
+        let slots = Slots { free: (0..SLOTS).rev().collect(), taken: vec![None; SLOTS as usize] };
+        Ok(Self { file, slots: Mutex::new(slots) })
     }
 
     /// Notes a row; `None` where there is no room for it, or it can't be written.
     pub(super) fn note(&self, row: &KeptRow) -> Option<u32> {
         let slot = write(row)?;
-        let number = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let number = self.slots().free.pop()?;
         match self.file.write_all_at(&slot, u64::from(number) * SLOT_BYTES as u64) {
-            Ok(()) => Some(number),
+            Ok(()) => {
+                if let Some(taken) = self.slots().taken.get_mut(number as usize) {
+                    *taken = Some(row.clone());
+                }
+                Some(number)
+            }
             Err(error) => {
                 tracing::error!(%error, "what begins can't be noted beside the ledger: it is stored in it instead");
                 self.give_back(&[number]);
@@ -68,8 +80,23 @@ impl BegunFile {
     }
 
     /// What was noted there is in the database.
-    pub(super) fn give_back(&self, slots: &[u32]) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).extend(slots);
+    pub(super) fn give_back(&self, numbers: &[u32]) {
+        let mut slots = self.slots();
+        for number in numbers {
+            if let Some(taken) = slots.taken.get_mut(*number as usize) {
+                *taken = None;
+                slots.free.push(*number);
+            }
+        }
+    }
+
+    /// What is noted in this place.
+    pub(super) fn find(&self, id: &[u8; 32]) -> Option<KeptRow> {
+        self.slots().taken.iter().flatten().find(|row| row.id == *id).cloned()
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +137,9 @@ mod tests {
         let slots: Vec<u32> = [row(1, 1), row(2, 300), row(3, SLOT_BYTES - HEAD_BYTES)].iter().filter_map(|row| begun.note(row)).collect();
         assert_eq!(slots, [0, 1, 2]);
         assert_eq!(begun.note(&row(4, SLOT_BYTES - HEAD_BYTES + 1)), None, "too long");
+        assert_eq!(begun.find(&[2; 32]), Some(row(2, 300)));
         begun.give_back(&[1]);
+        assert_eq!(begun.find(&[2; 32]), None, "it is the database's");
         assert_eq!(begun.note(&row(5, 7)), Some(1));
         drop(begun);
         assert_eq!(BegunFile::left(&path).unwrap(), [row(1, 1), row(5, 7), row(3, SLOT_BYTES - HEAD_BYTES)]);

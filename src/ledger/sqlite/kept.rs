@@ -41,7 +41,7 @@ impl SqliteStore {
         Some(slot)
     }
 
-    pub(super) fn give_back(&self, slots: &[u32]) {
+    pub(super) fn take_back(&self, slots: &[u32]) {
         self.begun.iter().for_each(|begun| begun.give_back(slots));
     }
 
@@ -66,8 +66,9 @@ impl SqliteStore {
             for id in ids {
                 let row: Option<(i64, Vec<u8>)> =
                     select.query_row([&id[..]], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
-                if let Some((at_ms, body)) = row {
-                    found.push(KeptRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body });
+                match row {
+                    Some((at_ms, body)) => found.push(KeptRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body }),
+                    None => found.extend(self.begun.as_ref().and_then(|begun| begun.find(id))),
                 }
             }
             Ok(found)
