@@ -90,9 +90,11 @@ impl World {
 /// What is wrong with an answer, taken in pieces of so many characters.
 pub fn judge(context: &Context, answer: &str, characters: usize) -> Vec<Code> {
     let mut gate = TextGate::new();
-    let letters: Vec<char> = answer.chars().collect();
-    for piece in letters.chunks(characters.max(1)) {
-        context.feed(&mut gate, &piece.iter().collect::<String>());
+    let mut rest = answer;
+    while !rest.is_empty() {
+        let (piece, further) = rest.split_at(rest.char_indices().nth(characters.max(1)).map_or(rest.len(), |(at, _)| at));
+        context.feed(&mut gate, piece);
+        rest = further;
     }
     context.close(&mut gate);
     gate.violations().iter().map(|violation| violation.code).collect()

@@ -33,7 +33,7 @@ impl Evidence for Context {
     }
 
     fn is_registered(&self, name: &str) -> bool {
-        let spelled = |tool: &str| crate::judge::marks::execution_tool(tool) == name;
+        let spelled = |tool: &str| crate::judge::marks::is_execution_tool(tool, name);
         self.tools.registry.tool(name).is_some() || self.tools.registry.tools().iter().any(|tool| spelled(&tool.name))
     }
 

@@ -291,9 +291,18 @@ impl<'i> ExecutionId<'i> {
 
 /// A tool's name as execution IDs spell it: other characters become `_`, 128 at most.
 pub fn execution_tool(tool: &str) -> String {
+    spelled(tool).collect()
+}
+
+/// Is this how execution IDs have the tool's name?
+pub fn is_execution_tool(tool: &str, name: &str) -> bool {
+    spelled(tool).eq(name.chars())
+}
+
+fn spelled(tool: &str) -> impl Iterator<Item = char> {
     let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let name: String = tool.chars().take(128).map(legal).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
+    let tool = if tool.is_empty() { "_" } else { tool };
+    tool.chars().take(128).map(legal)
 }
 
 fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {

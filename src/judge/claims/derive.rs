@@ -3,12 +3,16 @@
 //! What an honest answer computes: sums, averages, extremes' distances, shares, differences, products, counts of things
 //! and of things with one value, days between dates. Only what is small enough to be computed in no time.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use super::facts::{Facts, Scalar};
 
+/// What a pair makes.
+const PAIR: usize = 10;
 /// Different numbers of which pairs are looked at.
 const PAIRS_OF: usize = 20;
+/// Values of which it is looked at how often each stands.
+const LEAVES_OF: usize = 2000;
 /// Dates of which pairs are looked at.
 const DATES_OF: usize = 24;
 
@@ -22,6 +26,7 @@ pub fn derived(facts: &Facts) -> Vec<f64> {
     let all: f64 = values.iter().sum();
     found.push(all);
     if values.len() <= PAIRS_OF {
+        found.reserve(values.len() * values.len() * PAIR / 2);
         for (at, one) in values.iter().enumerate() {
             for other in values.iter().skip(at + 1) {
                 pair(*one, *other, &mut found);
@@ -69,20 +74,36 @@ pub fn is_count(key: &str) -> bool {
 
 /// How often each value of each key stands, and how many values each key has.
 fn by_value(facts: &Facts) -> Vec<u64> {
-    let mut values: BTreeMap<(&str, Cow<'_, str>), u64> = BTreeMap::new();
-    for leaf in facts.leaves.iter().take(2000) {
-        let value = match &leaf.value {
-            Scalar::Text(text) if text.len() > 64 => continue,
-            Scalar::Text(text) => Cow::Borrowed(text.as_str()),
-            value => Cow::Owned(value.shown()),
-        };
-        *values.entry((&leaf.key, value)).or_default() += 1;
+    let mut values: Vec<(&str, Value<'_>)> = Vec::with_capacity(facts.leaves.len().min(LEAVES_OF));
+    for leaf in facts.leaves.iter().take(LEAVES_OF) {
+        values.push((
+            &leaf.key,
+            match &leaf.value {
+                Scalar::Text(text) if text.len() > 64 => continue,
+                Scalar::Text(text) => Value::Text(text),
+                Scalar::Number(number) => Value::Number(number.to_bits()),
+                Scalar::Flag(flag) => Value::Flag(*flag),
+                Scalar::Null => Value::Null,
+            },
+        ));
     }
-    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    for (key, _) in values.keys() {
-        *kinds.entry(key).or_default() += 1;
+    values.sort_unstable();
+    let mut found = Vec::new();
+    for of_key in values.chunk_by(|one, other| one.0 == other.0) {
+        let before = found.len();
+        found.extend(of_key.chunk_by(|one, other| one.1 == other.1).map(|same| same.len() as u64));
+        found.push((found.len() - before) as u64);
     }
-    kinds.into_values().chain(values.into_values()).collect()
+    found
+}
+
+/// A value, to be told from others.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+enum Value<'f> {
+    Text(&'f str),
+    Number(u64),
+    Flag(bool),
+    Null,
 }
 
 /// What a column of numbers makes: sum, average, range, median, shares, partial sums.

@@ -17,7 +17,7 @@ use super::{
 /// Bytes of a result that are read.
 const RESULT_BYTES_MAX: usize = 512 << 10;
 /// Values kept of one result.
-const LEAVES_MAX: usize = 20_000;
+pub const LEAVES_MAX: usize = 20_000;
 /// How deep JSON inside strings is read.
 const NESTED_MAX: usize = 3;
 /// Lines of a text that is no JSON.

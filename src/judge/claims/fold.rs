@@ -49,6 +49,9 @@ pub fn name_words(name: &str) -> Vec<String> {
 
 /// A name as one key: `Download-Speed` and `download_speed` are `downloadspeed`.
 pub fn key(name: &str) -> String {
+    if name.is_ascii() {
+        return name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    }
     let mut key = fold(name);
     key.retain(|c| c != ' ');
     key

@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::OnceLock};
 
 use super::{
     date::{self, Dates},
-    facts::Facts,
+    facts::{self, Facts},
     fold::{fold, stands_in},
     lexicon,
     number::{Number, Reading, numbers},
@@ -59,6 +59,12 @@ impl Source {
     /// What it says.
     pub fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| Facts::read(&self.text))
+    }
+
+    /// Not all of it was read.
+    pub fn is_partial(&self) -> bool {
+        // A value takes a byte at least.
+        self.text.len() >= facts::LEAVES_MAX && self.facts().partial
     }
 
     /// Its text folded for comparison.
@@ -124,7 +130,7 @@ impl Grounds {
 
     /// More was said than is looked through: nothing can be said to stand nowhere.
     pub fn is_endless(&self) -> bool {
-        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(|source| source.facts().partial)
+        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(Source::is_partial)
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?

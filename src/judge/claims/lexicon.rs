@@ -110,6 +110,7 @@ struct Compiled {
     verbs: OnceLock<Spoken>,
     absent: OnceLock<Option<RegexSet>>,
     english: OnceLock<Known<String, Vec<String>>>,
+    acts: OnceLock<Words>,
 }
 
 /// Verbs as they are said.
@@ -139,7 +140,9 @@ impl Lexicon {
     /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
     pub fn may_be_absent(&self, text: &str) -> bool {
         let build = || {
+            // Without the edges of words: that finds more, and never waits for what letters an edge is between.
             let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+            let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
             RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
         };
         self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
@@ -155,6 +158,11 @@ impl Lexicon {
             english
         };
         self.compiled.english.get_or_init(build).get(folded).map_or(&[], Vec::as_slice)
+    }
+
+    /// Does this word of a tool's name say what it does?
+    pub fn names_act(&self, word: &str) -> bool {
+        self.compiled.acts.get_or_init(|| self.verbs.iter().flat_map(|verb| &verb.named).cloned().collect()).contains(word)
     }
 
     /// What a verb as it is said comes to.
@@ -288,7 +296,8 @@ pub fn month(word: &str) -> Option<u32> {
         };
         all().iter().flat_map(of).collect()
     });
-    months.get(word).or_else(|| months.get(word.to_lowercase().as_str())).copied()
+    let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
+    months.get(word).or_else(|| months.get(word.contains(changes).then(|| word.to_lowercase())?.as_str())).copied()
 }
 
 /// A word of a text.
@@ -304,23 +313,32 @@ pub struct Word {
 
 /// The words of a text: letters and digits, with apostrophes and hyphens inside.
 pub fn words(text: &str) -> Vec<Word> {
-    let mut words: Vec<Word> = Vec::new();
-    let mut start = None;
-    let ends = text.char_indices().map(|(at, c)| (at, Some(c))).chain([(text.len(), None)]);
-    for (at, c) in ends {
-        let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_' || (start.is_some() && matches!(c, '\'' | '’' | '-')));
-        match (start, inside) {
-            (None, true) => start = Some(at),
-            (Some(from), false) => {
-                let word = text.get(from..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
-                let lower = if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase() };
-                words.push(Word { start: from, end: from + word.len(), lower });
-                start = None;
-            }
-            (None, false) | (Some(_), true) => {}
+    let mut words: Vec<Word> = Vec::with_capacity(text.len() / 5);
+    let mut at = 0;
+    while at < text.len() {
+        let start = at;
+        while let Some(length) = inside(text, at, at > start) {
+            at += length;
         }
+        if at == start {
+            at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+            continue;
+        }
+        let word = text.get(start..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
+        let lower = if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase() };
+        words.push(Word { start, end: start + word.len(), lower });
     }
     words
+}
+
+/// Bytes of the character there, where it belongs to a word. `begun`: one stands before it.
+fn inside(text: &str, at: usize, begun: bool) -> Option<usize> {
+    let byte = *text.as_bytes().get(at)?;
+    if byte.is_ascii() {
+        return (byte.is_ascii_alphanumeric() || byte == b'_' || begun && matches!(byte, b'\'' | b'-')).then_some(1);
+    }
+    let c = text.get(at..)?.chars().next()?;
+    (c.is_alphanumeric() || begun && c == '’').then(|| c.len_utf8())
 }
 
 #[cfg(test)]
