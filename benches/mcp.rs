@@ -1,6 +1,8 @@
-//! What a call costs that toolmark runs, next to the same call by a bare client of the SDK: time on the processors, of this one's
-//! thread and of the whole program, under load, as a processor that idles in between makes everything dear. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50` for a
-//! short one.
+//! What a call costs that toolmark runs, next to the same call by a bare client of the SDK: time on the processors, of the
+//! client's thread and of the whole program. Sixteen conversations at a time, as a processor that idles in between makes
+//! everything dear. The bare client makes its calls in the same conversations, between two requests to the model; in a loop
+//! of nothing else a call is cheaper. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50`
+//! for a short one.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +26,7 @@ const CALLS: usize = 2_000;
 /// Conversations at a time.
 const AT_ONCE: usize = 16;
 /// Rounds, of which the best counts: others work on the machine too.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// What only reads, and what is noted before it begins.
 const TOOLS: [(&str, &str); 2] = [("list_tasks", "{}"), ("add_task", r#"{"title":"Buy milk"}"#)];
 
@@ -34,26 +36,25 @@ fn main() {
         return;
     }
     let calls = std::env::var("TOOLMARK_BENCH_CALLS").ok().and_then(|count| count.parse().ok()).unwrap_or(CALLS);
-    println!("{calls} calls, the best of {ROUNDS} rounds, microseconds of CPU each");
+    println!("{calls} calls, {AT_ONCE} at a time, the best of {ROUNDS} rounds, microseconds of CPU each");
     for (tool, arguments) in TOOLS {
-        let best = |cost: &dyn Fn() -> Cost| (0..ROUNDS).map(|_| cost()).min_by(|one, other| sum(one).total_cmp(&sum(other))).unwrap();
-        let cost = |execute: &str, kind: &Kind| best(&|| Served::start(execute).cost(kind, tool, arguments, calls));
-        let bare = (0..ROUNDS).map(|_| bare(tool, arguments, calls)).fold(f64::INFINITY, f64::min);
-        let proxied = cost("proxy", &Kind::Proxied);
-        let by_application = cost("app", &Kind::ByApplication);
-        println!("{tool}: a bare client's call {bare:.0}, a proxied call's exchange {:.0} ({})", sum(&proxied), by_thread(&proxied));
-        println!("  the application making the call: {:.0} ({})", sum(&by_application), by_thread(&by_application));
-        let (proxied, by_application, plain) = (sum(&proxied), sum(&by_application), sum(&cost("proxy", &Kind::Plain)));
-        println!(
-            "  next to the same with the application making the call ({by_application:.0}): {:+.0}, {:.2} times a bare call",
-            proxied - by_application,
-            (proxied - by_application) / bare
-        );
-        println!(
-            "  next to two exchanges without a call ({plain:.0} each): {:+.0}, {:.2} times a bare call",
-            proxied - 2.0 * plain,
-            (proxied - 2.0 * plain) / bare
-        );
+        let cost = |execute: &str, kind: &Kind| Served::start(execute).cost(kind, tool, arguments, calls);
+        // Each round all of them, so that what else the machine does meets all.
+        let round = |_| (cost("proxy", &Kind::Proxied), cost("app", &Kind::ByApplication), looped(tool, arguments, calls));
+        let rounds: Vec<(Cost, Cost, f64)> = (0..ROUNDS).map(round).collect();
+        let best = |costs: &dyn Fn(&(Cost, Cost, f64)) -> Cost| {
+            rounds.iter().map(costs).min_by(|one, other| sum(one).total_cmp(&sum(other))).unwrap_or_default()
+        };
+        let of = |cost: &Cost| cost.get(BARE).copied().unwrap_or_default();
+        let bare = rounds.iter().map(|round| of(&round.1)).fold(f64::INFINITY, f64::min);
+        let looped = rounds.iter().map(|round| round.2).fold(f64::INFINITY, f64::min);
+        let without = |cost: &Cost| cost.iter().filter(|(name, _)| *name != BARE).map(|(name, spent)| (name.clone(), *spent)).collect();
+        let (proxied, by_application) = (best(&|round| round.0.clone()), best(&|round| without(&round.1)));
+        let added = sum(&proxied) - sum(&by_application);
+        println!("{tool}: a bare client's call {bare:.0} between two requests, {looped:.0} in a loop");
+        println!("  an exchange with a proxied call {:.0} ({})", sum(&proxied), by_thread(&proxied));
+        println!("  the application making the call {:.0} ({})", sum(&by_application), by_thread(&by_application));
+        println!("  added {added:+.0}: {:.2} times the bare call, {:.2} times one in a loop", added / bare, added / looped);
     }
 }
 
@@ -70,39 +71,83 @@ fn by_thread(cost: &Cost) -> String {
     shown.map(|(name, spent)| format!("{name} {spent:.0}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The same call, straight to the server: of this thread, on which all of the client runs.
-fn bare(tool: &str, arguments: &str, calls: usize) -> f64 {
+/// What the bare client's thread is called among those of the program.
+const BARE: &str = "bare client";
+
+/// A client of the SDK and nothing else, on a thread of its own.
+struct Bare {
+    handle: tokio::runtime::Handle,
+    peer: rmcp::Peer<rmcp::RoleClient>,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Bare {
+    fn start(todo: &TodoServer) -> Self {
+        let (told, connected) = std::sync::mpsc::channel();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let url = todo.url();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let lifecycle = ClientLifecycleMode::Auto {
+                    preferred_versions: vec![ProtocolVersion::LATEST],
+                    legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+                };
+                let client = reqwest::Client::builder().no_proxy().build().unwrap();
+                let transport = StreamableHttpClientTransport::with_client(client, StreamableHttpClientTransportConfig::with_uri(url));
+                let service = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();
+                told.send((tokio::runtime::Handle::current(), service.peer().clone())).unwrap();
+                // Until this is dropped.
+                let _stopped = stopped.await;
+                service.cancel().await.unwrap();
+            });
+        });
+        let (handle, peer) = connected.recv().unwrap();
+        Self { handle, peer, _stop: stop }
+    }
+
+    /// Makes the call and waits for it.
+    fn call(&self, tool: &str, arguments: &str) {
+        let called = call(self.peer.clone(), tool.to_owned(), serde_json::from_str(arguments).unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        self.handle.spawn(async move { tell.send(called.await).unwrap() });
+        told.recv().unwrap();
+    }
+
+    /// Time of its thread on the processors.
+    fn spent(&self) -> Duration {
+        let (tell, told) = std::sync::mpsc::channel();
+        self.handle.spawn(async move { tell.send(thread_time()).unwrap() });
+        told.recv().unwrap()
+    }
+}
+
+async fn call(peer: rmcp::Peer<rmcp::RoleClient>, tool: String, arguments: Map<String, Value>) {
+    let mut params = CallToolRequestParams::new(tool);
+    params.arguments = Some(arguments);
+    peer.call_tool(params).await.unwrap();
+}
+
+/// Microseconds of the same call where nothing else is done.
+fn looped(tool: &str, arguments: &str, calls: usize) -> f64 {
     let todo = TodoServer::start().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    let bare = Bare::start(&todo);
+    let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
+    let all = |each: usize| {
+        let one = |peer: rmcp::Peer<rmcp::RoleClient>, tool: String, arguments: Map<String, Value>| async move {
+            for _ in 0..each {
+                call(peer.clone(), tool.clone(), arguments.clone()).await;
+            }
         };
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let transport = StreamableHttpClientTransport::with_client(client, StreamableHttpClientTransportConfig::with_uri(todo.url()));
-        let service = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();
-        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
-        let call = &|| {
-            let mut params = CallToolRequestParams::new(tool.to_owned());
-            params.arguments = Some(arguments.clone());
-            service.peer().call_tool(params)
-        };
-        let all = |each: usize| async move {
-            let one = || async {
-                for _ in 0..each {
-                    call().await.unwrap();
-                }
-            };
-            futures_util::future::join_all((0..AT_ONCE).map(|_| one())).await;
-        };
-        all(calls / AT_ONCE / 10 + 1).await;
-        let before = thread_time();
-        all(calls / AT_ONCE).await;
-        let spent = thread_time() - before;
-        service.cancel().await.unwrap();
-        spent.as_secs_f64() * 1e6 / (calls / AT_ONCE * AT_ONCE) as f64
-    })
+        let all = futures_util::future::join_all((0..AT_ONCE).map(|_| one(bare.peer.clone(), tool.to_owned(), arguments.clone())));
+        let (tell, told) = std::sync::mpsc::channel();
+        bare.handle.spawn(async move { tell.send(all.await).unwrap() });
+        told.recv().unwrap();
+    };
+    all(calls / AT_ONCE / 10 + 1);
+    let before = bare.spent();
+    all(calls / AT_ONCE);
+    (bare.spent() - before).as_secs_f64() * 1e6 / (calls / AT_ONCE * AT_ONCE) as f64
 }
 
 fn thread_time() -> Duration {
@@ -114,10 +159,8 @@ fn thread_time() -> Duration {
 enum Kind {
     /// The model calls, toolmark runs it, the model answers.
     Proxied,
-    /// The model calls, the application answers with a second request.
+    /// The model calls, the application makes the call by a bare client and answers with a second request.
     ByApplication,
-    /// The model answers at once.
-    Plain,
 }
 
 /// The program, with its upstream and its server in this process.
@@ -125,7 +168,7 @@ struct Served {
     child: Child,
     address: SocketAddr,
     _upstream: ScriptedUpstream,
-    _todo: TodoServer,
+    todo: TodoServer,
     _directory: tempfile::TempDir,
 }
 
@@ -157,9 +200,11 @@ impl Served {
             "[loops]\nsame_tool = { calls = 0, window = \"1s\" }\nall_tools = { calls = 0, window = \"1s\" }\n",
         )
         .unwrap();
+        // Apart from the policy, as in a deployment: its directory is watched.
+        std::fs::create_dir(directory.path().join("data")).unwrap();
         let settings = format!(
             "listen = \"127.0.0.1:0\"\npolicy = \"policy.toml\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\n\
-             [[mcp]]\nname = \"todo\"\nurl = \"{}\"\nexecute = \"{execute}\"\nrequired = true\n[admin]\nlisten = \"off\"\n",
+             [[mcp]]\nname = \"todo\"\nurl = \"{}\"\nexecute = \"{execute}\"\nrequired = true\n[ledger]\nurl = \"sqlite:data/ledger.db\"\n[admin]\nlisten = \"off\"\n",
             upstream.base_url(),
             todo.url()
         );
@@ -177,7 +222,7 @@ impl Served {
             lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("listening on http://")?.1.to_owned())).unwrap();
         std::thread::spawn(move || lines.for_each(drop));
         let address = url.split(' ').next().unwrap().trim_end_matches(':').parse().unwrap();
-        Self { child, address, _upstream: upstream, _todo: todo, _directory: directory }
+        Self { child, address, _upstream: upstream, todo, _directory: directory }
     }
 
     /// Microseconds on the processors so far, by thread; workers together.
@@ -195,20 +240,25 @@ impl Served {
 
     /// Microseconds of one.
     fn cost(&self, kind: &Kind, tool: &str, arguments: &str, calls: usize) -> Cost {
+        let bare = Bare::start(&self.todo);
         let all = |each: usize| {
             let one = || {
                 let mut connection = TcpStream::connect(self.address).unwrap();
                 connection.set_nodelay(true).unwrap();
-                (0..each).for_each(|_| exchange(&mut connection, kind, tool, arguments));
+                (0..each).for_each(|_| exchange(&mut connection, kind, &bare, tool, arguments));
             };
             std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(one))));
         };
         all(calls / AT_ONCE / 10 + 1);
-        let before = self.spent();
+        let (before, bare_before) = (self.spent(), bare.spent());
         all(calls / AT_ONCE);
         let each = |spent: f64| spent / (calls / AT_ONCE * AT_ONCE) as f64;
         let since = |(name, spent): (String, f64)| (name.clone(), each(spent - before.get(&name).copied().unwrap_or(0.0)));
-        self.spent().into_iter().map(since).collect()
+        let mut cost: Cost = self.spent().into_iter().map(since).collect();
+        if matches!(kind, Kind::ByApplication) {
+            cost.insert(BARE.to_owned(), each((bare.spent() - bare_before).as_secs_f64() * 1e6));
+        }
+        cost
     }
 }
 
@@ -219,12 +269,12 @@ impl Drop for Served {
     }
 }
 
-fn exchange(connection: &mut TcpStream, kind: &Kind, tool: &str, arguments: &str) {
-    let asked = if matches!(kind, Kind::Plain) { "Say that it is done.".to_owned() } else { format!("call {tool} {arguments}") };
-    let user = json!({"role": "user", "content": asked});
+fn exchange(connection: &mut TcpStream, kind: &Kind, bare: &Bare, tool: &str, arguments: &str) {
+    let user = json!({"role": "user", "content": format!("call {tool} {arguments}")});
     let first = post(connection, &json!({"model": "m", "messages": [user]}));
     let message = &first["choices"][0]["message"];
     if matches!(kind, Kind::ByApplication) {
+        bare.call(tool, arguments);
         let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "{\"tasks\":[]}"});
         let second = post(connection, &json!({"model": "m", "messages": [user, message, result]}));
         assert_eq!(second["choices"][0]["message"]["content"], "Done.");

@@ -106,8 +106,8 @@ impl WholeAnswer for Answer {
         Said { text: choice.text.clone(), reasoning: choice.reasoning.clone(), calls, items: Vec::new() }
     }
 
-    fn usage(&self) -> Option<&str> {
-        self.document.root().get_some("usage").map(Value::raw_str)
+    fn usage(&self) -> Option<Value<'_>> {
+        self.document.root().get_some("usage")
     }
 
     fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {

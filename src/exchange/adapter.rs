@@ -15,7 +15,10 @@ use super::{
     thread::Memo,
     turn::{EchoedTurn, Said},
 };
-use crate::wire::{json::JsonError, sse::Event};
+use crate::wire::{
+    json::{JsonError, Value},
+    sse::Event,
+};
 
 /// An API that is enforced.
 pub trait Adapter: RoundForm + Send + Sync + 'static {
@@ -60,8 +63,8 @@ pub trait WholeAnswer: Sized {
     fn judge(&self, context: &Context) -> Vec<JudgedChoice>;
     /// What its choices say, in the order of [`Self::judge`].
     fn said(&self, choice: usize) -> Said;
-    /// Its `usage`, JSON.
-    fn usage(&self) -> Option<&str>;
+    /// Its `usage`.
+    fn usage(&self) -> Option<Value<'_>>;
     /// The answer as it leaves: every choice as `finals` say, usage added to `earlier`, and the verdict as
     /// a member where there is one. In observe mode the bytes that came.
     fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;

@@ -57,10 +57,18 @@ impl Notes {
         }
     }
 
-    /// Its answer said what it cost: `usage`, JSON.
-    pub fn usage(&mut self, usage: Option<&str>) {
+    /// Its answer said what it cost: `usage`.
+    pub fn usage(&mut self, usage: Option<Value<'_>>) {
         if let (Some(attempt), Some(usage)) = (self.attempts.last_mut(), usage) {
             attempt.tokens = tokens(usage);
+        }
+    }
+
+    /// The same as JSON text.
+    pub fn usage_text(&mut self, usage: Option<&str>) {
+        let parse = |usage: &str| Document::parse_noting(bytes::Bytes::copy_from_slice(usage.as_bytes()), 1, &[]).ok();
+        if let Some(document) = usage.and_then(parse) {
+            self.usage(Some(document.root()));
         }
     }
 
@@ -192,10 +200,8 @@ fn of_arguments(arguments: &str) -> Digest {
 }
 
 /// Reads `usage` of either API.
-fn tokens(usage: &str) -> Option<Tokens> {
-    let document = Document::parse_noting(bytes::Bytes::copy_from_slice(usage.as_bytes()), 1, &[]).ok()?;
-    let root = document.root();
-    let count = |names: [&str; 2]| names.iter().find_map(|name| root.get(name).and_then(Value::integer));
+fn tokens(usage: Value<'_>) -> Option<Tokens> {
+    let count = |names: [&str; 2]| names.iter().find_map(|name| usage.get(name).and_then(Value::integer));
     let (input, output) = (count(["prompt_tokens", "input_tokens"]), count(["completion_tokens", "output_tokens"]));
     (input.is_some() || output.is_some()).then(|| Tokens { input: input.unwrap_or(0), output: output.unwrap_or(0) })
 }

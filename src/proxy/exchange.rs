@@ -44,7 +44,7 @@ use crate::{
     },
     judge::{loops::Beyond, marks::Scope, violation::Verdict},
     policy::Mode,
-    wire::json::Document,
+    wire::json::{Document, Value},
 };
 
 /// A request as it came, read to its end.
@@ -260,7 +260,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let policy = &context.rules.policy;
     let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
         (Decision::Repair, Some(turn)) => {
-            run.ask_again::<A>(&turn, answer.usage())?;
+            run.ask_again::<A>(&turn, answer.usage().map(Value::raw_str))?;
             return Ok(None);
         }
         (Decision::Refuse(violation), turn) => {
@@ -278,7 +278,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     }
     let finals = run.finals(judged, replaced);
     let said = run.rounds.begun().then(|| answer.said(0));
-    let finals = match run.own_calls::<A>(finals, said, answer.usage().map(str::to_owned)).await? {
+    let finals = match run.own_calls::<A>(finals, said, answer.usage().map(|usage| usage.raw_str().to_owned())).await? {
         Next::Again => return Ok(None),
         Next::End(finals) => finals,
     };

@@ -170,7 +170,7 @@ async fn settle<A: Adapter>(
     run.check_state(&mut judged, text).await;
     run.found(&judged);
     run.learn(&judged);
-    run.notes.usage(judge.usage());
+    run.notes.usage_text(judge.usage());
     if judge.unjudged() {
         run.not_judged();
     }

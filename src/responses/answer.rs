@@ -93,8 +93,8 @@ impl WholeAnswer for Answer {
         Said { text, reasoning: String::new(), calls, items }
     }
 
-    fn usage(&self) -> Option<&str> {
-        self.document.root().get_some("usage").map(Value::raw_str)
+    fn usage(&self) -> Option<Value<'_>> {
+        self.document.root().get_some("usage")
     }
 
     fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
@@ -118,7 +118,7 @@ impl WholeAnswer for Answer {
             }
         };
         if let Some(mut sum) = earlier {
-            if let Some(own) = self.usage() {
+            if let Some(own) = self.usage().map(Value::raw_str) {
                 usage::merge(&mut sum, own);
             }
             edits.set_member(root, "usage", &sum.to_string());

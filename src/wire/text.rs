@@ -8,40 +8,48 @@ use std::fmt::Write as _;
 /// becomes U+FFFD. RFC 8259, section 7.
 pub fn unescape(inside: &str) -> String {
     let bytes = inside.as_bytes();
-    let mut out: Vec<u8> = Vec::with_capacity(bytes.len() + 8);
-    let mut at = 0;
+    // No escape becomes more than it takes; eight more, so that eight are always room enough.
+    let mut out: Vec<u8> = vec![0; bytes.len() + 8];
+    let (mut at, mut to) = (0, 0);
     while at < bytes.len() {
-        // Eight at a time, and those from the escape on are taken back.
-        if let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        // Eight at a time, of which those from the escape on are written over.
+        let ahead = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        if let (Some(chunk), Some(room)) = (ahead, out.get_mut(to..).and_then(|rest| rest.first_chunk_mut())) {
+            *room = *chunk;
             let plain = before_escape(*chunk);
-            out.extend_from_slice(chunk);
-            out.truncate(out.len() - (8 - plain));
-            at += plain;
+            (at, to) = (at + plain, to + plain);
             if plain == 8 {
                 continue;
             }
         } else if bytes[at] != b'\\' {
-            out.push(bytes[at]);
-            at += 1;
+            out[to] = bytes[at];
+            (at, to) = (at + 1, to + 1);
             continue;
         }
-        at += 1;
-        let escape = bytes.get(at).copied().unwrap_or(b'\\');
-        at += 1;
-        match escape {
-            b'b' => out.push(8),
-            b'f' => out.push(12),
-            b'n' => out.push(b'\n'),
-            b'r' => out.push(b'\r'),
-            b't' => out.push(b'\t'),
+        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
+        at += 2;
+        out[to] = match escape {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
             b'u' => {
                 let (unit, length) = unescape_unit(bytes.get(at..).unwrap_or_default());
-                out.extend_from_slice(unit.encode_utf8(&mut [0; 4]).as_bytes());
+                // At most four bytes, of six at least.
+                to += unit.encode_utf8(&mut out[to..]).len();
                 at += length;
+                if length < 4 {
+                    // No JSON has it; what stands for it takes one more than it did.
+                    out.push(0);
+                }
+                continue;
             }
-            other => out.push(other),
-        }
+            other => other,
+        };
+        to += 1;
     }
+    out.truncate(to);
     // What came was UTF-8, and so is what every escape became.
     String::from_utf8(out).unwrap_or_default()
 }
@@ -122,6 +130,12 @@ mod tests {
         assert_eq!(unescape(r"\ud83dx"), "\u{fffd}x");
         assert_eq!(unescape(r"\ud83d\u0041"), "\u{fffd}A");
         assert_eq!(unescape(r"\/\u00e9"), "/é");
+        assert_eq!(unescape(&r"\u".repeat(99)), "\u{fffd}".repeat(99));
+        for (cut, whole) in
+            [("\\", "\\"), ("\\u", "\u{fffd}"), ("\\u00", "\u{fffd}00"), ("1234567\\", "1234567\\"), ("12345678\\n", "12345678\n")]
+        {
+            assert_eq!(unescape(cut), whole, "{cut}");
+        }
     }
 
     proptest! {

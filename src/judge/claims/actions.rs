@@ -173,7 +173,8 @@ mod tests {
             idle: false,
             ..abilities()
         };
-        let code = |text: &str, abilities: &Abilities| actions(&Plain::of(text), language(&words(text), None), abilities).map(|found| found.code);
+        let code =
+            |text: &str, abilities: &Abilities| actions(&Plain::of(text), language(&words(text), None), abilities).map(|found| found.code);
         assert_eq!(code("I've added the task.", &ran("add_task", true)), None);
         assert_eq!(code("I've added the task.", &ran("list_tasks", true)), Some(Code::UnsupportedAction));
         assert_eq!(code("I've added the task.", &ran("add_task", false)), Some(Code::FailedExecution));

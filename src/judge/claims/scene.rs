@@ -135,10 +135,7 @@ fn singular(word: &str) -> String {
 
 /// The words of a tool's name that name no act: `get_all_players` is about `players`.
 pub fn tool_nouns(tool: &str, verbs: &Lexicon) -> Vec<String> {
-    let act = |word: &String| {
-        verbs.names_act(word)
-            || matches!(word.as_str(), "all" | "by" | "the" | "my" | "to" | "in" | "of" | "for")
-    };
+    let act = |word: &String| verbs.names_act(word) || matches!(word.as_str(), "all" | "by" | "the" | "my" | "to" | "in" | "of" | "for");
     name_words(tool).into_iter().filter(|word| !act(word) || verbs.nouns.contains_key(word)).collect()
 }
 

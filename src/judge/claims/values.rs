@@ -65,7 +65,11 @@ fn dates(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
     let judge = |number: &Number| {
-        if number.ordinal || scene.plain.is_taken(&(number.span.start..number.end)) || is_common(number) || in_code(scene.text(), number.span.start) {
+        if number.ordinal
+            || scene.plain.is_taken(&(number.span.start..number.end))
+            || is_common(number)
+            || in_code(scene.text(), number.span.start)
+        {
             return None;
         }
         let before = scene.words_before(number.span.start);

@@ -56,6 +56,8 @@ impl BegunFile {
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(true).write(true).open(path)?;
         file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
+        // Now, not when the first call waits for the disk.
+        file.sync_data()?;
         let slots = Slots { free: (0..SLOTS).rev().collect(), taken: vec![None; SLOTS as usize] };
         Ok(Self { file, slots: Mutex::new(slots) })
     }

@@ -85,7 +85,8 @@ impl SqliteStore {
                 path.display()
             )));
         }
-        let store = Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind: None, begun: None, _lock: None };
+        let store =
+            Self { path: path.into(), writing: Mutex::default(), readers: Mutex::default(), behind: None, begun: None, _lock: None };
         store.reading(|_| Ok(()))?;
         Ok(store)
     }
