@@ -1,13 +1,34 @@
 //! A passage as its checks read it: citations blanked out; its words, numbers, dates and addresses, each read once. Pure.
 
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 use super::{
     date::{self, Dates},
     lexicon::{Word, words},
     number::{Number, numbers},
+    passage::Passage,
     url,
 };
+
+/// A passage that is read when a check first needs it.
+#[derive(Debug)]
+pub struct Whole {
+    /// It itself.
+    pub passage: Passage,
+    plain: OnceLock<Plain>,
+}
+
+impl Whole {
+    /// One that isn't read yet.
+    pub fn new(passage: Passage) -> Self {
+        Self { passage, plain: OnceLock::new() }
+    }
+
+    /// The passage, read.
+    pub fn plain(&self) -> &Plain {
+        self.plain.get_or_init(|| Plain::of(&self.passage.text))
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 //! stands alone covers what stands before it. An answer without citations is compared with the result that it follows,
 //! where there is only one.
 
-use std::{collections::VecDeque, ops::Range, sync::OnceLock};
+use std::{collections::VecDeque, ops::Range};
 
 use super::{
     absence, actions,
@@ -15,7 +15,7 @@ use super::{
     lenient,
     lexicon::{self, Lexicon},
     passage::{Kind, Passage, Passages},
-    plain::Plain,
+    plain::{Plain, Whole},
     report::report,
     scene::{Bond, Finding, Scene},
     values,
@@ -35,19 +35,6 @@ pub struct Found {
     pub start: usize,
     /// It itself.
     pub violation: Violation,
-}
-
-/// A passage that is read when a check first needs it.
-#[derive(Debug)]
-struct Whole {
-    passage: Passage,
-    plain: OnceLock<Plain>,
-}
-
-impl Whole {
-    fn plain(&self) -> &Plain {
-        self.plain.get_or_init(|| Plain::of(&self.passage.text))
-    }
 }
 
 /// The reader of claims in prose.
@@ -185,7 +172,7 @@ impl Claims {
         }
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
-        let whole = Whole { passage, plain: OnceLock::new() };
+        let whole = Whole::new(passage);
         self.act(&whole, rules, evidence, found);
         if !evidence.has_results() {
             return;
@@ -234,10 +221,10 @@ impl Claims {
     fn citing(&mut self, whole: Whole, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let Some(grounds) = evidence.grounds() else { return };
         let (kind, start) = (whole.passage.kind, whole.passage.start);
-        let Plain { text, words, .. } = whole.plain();
+        let Plain { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
         let strong = kind == Kind::Heading || bare.ends_with(':');
-        let few = words.len() <= 2 && !text.bytes().any(|byte| byte.is_ascii_digit());
+        let few = words.len() <= 2 && urls.is_empty() && !text.bytes().any(|byte| byte.is_ascii_digit());
         if few && kind != Kind::Heading && !text.trim_end().ends_with(':') {
             self.short(&whole, &own, grounds, rules, found);
             let block = std::mem::take(&mut self.block);

@@ -35,6 +35,8 @@ fn warned() -> Vec<Case> {
     let plain = |claim: &str| claim.replace(" (execution_id: ID)", "").replace("ID", &execution("run_speed_test", 1));
     let of = |name: &'static str, code: Code, claim: &str| wrong(name, code, claim).warns(&[code]).gets(&plain(claim), &[]);
     let mut cases: Vec<Case> = WRONG.iter().map(|(name, _, code, claim)| of(name, *code, claim)).collect();
+    // Nothing but an address and a citation says that the result has the address.
+    cases.push(of("fabricated_url_alone", Code::FabricatedUrl, "https://speed.test.io/secret (execution_id: ID)"));
     cases.push(of("claim_mismatch_line", Code::ClaimMismatch, "From (execution_id: ID):\n- Mbit: 47.2\n"));
     let id = execution("run_speed_test", 1);
     cases.push(
