@@ -380,7 +380,7 @@ impl Run {
     }
 
     /// Ends it once the response is on its way: nobody waits for its line in the log.
-    pub fn end_behind(self) {
+    pub fn end_behind(self: Box<Self>) {
         tokio::spawn(async move { drop(self) });
     }
 

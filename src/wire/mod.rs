@@ -3,6 +3,6 @@
 pub mod canonical;
 pub mod edit;
 pub mod json;
-mod scan;
+pub(crate) mod scan;
 pub mod sse;
 pub mod text;

@@ -168,8 +168,10 @@ fn named(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
         }
         at
     };
-    let (month, day, mut next) = if let Some(month) = month_at(at) {
-        (month, small(tokens.get(at + 1))?, skip(at + 2, &["st", "nd", "rd", "th"]))
+    // Most words are no months, and have no number behind them.
+    let begins = tokens.get(at)?.number.is_none().then(|| small(tokens.get(at + 1))).flatten();
+    let (month, day, mut next) = if let Some((day, month)) = begins.and_then(|day| Some((day, month_at(at)?))) {
+        (month, day, skip(at + 2, &["st", "nd", "rd", "th"]))
     } else {
         let day = small(tokens.get(at))?;
         let after = skip(skip(at + 1, &["st", "nd", "rd", "th", "er", "º"]), &["de", "of", "di"]);

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use serde_json::Value;
+use bytes::Bytes;
 
 use super::{
     date::{self, Dates},
@@ -13,11 +13,17 @@ use super::{
     fold::{fold, key, name_words},
     number::{self, numbers},
 };
+use crate::wire::{
+    json::{Document, Kind, Value},
+    scan::DEPTH_MAX,
+};
 
 /// Bytes of a result that are read.
 const RESULT_BYTES_MAX: usize = 512 << 10;
 /// Values kept of one result.
 pub const LEAVES_MAX: usize = 20_000;
+/// Values whose keys are looked at.
+const KEYS_OF: usize = 500;
 /// How deep JSON inside strings is read.
 const NESTED_MAX: usize = 3;
 /// Lines of a text that is no JSON.
@@ -80,6 +86,7 @@ pub struct Facts {
     derived: OnceLock<Vec<f64>>,
     counts: OnceLock<Vec<u64>>,
     folded: OnceLock<String>,
+    keys: OnceLock<Vec<String>>,
 }
 
 impl Facts {
@@ -88,12 +95,12 @@ impl Facts {
         let mut facts = Facts::default();
         let cut = text.get(..text.floor_char_boundary(RESULT_BYTES_MAX)).unwrap_or(text);
         facts.partial = cut.len() < text.len();
-        match serde_json::from_str::<Value>(cut) {
-            Ok(value) => {
-                facts.json = !value.is_string();
-                facts.value(&value, "", 0, 0, 0);
+        match parse(cut) {
+            Some(document) => {
+                facts.json = !document.root().is_string();
+                facts.value(document.root(), "", 0, 0, 0);
             }
-            Err(_) => facts.lines(cut),
+            None => facts.lines(cut),
         }
         facts.numbers.sort_by(f64::total_cmp);
         facts.numbers.dedup();
@@ -113,6 +120,16 @@ impl Facts {
     /// Its text folded for comparison, `text` being what it was read from.
     pub fn folded(&self, text: &str) -> &str {
         self.folded.get_or_init(|| fold(text))
+    }
+
+    /// The keys of the first values, each once.
+    pub fn keys(&self) -> &[String] {
+        self.keys.get_or_init(|| {
+            let mut keys: Vec<String> = self.leaves.iter().take(KEYS_OF).map(|leaf| leaf.key.clone()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        })
     }
 
     /// The values of this key.
@@ -141,44 +158,49 @@ impl Facts {
         })
     }
 
-    fn value(&mut self, value: &Value, name: &str, object: usize, depth: usize, nested: usize) {
+    // INVARIANT: a document's depth is bounded, and so is how often one may lie in another.
+    fn value(&mut self, value: Value<'_>, name: &str, object: usize, depth: usize, nested: usize) {
         if self.leaves.len() >= LEAVES_MAX || self.lists.len() >= LEAVES_MAX {
             self.partial = true;
             return;
         }
-        match value {
-            Value::Null => self.leaf(name, object, Scalar::Null),
-            Value::Bool(flag) => self.leaf(name, object, Scalar::Flag(*flag)),
-            Value::Number(number) => {
-                let number = number.as_f64().unwrap_or_default();
+        match value.kind() {
+            Kind::Null => self.leaf(name, object, Scalar::Null),
+            Kind::True | Kind::False => self.leaf(name, object, Scalar::Flag(value.kind() == Kind::True)),
+            Kind::Number => {
+                let number = value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default();
                 self.numbers.push(number.abs());
                 self.leaf(name, object, Scalar::Number(number));
             }
-            Value::String(text) => self.text(text, name, object, depth, nested),
-            Value::Array(items) => {
-                let of_things = items.iter().all(|item| item.is_object() || item.is_string() || item.is_array());
-                self.lists.push(List { words: name_words(name), length: items.len(), depth, of_things });
-                for item in items {
+            Kind::Plain | Kind::Escaped => self.text(&value.text().unwrap_or_default(), name, object, depth, nested),
+            Kind::Array => {
+                let (mut length, mut of_things) = (0, true);
+                for item in value.items() {
+                    length += 1;
+                    of_things &= item.is_object() || item.is_string() || item.is_array();
+                }
+                self.lists.push(List { words: name_words(name), length, depth, of_things });
+                for item in value.items() {
                     self.value(item, name, object, depth + 1, nested);
                 }
             }
-            Value::Object(members) => {
+            Kind::Object => {
                 self.objects += 1;
                 let own = self.objects;
-                self.map(members, name, depth);
-                for (name, value) in members {
-                    self.value(value, name, own, depth, nested);
+                self.map(value, name, depth);
+                for member in value.members() {
+                    self.value(member.value, &member.name(), own, depth, nested);
                 }
             }
         }
     }
 
     /// An object whose members are things of one kind, by their names, is a list of them.
-    fn map(&mut self, members: &serde_json::Map<String, Value>, name: &str, depth: usize) {
-        let things = members.len() > 1 && members.values().all(Value::is_object);
-        if things {
-            self.lists.push(List { words: name_words(name), length: members.len(), depth, of_things: true });
-            let names: Vec<f64> = members.keys().flat_map(|name| read_numbers(name)).collect();
+    fn map(&mut self, object: Value<'_>, name: &str, depth: usize) {
+        let length = object.members().count();
+        if length > 1 && object.members().all(|member| member.value.is_object()) {
+            self.lists.push(List { words: name_words(name), length, depth, of_things: true });
+            let names: Vec<f64> = object.members().flat_map(|member| read_numbers(&member.name())).collect();
             self.numbers.extend(names);
         }
     }
@@ -191,10 +213,10 @@ impl Facts {
         let trimmed = text.trim_start();
         if nested < NESTED_MAX
             && trimmed.starts_with(['{', '['])
-            && let Ok(inner) = serde_json::from_str::<Value>(trimmed)
+            && let Some(inner) = parse(trimmed)
         {
             self.json = true;
-            return self.value(&inner, name, object, depth, nested + 1);
+            return self.value(inner.root(), name, object, depth, nested + 1);
         }
         self.words(text);
         if object == 0 && text.contains('\n') {
@@ -276,6 +298,11 @@ pub fn scalar(word: &str) -> Scalar {
             _ => Scalar::Text(word.to_owned()),
         },
     }
+}
+
+/// A text as JSON, if it is that.
+fn parse(text: &str) -> Option<Document> {
+    Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH_MAX, &[]).ok()
 }
 
 /// Every value that the numbers of a text may have.

@@ -88,13 +88,19 @@ pub fn numbers(text: &str) -> Vec<Number> {
 fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let before = text.get(..start).and_then(|text| text.chars().next_back());
     let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let (groups, marks, end) = groups(text, start);
+    let (plain, end) = match alone(text, start) {
+        Some(end) => (reading(text.get(start..end).unwrap_or_default(), "").map(|only| [Some(only), None]), end),
+        None => {
+            let (groups, marks, end) = groups(text, start);
+            (readings(&groups, &marks), end)
+        }
+    };
     let rest = text.get(end..).unwrap_or_default();
     if in_word {
         let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         return (None, end + word);
     }
-    let Some(plain) = readings(&groups, &marks) else { return (None, end) };
+    let Some(plain) = plain else { return (None, end) };
     let suffix = unit::suffix(rest);
     if suffix.is_none() && rest.starts_with(|c: char| c.is_alphabetic() || c == '_') {
         // `3D`, `8b7f`: a name.
@@ -121,6 +127,18 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
 fn heads_a_line(text: &str, start: usize, rest: &str) -> bool {
     let before = || text.get(..start).unwrap_or_default().chars().rev().take_while(|c| *c != '\n');
     rest.starts_with(['.', ')']) && before().all(|c| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '(' | '-'))
+}
+
+/// Where digits end that nothing joins to others, as most do.
+fn alone(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let end = start + bytes.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let joins = match bytes.get(end) {
+        Some(b'.' | b',' | b'\'' | b'_' | b' ') => bytes.get(end + 1).is_some_and(u8::is_ascii_digit),
+        Some(byte) => !byte.is_ascii(),
+        None => false,
+    };
+    (!joins).then_some(end)
 }
 
 /// Digits in groups, and the marks between them.
@@ -151,14 +169,17 @@ fn groups(text: &str, start: usize) -> (Vec<&str>, Vec<char>, usize) {
     (groups, marks, at)
 }
 
+/// Digits as a number.
+fn reading(whole: &str, decimals: &str) -> Option<Reading> {
+    // So many digits fit without rounding.
+    let short = decimals.is_empty() && whole.len() <= 15;
+    let value = if short { whole.parse::<u64>().ok()? as f64 } else { format!("{whole}.{decimals}0").parse().ok()? };
+    Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
+}
+
 /// What groups of digits may mean; `None` for what is no number: dates, versions, addresses.
 fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
-    let of = |whole: &str, decimals: &str| -> Option<Reading> {
-        // So many digits fit without rounding.
-        let short = decimals.is_empty() && whole.len() <= 15;
-        let value = if short { whole.parse::<u64>().ok()? as f64 } else { format!("{whole}.{decimals}0").parse().ok()? };
-        Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
-    };
+    let of = reading;
     let (last, heads) = groups.split_last()?;
     let Some(mark) = marks.last() else { return Some([of(last, ""), None]) };
     let thousands = |groups: &[&str]| {

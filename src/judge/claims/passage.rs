@@ -95,8 +95,7 @@ impl Passages {
 
     fn end(&mut self, last: bool) -> Option<usize> {
         let line_only = self.fence.is_some() || self.is_line();
-        while let Some(offset) = self.buffer().get(self.scanned..).and_then(|rest| rest.find(['.', '!', '?', '\n', '。', '！', '？'])) {
-            let at = self.scanned + offset;
+        while let Some(at) = mark(self.buffer(), self.scanned) {
             let rest = self.buffer().get(at..).unwrap_or_default();
             let mark = rest.chars().next().unwrap_or(' ');
             let after = at + mark.len_utf8();
@@ -217,6 +216,20 @@ impl Passages {
             return Kind::Heading;
         }
         if !self.inside && is_line(text) { Kind::Line } else { Kind::Sentence }
+    }
+}
+
+/// Where the next mark is that may end a passage.
+fn mark(text: &str, from: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = from;
+    loop {
+        // The last two begin `。`, `！` and `？`, and other characters.
+        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xe3 | 0xef))?;
+        if bytes[at].is_ascii() || text.get(at..).is_some_and(|rest| rest.starts_with(['。', '！', '？'])) {
+            return Some(at);
+        }
+        at += 1;
     }
 }
 

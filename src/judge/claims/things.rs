@@ -82,9 +82,7 @@ pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon
 /// Does a member's name, or a value, have this word?
 pub fn names_a_value(word: &str, facts: &Facts, lexicon: &Lexicon) -> bool {
     let (folded, said) = (fold(word), Said::new(word, lexicon));
-    facts.leaves.iter().take(500).any(|leaf| {
-        akin(&leaf.key, &folded) || leaf.key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(&leaf.key))
-    })
+    facts.keys().iter().any(|key| akin(key, &folded) || key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(key)))
 }
 
 /// May it be said of this result that there are `count` of these, although no list of them is so long?

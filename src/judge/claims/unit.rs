@@ -2,7 +2,10 @@
 //!
 //! The table is data (`units.toml`); a unit's names may be in any language.
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::OnceLock,
+};
 
 use figment::{
     Figment,
@@ -112,12 +115,17 @@ enum Meaning {
     Unit(&'static Unit),
 }
 
-type Names = HashMap<&'static str, Meaning, FixedState>;
+/// What names mean, and the first words of those that go on behind one.
+#[derive(Default)]
+struct Names {
+    known: HashMap<&'static str, Meaning, FixedState>,
+    heads: HashSet<String, FixedState>,
+}
 
 /// The longest name that `body` begins with and that ends with a word.
 fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
     let mut found = None;
-    let mut words = 0;
+    let (mut words, mut begun) = (0, false);
     let mut before = ' ';
     let ends = body.char_indices().map(|(at, c)| (at, Some(c))).chain([(body.len(), None)]);
     for (at, c) in ends {
@@ -126,8 +134,13 @@ fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
             let name = body.get(..at).unwrap_or_default();
             let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
             let folded = || Some(name.to_lowercase()).filter(|_| name.contains(changes) && name.chars().count() > 1);
-            let known = names.get(name).or_else(|| names.get(folded()?.as_str()));
+            let known = names.known.get(name).or_else(|| names.known.get(folded()?.as_str()));
             found = known.map(|meaning| (*meaning, at)).or(found);
+            // Most words begin no name of several.
+            let first = !std::mem::replace(&mut begun, true) && before.is_alphanumeric();
+            if first && !names.heads.contains(name) && !names.heads.contains(&name.to_lowercase()) {
+                break;
+            }
         }
         match c {
             Some(' ') => {
@@ -152,16 +165,18 @@ fn table() -> &'static Table {
 fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let table = table();
-        let mut names = Names::default();
-        names.extend(table.percent.iter().map(|name| (name.as_str(), Meaning::Percent)));
-        names.extend(table.ordinals.iter().map(|name| (name.as_str(), Meaning::Ordinal)));
+        let (table, mut names) = (table(), Names::default());
+        let known = &mut names.known;
+        known.extend(table.percent.iter().map(|name| (name.as_str(), Meaning::Percent)));
+        known.extend(table.ordinals.iter().map(|name| (name.as_str(), Meaning::Ordinal)));
         for magnitude in &table.magnitude {
-            names.extend(magnitude.names.iter().map(|name| (name.as_str(), Meaning::Magnitude(magnitude.factor))));
+            known.extend(magnitude.names.iter().map(|name| (name.as_str(), Meaning::Magnitude(magnitude.factor))));
         }
         for unit in &table.unit {
-            names.extend(unit.names.iter().map(|name| (name.as_str(), Meaning::Unit(unit))));
+            known.extend(unit.names.iter().map(|name| (name.as_str(), Meaning::Unit(unit))));
         }
+        let head = |name: &str| name.find(|c: char| !c.is_alphanumeric()).and_then(|end| Some(name.get(..end)?.to_owned()));
+        names.heads = names.known.keys().filter_map(|name| head(name)).collect();
         names
     })
 }

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::ledger::store::StoreError;
@@ -73,6 +73,10 @@ fn run(state: &State, files: &[PathBuf]) {
                 tracing::error!(%error, path = %path.display(), "what the ledger wrote may not be on disk");
             }
         }
-        std::thread::park_timeout(INTERVAL);
+        // However often it is told of more meanwhile.
+        let end = Instant::now() + INTERVAL;
+        while Instant::now() < end && !state.stop.load(Ordering::Acquire) {
+            std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
+        }
     }
 }
