@@ -13,6 +13,8 @@ use super::{
 const READ_BYTES_MAX: usize = 512;
 /// Symbols between name and value.
 const BETWEEN_MAX: usize = 24;
+/// Bytes of most values.
+const VALUE_BYTES: usize = 64;
 /// Marks remembered on either side.
 const MARKS_MAX: usize = 8;
 /// Words that stand where a value would, have digits, and are types or ways of making one.
@@ -69,7 +71,15 @@ struct Reader<'t> {
     last: bool,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    /// Takes what word characters of ASCII come next.
+    fn plain(&mut self) -> &'t str {
+        let rest = self.text.get(self.at..self.text.floor_char_boundary(READ_BYTES_MAX)).unwrap_or_default();
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')).count();
+        self.at += length;
+        rest.get(..length).unwrap_or_default()
+    }
+
     /// The next symbol, and where it starts. `Err`: nothing more, now or within the bound.
     fn next(&mut self) -> Result<(Symbol, usize), Reading> {
         if self.at >= READ_BYTES_MAX {
@@ -172,9 +182,15 @@ fn opening(reader: &mut Reader) -> Result<(String, usize), Reading> {
 
 fn value(reader: &mut Reader, start: usize, openers: String, closers: String) -> Result<Label, Reading> {
     let quote = openers.chars().rfind(|c| matches!(c, '"' | '\'' | '`' | '“' | '‘' | '«' | '「')).and_then(around::closer);
-    let mut text = String::new();
+    let mut text = String::with_capacity(VALUE_BYTES);
     let (mut end, mut called) = (start, false);
     loop {
+        // Letters that stand for themselves, as nearly all do.
+        let plain = reader.plain();
+        if !plain.is_empty() {
+            text.push_str(plain);
+            end = reader.at;
+        }
         let (symbol, _) = match reader.next() {
             Ok(next) => next,
             Err(Reading::More) => return Err(Reading::More),
