@@ -171,11 +171,14 @@ impl Shelf {
     fn send(&self, job: Job) -> Result<(), Unanswered> {
         let sender = self.sender.as_ref().ok_or(Unanswered)?;
         let (bytes, calm) = (weight(&job), is_calm(&job));
+        // Counted before it is there to be taken, and counted off.
+        let jobs = self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1;
         if self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
+            self.waiting.jobs.fetch_sub(1, Ordering::AcqRel);
             self.waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Unanswered);
         }
-        if self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1 >= TOGETHER_MAX || !calm {
+        if jobs >= TOGETHER_MAX || !calm {
             self.call();
         }
         Ok(())
