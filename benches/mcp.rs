@@ -110,7 +110,10 @@ impl Bare {
     fn call(&self, tool: &str, arguments: &str) {
         let called = call(self.peer.clone(), tool.to_owned(), serde_json::from_str(arguments).unwrap());
         let (tell, told) = std::sync::mpsc::channel();
-        self.handle.spawn(async move { tell.send(called.await).unwrap() });
+        self.handle.spawn(async move {
+            called.await;
+            tell.send(()).unwrap();
+        });
         told.recv().unwrap();
     }
 
