@@ -36,12 +36,12 @@ const THREADS: usize = 2;
 
 enum Job {
     Find { keys: Vec<Key>, since_ms: u64, answer: oneshot::Sender<Vec<(Key, Vec<u8>)>> },
-    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, begun: Begun },
+    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, noted: Noted },
 }
 
 /// Where something was noted that begins, if it was; given back once its end is stored.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Begun(Option<u32>);
+pub struct Noted(Option<u32>);
 
 /// What waits for the threads.
 #[derive(Default)]
@@ -130,7 +130,7 @@ impl Shelf {
             return Ok(());
         }
         let (done, told) = oneshot::channel();
-        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done), begun: Begun(None) })?;
+        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done), noted: Noted(None) })?;
         self.told(told).await
     }
 
@@ -139,24 +139,24 @@ impl Shelf {
     ///
     /// # Errors
     /// [`Unanswered`], in time: it may be noted all the same.
-    pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Begun, Unanswered> {
-        let note = || self.store.note(&self.vault.seal(&key, now_ms, &body)?);
+    pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Noted, Unanswered> {
+        let note = || self.store.note(self.vault.seal(&key, now_ms, &body)?);
         let noted = if self.at_once || !self.is_lasting() { None } else { note() };
         if noted.is_none() {
             self.put(vec![(key, body)], now_ms).await?;
         }
-        Ok(Begun(noted))
+        Ok(Noted(noted))
     }
 
-    /// The same as soon as may be; what this process knows itself needs no more than that. `begun`: where it was noted before.
+    /// The same as soon as may be; what this process knows itself needs no more than that. `noted`: where its beginning was.
     ///
     /// # Errors
     /// [`Unanswered`]: too much waits.
-    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, begun: Begun, now_ms: u64) -> Result<(), Unanswered> {
+    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, noted: Noted, now_ms: u64) -> Result<(), Unanswered> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
         }
-        self.send(Job::Put { entries, at_ms: now_ms, done: None, begun })
+        self.send(Job::Put { entries, at_ms: now_ms, done: None, noted })
     }
 
     /// Puts what the next request may ask for, of this process or another one that shares the ledger; comes back once that
@@ -165,7 +165,7 @@ impl Shelf {
     /// # Errors
     /// [`Unanswered`]: perhaps it wouldn't.
     pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
-        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Begun(None), now_ms) }
+        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Noted(None), now_ms) }
     }
 
     fn send(&self, job: Job) -> Result<(), Unanswered> {
@@ -245,12 +245,12 @@ fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), Stor
     let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         match job {
-            Job::Put { entries, at_ms, done, begun } => {
+            Job::Put { entries, at_ms, done, noted } => {
                 // Of two under one key the later one counts. In order, so that processes that write the same take turns.
                 let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
                 rows.extend(sealed.map(|row| (row.id, row)));
                 told.extend(done);
-                ended.extend(begun.0);
+                ended.extend(noted.0);
             }
             Job::Find { answer, .. } if answer.is_closed() => {}
             Job::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),

@@ -304,7 +304,7 @@ pub trait ChainStore: Store {
 
     /// Notes something that begins, so that it is among what is [kept](Self::kept) once this process has ended, however it
     /// ends, unless something was put in its place; waits for nobody. Returns where, for [`Self::give_back`]; `None` where it is to be put instead.
-    fn note(&self, _row: &KeptRow) -> Option<u32> {
+    fn note(&self, _row: KeptRow) -> Option<u32> {
         None
     }
 

@@ -94,7 +94,7 @@ pub struct Due {
     key: Key,
     known: Known,
     /// Where its beginning is noted.
-    begun: shelf::Begun,
+    noted: shelf::Noted,
 }
 
 /// What is known of it from an attempt before.
@@ -127,7 +127,7 @@ impl Run {
         let mut dues: Vec<Due> = Vec::new();
         for (asked, moment) in asked {
             let key = self.rounds.ordinals.key(&identity, &asked.tool.name, &asked.arguments);
-            dues.push(Due { asked, moment, key, known: Known::Nothing, begun: shelf::Begun::default() });
+            dues.push(Due { asked, moment, key, known: Known::Nothing, noted: shelf::Noted::default() });
         }
         if !identity.again {
             return dues;
@@ -157,7 +157,7 @@ impl Run {
             let body = begun.bytes();
             app.journal.0.insert(due.key, begun);
             if let Some(body) = body {
-                due.begun = app.recorder.shelf().begin(due.key, body, app.now_ms()).await?;
+                due.noted = app.recorder.shelf().begin(due.key, body, app.now_ms()).await?;
             }
             Ok(())
         };
@@ -239,7 +239,7 @@ async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
     if is_journaled(&due.asked) {
         let begun = Begun::of(&due, Some(outcome.clone()));
         let entries = begun.bytes().map(|bytes| (due.key, bytes)).into_iter().collect();
-        let noted = app.recorder.shelf().put_behind(entries, due.begun, app.now_ms());
+        let noted = app.recorder.shelf().put_behind(entries, due.noted, app.now_ms());
         if noted.is_err() {
             tracing::error!(tool = &*due.asked.tool.name, "the end of a call can't be noted in the ledger: too much waits");
         }

@@ -3,6 +3,6 @@
 pub mod canonical;
 pub mod edit;
 pub mod json;
-pub(crate) mod scan;
+mod scan;
 pub mod sse;
 pub mod text;

@@ -13,10 +13,7 @@ use super::{
     fold::{fold, key, name_words},
     number::{self, numbers},
 };
-use crate::wire::{
-    json::{Document, Kind, Value},
-    scan::DEPTH_MAX,
-};
+use crate::wire::json::{DEPTH_MAX, Document, Kind, Value};
 
 /// Bytes of a result that are read.
 const RESULT_BYTES_MAX: usize = 512 << 10;

@@ -1,5 +1,7 @@
 //! Words as they are compared: lower case, without marks, accents and markup. Pure.
 
+use std::borrow::Cow;
+
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
 /// `text` in lower-case letters and digits, one blank between words. Nothing else is left of it.
@@ -31,6 +33,12 @@ pub fn fold(text: &str) -> String {
         }
     }
     folded
+}
+
+/// In lower case; as it is where that is so already.
+pub fn lower(word: &str) -> Cow<'_, str> {
+    let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
+    if word.contains(changes) { Cow::Owned(word.to_lowercase()) } else { Cow::Borrowed(word) }
 }
 
 /// A member's or tool's name as words: `getAllPlayers`, `get_all-players` are `get all players`.

@@ -17,7 +17,7 @@ use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
-use super::fold::fold;
+use super::fold::{fold, lower};
 
 /// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
 pub type Words = HashSet<String, FixedState>;
@@ -296,8 +296,7 @@ pub fn month(word: &str) -> Option<u32> {
         };
         all().iter().flat_map(of).collect()
     });
-    let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
-    months.get(word).or_else(|| months.get(word.contains(changes).then(|| word.to_lowercase())?.as_str())).copied()
+    months.get(word).or_else(|| months.get(&*lower(word))).copied()
 }
 
 /// A word of a text.

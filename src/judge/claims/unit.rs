@@ -14,6 +14,8 @@ use figment::{
 use foldhash::fast::FixedState;
 use serde::Deserialize;
 
+use super::fold::lower;
+
 /// A unit of measure.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -132,13 +134,13 @@ fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
         let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_');
         if at > 0 && !(inside && before.is_alphanumeric()) {
             let name = body.get(..at).unwrap_or_default();
-            let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
-            let folded = || Some(name.to_lowercase()).filter(|_| name.contains(changes) && name.chars().count() > 1);
-            let known = names.known.get(name).or_else(|| names.known.get(folded()?.as_str()));
+            let folded = lower(name);
+            let in_any_case = || names.known.get(&*folded).filter(|_| name.chars().count() > 1);
+            let known = names.known.get(name).or_else(in_any_case);
             found = known.map(|meaning| (*meaning, at)).or(found);
             // Most words begin no name of several.
             let first = !std::mem::replace(&mut begun, true) && before.is_alphanumeric();
-            if first && !names.heads.contains(name) && !names.heads.contains(&name.to_lowercase()) {
+            if first && !names.heads.contains(name) && !names.heads.contains(&*folded) {
                 break;
             }
         }

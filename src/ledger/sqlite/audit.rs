@@ -144,7 +144,7 @@ impl ChainStore for SqliteStore {
         })
     }
 
-    fn note(&self, row: &KeptRow) -> Option<u32> {
+    fn note(&self, row: KeptRow) -> Option<u32> {
         self.note_row(row)
     }
 

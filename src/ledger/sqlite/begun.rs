@@ -33,6 +33,14 @@ struct Slots {
     taken: Vec<Option<KeptRow>>,
 }
 
+impl Slots {
+    fn take(&mut self, row: KeptRow) -> Option<u32> {
+        let number = self.free.pop()?;
+        *self.taken.get_mut(number as usize)? = Some(row);
+        Some(number)
+    }
+}
+
 /// Its path, beside the database.
 pub(super) fn path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
@@ -63,16 +71,11 @@ impl BegunFile {
     }
 
     /// Notes a row; `None` where there is no room for it, or it can't be written.
-    pub(super) fn note(&self, row: &KeptRow) -> Option<u32> {
-        let slot = write(row)?;
-        let number = self.slots().free.pop()?;
+    pub(super) fn note(&self, row: KeptRow) -> Option<u32> {
+        let slot = write(&row)?;
+        let number = self.slots().take(row)?;
         match self.file.write_all_at(&slot, u64::from(number) * SLOT_BYTES as u64) {
-            Ok(()) => {
-                if let Some(taken) = self.slots().taken.get_mut(number as usize) {
-                    *taken = Some(row.clone());
-                }
-                Some(number)
-            }
+            Ok(()) => Some(number),
             Err(error) => {
                 tracing::error!(%error, "what begins can't be noted beside the ledger: it is stored in it instead");
                 self.give_back(&[number]);
@@ -136,13 +139,14 @@ mod tests {
         let path = path(&directory.path().join("ledger.db"));
         assert_eq!(BegunFile::left(&path).unwrap(), []);
         let begun = BegunFile::make(&path).unwrap();
-        let slots: Vec<u32> = [row(1, 1), row(2, 300), row(3, SLOT_BYTES - HEAD_BYTES)].iter().filter_map(|row| begun.note(row)).collect();
+        let slots: Vec<u32> =
+            [row(1, 1), row(2, 300), row(3, SLOT_BYTES - HEAD_BYTES)].iter().filter_map(|row| begun.note(row.clone())).collect();
         assert_eq!(slots, [0, 1, 2]);
-        assert_eq!(begun.note(&row(4, SLOT_BYTES - HEAD_BYTES + 1)), None, "too long");
+        assert_eq!(begun.note(row(4, SLOT_BYTES - HEAD_BYTES + 1)), None, "too long");
         assert_eq!(begun.find(&[2; 32]), Some(row(2, 300)));
         begun.give_back(&[1]);
         assert_eq!(begun.find(&[2; 32]), None, "it is the database's");
-        assert_eq!(begun.note(&row(5, 7)), Some(1));
+        assert_eq!(begun.note(row(5, 7)), Some(1));
         drop(begun);
         assert_eq!(BegunFile::left(&path).unwrap(), [row(1, 1), row(5, 7), row(3, SLOT_BYTES - HEAD_BYTES)]);
         drop(BegunFile::make(&path).unwrap());
@@ -154,9 +158,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("begun");
         let begun = BegunFile::make(&path).unwrap();
-        assert_eq!((0..SLOTS + 5).filter_map(|_| begun.note(&row(1, 400))).count(), SLOTS as usize);
+        assert_eq!((0..SLOTS + 5).filter_map(|_| begun.note(row(1, 400))).count(), SLOTS as usize);
         begun.give_back(&[7]);
-        assert_eq!(begun.note(&row(1, 1)), Some(7));
+        assert_eq!(begun.note(row(1, 1)), Some(7));
         assert_eq!(std::fs::metadata(&path).unwrap().len(), u64::from(SLOTS) * SLOT_BYTES as u64);
     }
 

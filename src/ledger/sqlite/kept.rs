@@ -12,10 +12,13 @@ use crate::ledger::{store::StoreError, vault::KeptRow};
 /// Rows that are removed in one transaction.
 const PRUNE_MAX: i64 = 500;
 
-/// `existing`: what becomes of a row that is there already, as SQL has it.
-fn put(connection: &Connection, existing: &str, row: &KeptRow) -> Result<(), StoreError> {
-    let sql = format!("INSERT OR {existing} INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)");
-    let mut put = connection.prepare_cached(&sql).map_err(unavailable)?;
+/// Instead of a row that is there already.
+const PUT: &str = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+/// Unless there is one.
+const PUT_MISSING: &str = "INSERT OR IGNORE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+
+fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreError> {
+    let mut put = connection.prepare_cached(sql).map_err(unavailable)?;
     put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map(drop).map_err(unavailable)
 }
 
@@ -25,17 +28,19 @@ impl SqliteStore {
         let path = begun::path(&self.path);
         let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
         let left = BegunFile::left(&path).map_err(failed)?;
-        self.writing(|connection| {
-            let transaction = connection.transaction().map_err(unavailable)?;
-            left.iter().try_for_each(|row| put(&transaction, "IGNORE", row))?;
-            transaction.commit().map_err(unavailable)?;
-            // Before the file is made anew.
-            if left.is_empty() { Ok(()) } else { connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable) }
-        })?;
+        if !left.is_empty() {
+            self.writing(|connection| {
+                let transaction = connection.transaction().map_err(unavailable)?;
+                left.iter().try_for_each(|row| put(&transaction, PUT_MISSING, row))?;
+                transaction.commit().map_err(unavailable)?;
+                // On the disk before the file is made anew.
+                connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable)
+            })?;
+        }
         if at_once { Ok(None) } else { BegunFile::make(&path).map(Some).map_err(failed) }
     }
 
-    pub(super) fn note_row(&self, row: &KeptRow) -> Option<u32> {
+    pub(super) fn note_row(&self, row: KeptRow) -> Option<u32> {
         let slot = self.begun.as_ref()?.note(row)?;
         self.behind.iter().for_each(super::behind::Behind::written);
         Some(slot)
@@ -48,10 +53,10 @@ impl SqliteStore {
     pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
         self.writing(|connection| match rows {
             // A statement is a transaction by itself.
-            [row] => put(connection, "REPLACE", row),
+            [row] => put(connection, PUT, row),
             rows => {
                 let transaction = connection.transaction().map_err(unavailable)?;
-                rows.iter().try_for_each(|row| put(&transaction, "REPLACE", row))?;
+                rows.iter().try_for_each(|row| put(&transaction, PUT, row))?;
                 transaction.commit().map_err(unavailable)
             }
         })?;

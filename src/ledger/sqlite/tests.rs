@@ -164,7 +164,7 @@ fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     let row = |number: u8, body: u8| KeptRow { id: [number; 32], at_ms: 5, body: vec![body] };
     let body = |store: &SqliteStore, number: u8| store.kept(&[[number; 32]]).unwrap().first().map(|row| row.body[0]);
     let store = SqliteStore::open(&path, false).unwrap();
-    let slots: Vec<u32> = (1..=3).filter_map(|number| store.note(&row(number, 0))).collect();
+    let slots: Vec<u32> = (1..=3).filter_map(|number| store.note(row(number, 0))).collect();
     assert_eq!(slots, [0, 1, 2]);
     assert_eq!(body(&store, 1), Some(0), "in this process too");
     store.put_kept(&[row(2, 9)]).unwrap();
@@ -177,5 +177,5 @@ fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     drop(store);
     std::fs::remove_file(begun::path(&path)).unwrap();
     let at_once = SqliteStore::open(&path, true).unwrap();
-    assert_eq!((body(&at_once, 1), at_once.note(&row(5, 0))), (Some(0), None), "what must be on disk at once is put");
+    assert_eq!((body(&at_once, 1), at_once.note(row(5, 0))), (Some(0), None), "what must be on disk at once is put");
 }
