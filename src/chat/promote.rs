@@ -3,13 +3,11 @@
 //! A stream is held from its first character of text on, for as long as that may become calls; nothing of a call's text
 //! leaves.
 
-use bytes::Bytes;
-
 use super::chunk::{self, choice_of};
 use crate::{
     exchange::{
         context::Context,
-        promote::{self, HeldText, Promoted, Promotion},
+        promote::{self, Held, Passed, Promoted, Promotion, made},
         texts::is_nothing,
     },
     wire::{
@@ -65,33 +63,20 @@ fn elements(calls: &[Promoted], numbered: bool) -> String {
 }
 
 /// What stands in front of a streamed answer's judge.
-#[derive(Default)]
 pub struct Promoter {
-    /// The text may still become calls.
-    open: bool,
-    held: Vec<(Event, Document)>,
-    text: HeldText,
-    /// The tools of the calls that were made.
-    pub tools: Vec<String>,
+    /// What is held of it.
+    pub held: Held,
 }
-
-/// Events that go on to the judge.
-pub type Passed = Vec<(Event, Document)>;
 
 impl Promoter {
     /// For one attempt.
     pub fn new(context: &Context) -> Self {
-        Self { open: promote::allowed(context), ..Self::default() }
-    }
-
-    /// Does it let everything through?
-    pub fn is_open(&self) -> bool {
-        self.open
+        Self { held: Held::new(promote::allowed(context)) }
     }
 
     /// Takes an event; gives back those that go on.
     pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
-        if !self.open {
+        if !self.held.is_open() {
             return vec![(event, document)];
         }
         let choice = choice_of(&document);
@@ -102,44 +87,38 @@ impl Promoter {
         let piece = content.and_then(Value::text).unwrap_or_default().into_owned();
         let finish = choice.and_then(|choice| choice.get_some("finish_reason")).is_some();
         let cut = choice.is_some_and(is_cut);
-        if self.text.is_empty() && piece.is_empty() && !odd && !finish {
+        if self.held.text.is_empty() && piece.is_empty() && !odd && !finish {
             return vec![(event, document)];
         }
-        self.text.push(&piece);
-        self.held.push((event, document));
+        self.held.text.push(&piece);
+        self.held.events.push((event, document));
         if odd || cut {
-            return self.release();
+            return self.held.release();
         }
-        match (self.text.read(context, finish), finish) {
+        match (self.held.text.read(context, finish), finish) {
             (Promotion::Calls(calls), true) => self.promote(&calls),
             (Promotion::More, false) => Vec::new(),
-            (Promotion::Calls(_), false) | (Promotion::More | Promotion::Text, _) => self.release(),
+            (Promotion::Calls(_), false) | (Promotion::More | Promotion::Text, _) => self.held.release(),
         }
     }
 
     /// The stream has ended without a word about how.
     pub fn finish(&mut self, context: &Context) -> Passed {
-        if self.held.is_empty() {
+        if self.held.events.is_empty() {
             return Vec::new();
         }
-        match self.text.read(context, true) {
+        match self.held.text.read(context, true) {
             Promotion::Calls(calls) => self.promote(&calls),
-            Promotion::More | Promotion::Text => self.release(),
+            Promotion::More | Promotion::Text => self.held.release(),
         }
-    }
-
-    fn release(&mut self) -> Passed {
-        self.open = false;
-        std::mem::take(&mut self.held)
     }
 
     /// The calls stand where the text began; what else the events say stays.
     fn promote(&mut self, calls: &[Promoted]) -> Passed {
-        self.open = false;
-        self.tools = calls.iter().map(|call| call.tool.clone()).collect();
+        self.held.tools = calls.iter().map(|call| call.tool.clone()).collect();
         let mut first = Some(elements(calls, true));
         let mut passed = Vec::new();
-        for (event, document) in std::mem::take(&mut self.held) {
+        for (event, document) in self.held.release() {
             let Some(choice) = choice_of(&document) else {
                 passed.push((event, document));
                 continue;
@@ -157,9 +136,7 @@ impl Promoter {
             if let Some(finish) = choice.get_some("finish_reason") {
                 edits.replace(finish.span(), "\"tool_calls\"");
             }
-            let data: Bytes = edits.apply(document.bytes());
-            let Ok(document) = Document::parse(data.clone()) else { continue };
-            passed.push((Event { raw: Bytes::new(), data: Some(data), name: event.name, plain: false }, document));
+            passed.extend(made(&event, edits.apply(document.bytes())));
         }
         passed
     }

@@ -119,7 +119,7 @@ impl AnswerStream for StreamJudge {
         let context = self.context.clone();
         let mut judged: Vec<JudgedChoice> = self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect();
         if let Some(first) = judged.first_mut() {
-            first.turn.violations.extend(exchange::promote::notes(&self.promoter.tools, &context));
+            first.turn.violations.extend(exchange::promote::notes(&self.promoter.held.tools, &context));
         }
         Ok(judged)
     }
@@ -227,7 +227,7 @@ impl StreamJudge {
             return Ok(self.repeated(index, event, text, out));
         }
         let document = Document::parse(data)?;
-        if !self.promoter.is_open() {
+        if !self.promoter.held.is_open() {
             return self.document(event, document, out).map(|()| Flow::More);
         }
         for (event, document) in self.promoter.take(event, document, &self.context) {
@@ -358,7 +358,7 @@ impl StreamJudge {
             }
         };
         // While calls may be made of text, and where events are written anew, each is read.
-        let plain = !self.rewrite && !self.promoter.is_open();
+        let plain = !self.rewrite && !self.promoter.held.is_open();
         self.pattern = if plain { Pattern::of(&event, &document) } else { None };
         if let Some(stream) = self.choices.get_mut(at) {
             stream.take(event, document, &self.context)?;

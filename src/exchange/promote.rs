@@ -4,6 +4,8 @@
 //! otherwise the text stays what it is, and the check `textual_tool_call` decides. A promoted call goes on as if the
 //! upstream had sent it: it is judged, marked and run like any other.
 
+use bytes::Bytes;
+
 use super::{context::Context, tools::Dialect};
 use crate::{
     judge::{
@@ -15,6 +17,7 @@ use crate::{
     },
     wire::{
         json::{Document, Value},
+        sse::Event,
         text::quote,
     },
 };
@@ -71,6 +74,46 @@ impl HeldText {
     }
 }
 
+/// Events of a stream as they go on to its judge.
+pub type Passed = Vec<(Event, Document)>;
+
+/// What of a stream is held because its text may become calls.
+#[derive(Default)]
+pub struct Held {
+    /// It still may.
+    open: bool,
+    /// The events, from the first of the text on.
+    pub events: Passed,
+    /// The text.
+    pub text: HeldText,
+    /// The tools of the calls that were made.
+    pub tools: Vec<String>,
+}
+
+impl Held {
+    /// For one attempt, in which this may happen at all or not.
+    pub fn new(open: bool) -> Self {
+        Self { open, ..Self::default() }
+    }
+
+    /// May anything still be held?
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// What is held, and nothing will be any more.
+    pub fn release(&mut self) -> Passed {
+        self.open = false;
+        std::mem::take(&mut self.events)
+    }
+}
+
+/// An event like this one with other data.
+pub fn made(event: &Event, data: Bytes) -> Option<(Event, Document)> {
+    let document = Document::parse(data.clone()).ok()?;
+    Some((Event { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
+}
+
 /// May calls be made of text in this exchange?
 pub fn allowed(context: &Context) -> bool {
     // An application of the legacy API would not see them.
@@ -122,13 +165,13 @@ fn promoted(written: WrittenCall, context: &Context) -> Option<Promoted> {
 
 /// Values without types as an object, where the tool's schema says each type.
 fn typed(values: &[(String, String)], tool: &str) -> Option<String> {
-    let document = Document::parse(bytes::Bytes::copy_from_slice(tool.as_bytes())).ok()?;
+    let document = Document::parse(Bytes::copy_from_slice(tool.as_bytes())).ok()?;
     let body = document.root().get("function").unwrap_or(document.root());
     let properties = body.get("parameters").and_then(|parameters| parameters.get("properties"));
     let member = |(name, value): &(String, String)| {
         let kind = properties?.get(name)?.get("type").and_then(Value::text)?;
         let value = if kind == "string" { quote(value) } else { value.trim().to_owned() };
-        let is_json = Document::parse(bytes::Bytes::copy_from_slice(value.as_bytes())).is_ok();
+        let is_json = Document::parse(Bytes::copy_from_slice(value.as_bytes())).is_ok();
         is_json.then(|| format!("{}:{value}", quote(name)))
     };
     let members = values.iter().map(member).collect::<Option<Vec<_>>>()?;

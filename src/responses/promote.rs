@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::{
     exchange::{
         context::Context,
-        promote::{self, HeldText, Promoted, Promotion},
+        promote::{self, Held, Passed, Promoted, Promotion, made},
         texts::is_nothing,
     },
     wire::{
@@ -97,28 +97,15 @@ fn item(message_id: &str, at: usize, call: Promoted) -> Item {
 }
 
 /// What stands in front of a streamed response's judge.
-#[derive(Default)]
 pub struct Promoter {
-    /// Its message may still become calls.
-    open: bool,
-    held: Vec<(Event, Document)>,
-    text: HeldText,
-    /// The tools of the calls that were made.
-    pub tools: Vec<String>,
+    /// What is held of it: its message, from its beginning on.
+    pub held: Held,
 }
-
-/// Events that go on to the judge.
-pub type Passed = Vec<(Event, Document)>;
 
 impl Promoter {
     /// For one attempt.
     pub fn new(context: &Context) -> Self {
-        Self { open: allowed(context), ..Self::default() }
-    }
-
-    /// May it hold anything?
-    pub fn is_open(&self) -> bool {
-        self.open
+        Self { held: Held::new(allowed(context)) }
     }
 
     /// Takes an event; gives back those that go on.
@@ -126,12 +113,12 @@ impl Promoter {
         let root = document.root();
         let kind = root.get("type").and_then(Value::text).unwrap_or_default();
         let of_item = root.get("item").and_then(|item| item.get("type")).and_then(Value::text).unwrap_or_default();
-        let held = !self.held.is_empty();
+        let held = !self.held.events.is_empty();
         let (mut release, mut end, mut hold) = (false, false, held);
         match &*kind {
             "response.output_item.added" if of_item == "message" && !held => hold = true,
             "response.output_item.added" | "response.output_item.done" => release = of_item != if held { "message" } else { "reasoning" },
-            "response.output_text.delta" => self.text.push(&root.get("delta").and_then(Value::text).unwrap_or_default()),
+            "response.output_text.delta" => self.held.text.push(&root.get("delta").and_then(Value::text).unwrap_or_default()),
             "response.content_part.added" | "response.content_part.done" | "response.output_text.done" => {}
             "response.completed" => end = true,
             _ => release = held,
@@ -139,34 +126,30 @@ impl Promoter {
         if !hold && !release && !end {
             return vec![(event, document)];
         }
-        self.held.push((event, document));
+        self.held.events.push((event, document));
         if end {
             return self.end(context);
         }
-        let more = self.text.is_empty() || self.text.read(context, false) == Promotion::More;
-        if release || !more { self.release() } else { Vec::new() }
-    }
-
-    fn release(&mut self) -> Passed {
-        self.open = false;
-        std::mem::take(&mut self.held)
+        let more = self.held.text.is_empty() || self.held.text.read(context, false) == Promotion::More;
+        if release || !more { self.held.release() } else { Vec::new() }
     }
 
     /// The terminal event has come: it says all that was said.
     fn end(&mut self, context: &Context) -> Passed {
-        let promoted = self.held.last().and_then(|(event, document)| {
+        let promoted = self.held.events.last().and_then(|(event, document)| {
             let mut edits = Edits::default();
             let instead = instead(document.root().get("response")?, context, &mut edits)?;
             Some((instead, made(event, edits.apply(document.bytes()))?))
         });
         // Without its message's events they would stand in no order.
-        let (Some((instead, terminal)), Some((begun, first))) = (promoted, self.held.first().filter(|_| self.held.len() > 1)) else {
-            return self.release();
+        let (Some((instead, terminal)), Some((begun, first))) = (promoted, self.held.events.first().filter(|_| self.held.events.len() > 1))
+        else {
+            return self.held.release();
         };
         let mut passed = events(&instead, begun, first.root());
         passed.push(terminal);
-        self.tools = instead.tools();
-        (self.open, self.held) = (false, Vec::new());
+        self.held.tools = instead.tools();
+        let _replaced = self.held.release();
         passed
     }
 }
@@ -193,10 +176,4 @@ fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
         }
     }
     passed
-}
-
-/// An event like this one with other data.
-fn made(event: &Event, data: Bytes) -> Option<(Event, Document)> {
-    let document = Document::parse(data.clone()).ok()?;
-    Some((Event { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
 }

@@ -160,7 +160,7 @@ impl ResponseStream {
         }
         let document = Document::parse(data)?;
         let mut flow = Flow::More;
-        if self.promoter.is_open() {
+        if self.promoter.held.is_open() {
             for (event, document) in self.promoter.take(event, document, &self.context) {
                 flow = self.document(event, document)?;
             }
@@ -258,7 +258,7 @@ impl AnswerStream for ResponseStream {
         }
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
         let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
-        judged.turn.violations.extend(exchange::promote::notes(&self.promoter.tools, &context));
+        judged.turn.violations.extend(exchange::promote::notes(&self.promoter.held.tools, &context));
         self.owed = super::memo::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }
