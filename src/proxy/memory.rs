@@ -22,6 +22,9 @@ const ENTRIES_EXPECTED: usize = 1 << 14;
 /// However many cores there are: what is heavier than its part of the whole is never kept, and a long conversation
 /// takes about 2 MiB.
 const PARTS: usize = 8;
+/// The part of it for what was asked for again. The other half is for what is new, oldest out first: what was kept last
+/// is what the next turn asks for, and it must not make room for conversations that ended long ago.
+const ASKED_FOR_AGAIN: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
@@ -66,7 +69,7 @@ pub struct Memory(Cache<Key, Entry, Weight>);
 impl Default for Memory {
     fn default() -> Self {
         let mut options = OptionsBuilder::new();
-        options.shards(PARTS).estimated_items_capacity(ENTRIES_EXPECTED).weight_capacity(BYTES_MAX);
+        options.shards(PARTS).estimated_items_capacity(ENTRIES_EXPECTED).weight_capacity(BYTES_MAX).hot_allocation(ASKED_FOR_AGAIN);
         let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         match options.build() {
             Ok(options) => Self(Cache::with_options(options, Weight, hasher, lifecycle)),
@@ -188,6 +191,8 @@ mod tests {
         let keep = |number: u64, conversation: &str| {
             memory.keep(&scope, memo(number, conversation, memory.conversation(&scope, conversation)));
             assert!(memory.0.weight() <= BYTES_MAX, "after {number}");
+            let newest = (scope.clone(), Kind::Response, format!("resp_{number}").into());
+            assert!(memory.0.peek(&newest).is_some(), "resp_{number} is forgotten as soon as it was kept");
         };
         (0..19_000).for_each(|number| keep(number, &format!("conv_{}", number / 4)));
         // One that goes on longer than anything is kept.
@@ -195,7 +200,7 @@ mod tests {
         let known = memory.conversation(&scope, "conv_long").expect("the conversation that goes on is known");
         assert!(known.weight() <= THREAD_BYTES_MAX && known.executions.len() < 1_000, "{} bytes", known.weight());
         assert_eq!(known.executions.last().map(|execution| execution.moment.time_ms), Some(19_999));
-        assert!(memory.response(&scope, "resp_19999").is_some() && memory.response(&scope, "resp_0").is_none());
+        assert!(memory.response(&scope, "resp_0").is_none());
     }
 
     #[test]
