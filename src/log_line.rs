@@ -62,7 +62,11 @@ impl Fields<'_> {
     fn name(&mut self, field: &Field) {
         self.then(|out| {
             out.write_char(' ')?;
-            if field.name() == "message" { Ok(()) } else { write!(out, "{}=", field.name()) }
+            if field.name() == "message" {
+                return Ok(());
+            }
+            out.write_str(field.name())?;
+            out.write_char('=')
         });
     }
 

@@ -1,7 +1,8 @@
 //! Connections to one upstream, kept open between requests: HTTP/1.1, or HTTP/2 where TLS negotiates it.
 //!
 //! An upstream is one origin and a worker one thread, so a pool is a list: no keys, nobody to wait for, no task for
-//! handing a connection back. hyper speaks the protocol; this file only decides which connection a request takes.
+//! handing a connection back. hyper speaks the protocol; this file only decides which connection a request takes, and
+//! [`super::driven`] who runs it.
 
 use std::{
     pin::Pin,
@@ -16,7 +17,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::{
     body::Incoming,
-    client::conn::{TrySendError, http1, http2},
+    client::conn::{TrySendError, http2},
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -25,6 +26,8 @@ use hyper_util::{
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tower_service::Service as _;
+
+use super::driven::Driven;
 
 /// How long a connection may be unused.
 const IDLE_MAX: Duration = Duration::from_secs(90);
@@ -71,6 +74,7 @@ pub enum Outgoing {
 /// A live answer's body; its connection is handed back when it has been read, or is dropped.
 pub struct LiveBody {
     incoming: Incoming,
+    /// After what is read of it: dropped before its connection, it tells that nobody reads on.
     lease: Option<Lease>,
 }
 
@@ -88,18 +92,19 @@ pub struct Client {
 #[derive(Default)]
 struct Open {
     /// Those that no request uses, the one used last at the end.
-    idle: Vec<(http1::SendRequest<Outgoing>, Instant)>,
+    idle: Vec<(Driven, Instant)>,
     shared: Option<http2::SendRequest<Outgoing>>,
 }
 
 /// A connection in use, on its way back.
 struct Lease {
-    sender: http1::SendRequest<Outgoing>,
+    /// `None` once it is given back.
+    driven: Option<Driven>,
     open: Arc<Mutex<Open>>,
 }
 
 enum Connection {
-    One(http1::SendRequest<Outgoing>),
+    One(Driven),
     Shared(http2::SendRequest<Outgoing>),
 }
 
@@ -149,11 +154,11 @@ impl Client {
                 None => (Box::pin(self.connect()).await?, true),
             };
             let failed = match connection {
-                Connection::One(mut sender) => {
+                Connection::One(mut driven) => {
                     *request.uri_mut() = Uri::from(target.clone());
                     request.headers_mut().insert(header::HOST, self.host.clone());
-                    match sender.try_send_request(request).await {
-                        Ok(response) => return Ok(self.answer(response, Some(sender))),
+                    match driven.send(request).await {
+                        Ok(response) => return Ok(self.answer(response, Some(driven))),
                         Err(failed) => failed,
                     }
                 }
@@ -178,7 +183,7 @@ impl Client {
     /// Closes connections that were unused for too long.
     pub fn sweep(&self) {
         let now = Instant::now();
-        self.open().idle.retain(|(sender, since)| !sender.is_closed() && now.duration_since(*since) < IDLE_MAX);
+        self.open().idle.retain_mut(|(driven, since)| driven.lives() && now.duration_since(*since) < IDLE_MAX);
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -192,7 +197,7 @@ impl Client {
             return Some(Connection::Shared(shared.clone()));
         }
         // One that is still busy with the rest of an answer stays where it is.
-        let at = open.idle.iter().rposition(|(sender, _)| sender.is_ready() && !sender.is_closed())?;
+        let at = open.idle.iter_mut().rposition(|(driven, _)| driven.is_free())?;
         Some(Connection::One(open.idle.remove(at).0))
     }
 
@@ -208,16 +213,13 @@ impl Client {
                 self.open().shared = Some(sender.clone());
                 return Ok(Connection::Shared(sender));
             }
-            let (mut sender, connection) = http1::Builder::new().max_buf_size(HEADER_BUFFER_MAX).handshake(stream).await?;
-            tokio::spawn(connection);
-            sender.ready().await?;
-            Ok(Connection::One(sender))
+            Ok(Connection::One(Driven::open(stream).await?))
         };
         tokio::time::timeout(self.connect_timeout, connecting).await.map_err(|_| SendError::ConnectTimeout)?
     }
 
-    fn answer(&self, response: Response<Incoming>, sender: Option<http1::SendRequest<Outgoing>>) -> Answer {
-        let lease = sender.map(|sender| Lease { sender, open: self.open.clone() });
+    fn answer(&self, response: Response<Incoming>, driven: Option<Driven>) -> Answer {
+        let lease = driven.map(|driven| Lease { driven: Some(driven), open: self.open.clone() });
         response.map(|incoming| LiveBody { incoming, lease }.into())
     }
 }
@@ -235,15 +237,19 @@ fn open(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl LiveBody {
-    fn give_back(&mut self) {
-        if let Some(Lease { sender, open: list }) = self.lease.take()
-            && !sender.is_closed()
+impl Drop for Lease {
+    /// What wasn't read hyper passes over where it has come already; else the connection is closed, and the upstream
+    /// sees that nobody listens.
+    fn drop(&mut self) {
+        if let Some(mut driven) = self.driven.take()
+            && driven.lives()
         {
-            open(&list).idle.push((sender, Instant::now()));
+            open(&self.open).idle.push((driven, Instant::now()));
         }
     }
+}
 
+impl LiveBody {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
@@ -267,9 +273,13 @@ impl HttpBody for LiveBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        let Self { incoming, lease } = &mut *self;
+        let polled = match lease.as_mut().and_then(|lease| lease.driven.as_mut()) {
+            Some(driven) => driven.poll(cx, |_, cx| Pin::new(&mut *incoming).poll_frame(cx)),
+            None => Pin::new(incoming).poll_frame(cx),
+        };
         if matches!(polled, Poll::Ready(None)) {
-            self.give_back();
+            *lease = None;
         }
         polled
     }
@@ -280,14 +290,6 @@ impl HttpBody for LiveBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
-    }
-}
-
-impl Drop for LiveBody {
-    /// What wasn't read hyper passes over where it has come already; else it closes the connection, and
-    /// the upstream sees that nobody listens.
-    fn drop(&mut self) {
-        self.give_back();
     }
 }
 

@@ -103,6 +103,87 @@ async fn nothing_is_sent_twice() {
 }
 
 #[tokio::test]
+async fn one_that_rests_is_seen_to_close() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(request(&mut stream).await);
+        stream.write_all(ANSWER).await.unwrap();
+        stream
+    };
+    let asking = async { assert_eq!(read(ask(&client).await.unwrap()).await, b"ok") };
+    let (stream, ()) = tokio::join!(serve, asking);
+    client.sweep();
+    assert_eq!(client.open().idle.len(), 1);
+    drop(stream);
+    let gone = async {
+        while !client.open().idle.is_empty() {
+            client.sweep();
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_long_answer_comes_whole_and_leaves_time_for_others() {
+    const PIECE: usize = 10_000;
+    const PIECES: usize = 2_000;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(request(&mut stream).await);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+        let piece = format!("{PIECE:x}\r\n{}\r\n", "x".repeat(PIECE));
+        for _ in 0..PIECES {
+            stream.write_all(piece.as_bytes()).await.unwrap();
+        }
+        stream.write_all(b"0\r\n\r\n").await.unwrap();
+        assert!(request(&mut stream).await, "the connection is used again");
+        stream.write_all(ANSWER).await.unwrap();
+    };
+    let asking = async {
+        assert_eq!(read(ask(&client).await.unwrap()).await.len(), PIECE * PIECES);
+        assert_eq!(read(ask(&client).await.unwrap()).await, b"ok");
+    };
+    // On one thread: they take turns, or nothing ends.
+    tokio::join!(serve, asking);
+}
+
+#[tokio::test]
+async fn pieces_that_came_together_need_no_waking() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let (mut answer, mut stream) = {
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(request(&mut stream).await);
+            let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n1\r\nc\r\n";
+            stream.write_all(head).await.unwrap();
+            stream
+        };
+        let (answer, stream) = tokio::join!(ask(&client), serve);
+        (answer.unwrap(), stream)
+    };
+    let mut pieces = Vec::new();
+    while pieces.len() < 3 {
+        let polled = std::future::poll_fn(|cx| Poll::Ready(std::pin::pin!(answer.body_mut().chunk()).poll(cx))).await;
+        match polled {
+            Poll::Ready(piece) => pieces.push(piece.unwrap().unwrap()),
+            Poll::Pending => {
+                assert!(pieces.is_empty(), "what came with {pieces:?} is there at once");
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    assert_eq!(pieces.concat(), b"abc");
+    stream.write_all(b"0\r\n\r\n").await.unwrap();
+    assert!(answer.body_mut().chunk().await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn an_answer_that_nobody_reads_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap());

@@ -95,8 +95,9 @@ impl Run {
             Some(400..) => "failed",
             Some(_) => self.tally.verdict().as_str(),
         };
+        let mut buffer = Uuid::encode_buffer();
         tracing::info!(
-            exchange = %self.context.id,
+            exchange = &*self.context.id.hyphenated().encode_lower(&mut buffer),
             model = &*self.model,
             upstream = &*self.endpoint().settings.name,
             stream = self.stream,

@@ -8,6 +8,7 @@ mod beside;
 pub mod body;
 pub mod client;
 mod collect;
+mod driven;
 mod ending;
 pub mod exchange;
 pub mod guard;

@@ -1,6 +1,11 @@
 //! Waiting with a limit. What is ready at once, as most reads are, costs no timer.
 
-use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
 
 /// The future's output, or `None` where it takes longer than `limit`. Pinned by the caller (`pin!`): some are too large to be moved.
 pub async fn within<F: Future>(limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
@@ -8,8 +13,19 @@ pub async fn within<F: Future>(limit: Duration, mut future: Pin<&mut F>) -> Opti
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => Poll::Ready(None),
     });
-    match ready.await {
-        Some(output) => Some(output),
-        None => tokio::time::timeout(limit, future).await.ok(),
+    if let Some(output) = ready.await {
+        return Some(output);
     }
+    let mut timer = pin!(tokio::time::sleep(limit));
+    let mut asked = true;
+    poll_fn(|cx| {
+        // The first time it was asked just now.
+        if !std::mem::take(&mut asked)
+            && let Poll::Ready(output) = future.as_mut().poll(cx)
+        {
+            return Poll::Ready(Some(output));
+        }
+        timer.as_mut().poll(cx).map(|()| None)
+    })
+    .await
 }

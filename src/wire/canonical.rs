@@ -3,9 +3,12 @@
 //! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes), with one deviation
 //! on purpose: integers beyond 2^53 keep their digits, as many clients do. Pure.
 
-use std::fmt::Write as _;
+use std::{cmp::Ordering, fmt::Write as _};
 
-use super::text::{quote_into, unescape};
+use super::{
+    scan::plain_end,
+    text::{quote_into, unescape},
+};
 
 /// Integers up to here are exact in a double.
 const SAFE_INTEGER_MAX: u64 = 1 << 53;
@@ -88,50 +91,69 @@ impl<'t> Cursor<'t> {
 
     fn object(&mut self, out: &mut String, depth: usize) -> Option<()> {
         self.at += 1;
-        let mut members: Vec<(String, String)> = Vec::new();
+        let start = out.len();
+        out.push('{');
+        let mut members: Vec<Member> = Vec::new();
+        let mut sorted = true;
         while self.eat(b'}').is_none() {
             if !members.is_empty() {
                 self.eat(b',')?;
-            }
-            self.blank();
-            let mut quoted = String::new();
-            let name = self.string(&mut quoted)?;
-            self.eat(b':')?;
-            self.blank();
-            quoted.push(':');
-            self.value(&mut quoted, depth + 1)?;
-            members.push((name, quoted));
-        }
-        // Stable, so that of two members of one name the order still counts.
-        members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-        out.push('{');
-        for (at, (_, member)) in members.iter().enumerate() {
-            if at > 0 {
                 out.push(',');
             }
-            out.push_str(member);
+            self.blank();
+            let start = out.len();
+            self.string(out)?;
+            let name = out.len();
+            self.eat(b':')?;
+            self.blank();
+            out.push(':');
+            self.value(out, depth + 1)?;
+            let member = Member { start, name, end: out.len() };
+            sorted &= members.last().is_none_or(|last| last.compare(&member, out).is_le());
+            members.push(member);
+        }
+        if !sorted {
+            let unsorted = out.split_off(start);
+            out.push('{');
+            for member in &mut members {
+                *member = Member { start: member.start - start, name: member.name - start, end: member.end - start };
+            }
+            // Stable, so that of two members of one name the order still counts.
+            members.sort_by(|one, other| one.compare(other, &unsorted));
+            for (at, member) in members.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                out.push_str(unsorted.get(member.start..member.end)?);
+            }
         }
         out.push('}');
         Some(())
     }
 
-    fn string(&mut self, out: &mut String) -> Option<String> {
+    fn string(&mut self, out: &mut String) -> Option<()> {
         if self.peek() != b'"' {
             return None;
         }
         let rest = &self.text[self.at + 1..];
-        let mut end = 0;
+        let bytes = rest.as_bytes();
+        let mut end = plain_end(bytes, 0);
+        if bytes.get(end) == Some(&b'"') {
+            // Nothing in it that could be written otherwise.
+            out.push_str(self.text.get(self.at..self.at + end + 2)?);
+            self.at += end + 2;
+            return Some(());
+        }
         loop {
-            end += memchr::memchr2(b'"', b'\\', rest.as_bytes().get(end..)?)?;
-            if rest.as_bytes()[end] == b'"' {
+            end += memchr::memchr2(b'"', b'\\', bytes.get(end..)?)?;
+            if bytes[end] == b'"' {
                 break;
             }
             end += 2;
         }
-        let text = unescape(rest.get(..end)?);
-        quote_into(out, &text);
+        quote_into(out, &unescape(rest.get(..end)?));
         self.at += end + 2;
-        Some(text)
+        Some(())
     }
 
     fn number(&mut self, out: &mut String) -> Option<()> {
@@ -154,6 +176,26 @@ impl<'t> Cursor<'t> {
     }
 }
 
+/// A member of an object that was written: where it begins, where its quoted name ends, and where it ends.
+struct Member {
+    start: usize,
+    name: usize,
+    end: usize,
+}
+
+impl Member {
+    /// Which of two comes first: by the UTF-16 units of their names.
+    fn compare(&self, other: &Self, written: &str) -> Ordering {
+        let name = |member: &Self| written.get(member.start + 1..member.name - 1).unwrap_or_default();
+        let (own, other) = (name(self), name(other));
+        let plain = |name: &str| name.is_ascii() && !name.contains('\\');
+        if plain(own) && plain(other) {
+            return own.cmp(other);
+        }
+        unescape(own).encode_utf16().cmp(unescape(other).encode_utf16())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -171,6 +213,10 @@ mod tests {
             ("1e21", "1e+21"),
             (r#"{"€":1,"\r":2,"1":3,"😀":4,"ö":5}"#, r#"{"\r":2,"1":3,"ö":5,"€":1,"😀":4}"#),
             ("[]", "[]"),
+            (r#"{"b":{"z":1,"y":[{"d":0,"c":0}]},"a":2}"#, r#"{"a":2,"b":{"y":[{"c":0,"d":0}],"z":1}}"#),
+            (r#"{"a":1,"b":2,"a":0}"#, r#"{"a":1,"a":0,"b":2}"#),
+            ("{\"a\tb\":\"\u{1}\"}", r#"{"a\tb":"\u0001"}"#),
+            (r#"{"ab":1,"a\"":2,"a":3,"":4}"#, r#"{"":4,"a":3,"a\"":2,"ab":1}"#),
         ] {
             assert_eq!(canonical(json).as_deref(), Some(expected), "{json}");
         }
@@ -196,7 +242,24 @@ mod tests {
         })
     }
 
+    /// The same with the members of every object in the opposite order.
+    fn reversed(value: &serde_json::Value) -> String {
+        match value {
+            serde_json::Value::Array(items) => format!("[{}]", items.iter().map(reversed).collect::<Vec<_>>().join(", ")),
+            serde_json::Value::Object(members) => {
+                let member = |(name, value)| format!("{} :{}", serde_json::Value::String(Clone::clone(name)), reversed(value));
+                format!("{{{}}}", members.iter().rev().map(member).collect::<Vec<_>>().join(","))
+            }
+            other => other.to_string(),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn order_does_not_count(value in json()) {
+            prop_assert_eq!(canonical(&reversed(&value)), canonical(&value.to_string()));
+        }
+
         #[test]
         fn layout_does_not_count(value in json()) {
             let plain = canonical(&value.to_string()).unwrap();

@@ -124,10 +124,12 @@ impl<'d> Value<'d> {
 
     /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD. `None` for what is no string.
     pub fn text(self) -> Option<Cow<'d, str>> {
-        let raw = self.raw_str();
-        match self.kind() {
-            Kind::Plain => Some(Cow::Borrowed(&raw[1..raw.len() - 1])),
-            Kind::Escaped => Some(Cow::Owned(super::text::unescape(&raw[1..raw.len() - 1]))),
+        let node = self.node();
+        // INVARIANT: a string's quotes are ASCII.
+        let inside = || self.document.text.get(node.start as usize + 1..node.end as usize - 1).unwrap_or_default();
+        match node.kind {
+            Kind::Plain => Some(Cow::Borrowed(inside())),
+            Kind::Escaped => Some(Cow::Owned(super::text::unescape(inside()))),
             _ => None,
         }
     }
@@ -228,14 +230,18 @@ impl<'d> Value<'d> {
     pub fn duplicate_name(self) -> Option<Cow<'d, str>> {
         const FEW: usize = 24;
         let mut seen: [&[u8]; FEW] = [b""; FEW];
+        // Names that are the same have the same bit: most have one that none before them has.
+        let mut bits = 0_u64;
         for (count, member) in self.members().enumerate() {
             let raw = member.key.raw();
             if count >= FEW || member.key.kind() == Kind::Escaped {
                 return self.duplicate_name_of_many();
             }
-            if seen[..count].contains(&raw) {
+            let bit = 1_u64.rotate_left(raw.len() as u32 * 7 + u32::from(raw[raw.len() / 2]) * 5 + u32::from(raw[1]));
+            if bits & bit != 0 && seen[..count].contains(&raw) {
                 return Some(member.name());
             }
+            bits |= bit;
             seen[count] = raw;
         }
         None

@@ -2,6 +2,8 @@
 //!
 //! RFC 8259. Recursion, nodes and nesting are bounded. Pure.
 
+use wide::u8x16;
+
 use super::json::JsonError;
 
 /// Nesting that is accepted at all, as deep as `serde_json` goes.
@@ -105,21 +107,37 @@ impl<'b> Scanner<'b> {
         }
     }
 
+    /// Notes a value without values inside, which begins at `start` and ends here.
+    fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), JsonError> {
+        if depth <= self.depth_noted {
+            let next = self.nodes.len() + 1;
+            if next > NODES_MAX {
+                return Err(JsonError::TooMany);
+            }
+            self.nodes.push(Node { start: start as u32, end: self.at as u32, next: next as u32, kind });
+        }
+        Ok(())
+    }
+
     // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
     fn value(&mut self, depth: usize) -> Result<(), JsonError> {
         if depth > DEPTH_MAX {
             return Err(JsonError::TooDeep);
         }
-        let node = self.open(depth)?;
+        let start = self.at;
         let kind = match self.peek() {
             b'"' => self.string()?,
             b'{' => {
+                let node = self.open(depth)?;
                 self.object(depth)?;
-                Kind::Object
+                self.close(node, Kind::Object);
+                return Ok(());
             }
             b'[' => {
+                let node = self.open(depth)?;
                 self.array(depth)?;
-                Kind::Array
+                self.close(node, Kind::Array);
+                return Ok(());
             }
             b'-' | b'0'..=b'9' => {
                 self.number()?;
@@ -130,8 +148,7 @@ impl<'b> Scanner<'b> {
             b'n' => self.word(b"null", Kind::Null)?,
             _ => return Err(JsonError::Syntax(self.at)),
         };
-        self.close(node, kind);
-        Ok(())
+        self.note(start, depth, kind)
     }
 
     fn object(&mut self, depth: usize) -> Result<(), JsonError> {
@@ -145,9 +162,9 @@ impl<'b> Scanner<'b> {
             if self.peek() != b'"' {
                 return Err(JsonError::Syntax(self.at));
             }
-            let key = self.open(depth + 1)?;
+            let start = self.at;
             let kind = self.string()?;
-            self.close(key, kind);
+            self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
                 return Err(JsonError::Syntax(self.at));
@@ -292,55 +309,53 @@ impl<'b> Scanner<'b> {
     }
 }
 
-/// Where the next quote, backslash or control character is, or the end: eight at a time, and where strings are long
-/// thirty-two.
-#[inline]
-fn plain_end(bytes: &[u8], from: usize) -> usize {
+/// Where from `from` on the next quote, backslash or control character is, or the end.
+pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    for _ in 0..2 {
-        let Some(found) = bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|chunk| special(u64::from_le_bytes(*chunk))) else {
-            return plain_tail(bytes, at);
-        };
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    plain_long(bytes, at)
-}
-
-fn plain_long(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
-        // Without a branch inside, so that it is done on all of them at once.
-        if chunk.iter().fold(false, |found, byte| found | (*byte == b'"') | (*byte == b'\\') | (*byte < 0x20)) {
-            break;
-        }
-        at += 32;
-    }
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let found = special(u64::from_le_bytes(*chunk));
+        let found = special(chunk);
         if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+            return at + found.trailing_zeros() as usize;
         }
-        at += 8;
+        at += LANES;
     }
-    plain_tail(bytes, at)
+    match bytes.last_chunk() {
+        // Those of the last that were looked at already are shifted out.
+        Some(chunk) => match special(chunk) >> (at + LANES - bytes.len()).min(LANES) {
+            0 => at.max(bytes.len()),
+            found => at + found.trailing_zeros() as usize,
+        },
+        None => {
+            let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
+            at + bytes.get(at..).unwrap_or_default().iter().take_while(plain).count()
+        }
+    }
 }
 
-fn plain_tail(bytes: &[u8], from: usize) -> usize {
-    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
-    from + bytes.get(from..).unwrap_or_default().iter().take_while(plain).count()
+/// Bytes that are looked at together.
+const LANES: usize = 16;
+
+/// Of each byte a bit, the first byte's the lowest: whether it is a quote, a backslash or a control character.
+#[inline]
+fn special(chunk: &[u8; LANES]) -> u32 {
+    let bytes = u8x16::new(*chunk);
+    let control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
+    (bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
 }
 
-/// Of each of eight bytes the high bit, where it is a quote, a backslash or a control character.
-fn special(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES * 0x80;
-    // The high bit is set where subtracting borrows: where the byte equals the quote or the backslash, or is
-    // below the blank. A borrow only ever spoils the bytes above the first one found.
-    let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
-    let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-    let control = word.wrapping_sub(ONES * 0x20);
-    (quote | slash | control) & !word & HIGH
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn where_a_plain_text_ends(bytes in proptest::collection::vec(prop_oneof![8 => any::<u8>(), 40 => Just(b'x'), 1 => Just(b'"')], 0..70), from in 0_usize..72) {
+            let from = from.min(bytes.len());
+            let special = |byte: &u8| matches!(*byte, b'"' | b'\\' | 0..=0x1f);
+            let expected = bytes[from..].iter().position(special).map_or(bytes.len(), |at| from + at);
+            prop_assert_eq!(plain_end(&bytes, from), expected);
+        }
+    }
 }
