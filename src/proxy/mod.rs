@@ -12,6 +12,7 @@ mod driven;
 mod ending;
 pub mod exchange;
 pub mod guard;
+mod headers;
 pub mod journal;
 pub mod kept;
 pub mod load;

@@ -8,12 +8,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use uuid::Uuid;
 
 use super::{
     client::Answer,
     collect::Notes,
+    headers::{EXCHANGE, REPAIRS, SESSION, UPSTREAM, VERDICT, VIOLATIONS},
     load::Held,
     reply::Failure,
     rounds::Rounds,
@@ -67,7 +68,7 @@ pub struct Who {
 impl Who {
     /// Reads it off a request. A session's name that is no text, or empty, is none.
     pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
-        let session = headers.get("toolmark-session").and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let session = headers.get(SESSION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
         let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
         Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
     }
@@ -354,21 +355,21 @@ impl Run {
         let id = self.context.id.hyphenated().encode_lower(&mut buffer);
         let mut set = |name, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(header::HeaderName::from_static(name), value);
+                headers.insert(name, value);
             }
         };
-        set("toolmark-exchange", id);
+        set(EXCHANGE, id);
         let codes = self.tally.codes();
         if !codes.is_empty() {
             let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
-            set("toolmark-violations", &list);
+            set(VIOLATIONS, &list);
         }
         if let Some(name) = self.way.answered.as_deref() {
-            set("toolmark-upstream", name);
+            set(UPSTREAM, name);
         }
         if known {
-            headers.insert("toolmark-verdict", HeaderValue::from_static(self.tally.verdict().as_str()));
-            headers.insert("toolmark-repairs", HeaderValue::from(self.tally.repairs));
+            headers.insert(VERDICT, HeaderValue::from_static(self.tally.verdict().as_str()));
+            headers.insert(REPAIRS, HeaderValue::from(self.tally.repairs));
         }
     }
 
