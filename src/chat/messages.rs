@@ -27,7 +27,8 @@ pub struct Place<'d> {
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
 pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
-    let (mut items, mut places) = (Vec::new(), Vec::new());
+    let count = messages.items().count();
+    let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for message in messages.items() {
         if !message.is_object() {
             return Err(Refusal::wrong("messages", "an array of objects"));

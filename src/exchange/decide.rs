@@ -160,11 +160,11 @@ impl Tally {
 
     /// The codes of info and above, each once, in the order of the contract's table.
     pub fn codes(&self) -> Vec<Code> {
-        if self.violations.is_empty() {
-            return Vec::new();
-        }
-        let found = |code: &&Code| self.violations.iter().any(|violation| violation.code == **code);
-        Code::ALL.iter().filter(found).copied().collect()
+        // Declared in that order.
+        let mut codes: Vec<Code> = self.violations.iter().map(|violation| violation.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
     }
 
     /// The verdict as a JSON object.

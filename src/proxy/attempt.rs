@@ -322,7 +322,8 @@ impl Run {
             Fitness::Ask => {}
         }
         let limit = self.context.rules.policy.calls.repair_deadline.saturating_sub(self.started.elapsed());
-        match prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit).await {
+        // Rare, and large: it would make every exchange as large.
+        match Box::pin(prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit)).await {
             Asked::Known(Calls::Yes) => Ok(()),
             Asked::Known(_) => Err(no_tools(&entry)),
             // The same would be said to the request itself, in the upstream's own words.

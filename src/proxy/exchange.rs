@@ -244,7 +244,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
             run.not_judged();
             return Ok(Some(passed(run, status, headers, body)));
         }
-        Err(Fault::Reported(json)) => return reported::<A>(run, &json, headers, stream).await,
+        // Boxed, as what is rare and large would make every exchange as large.
+        Err(Fault::Reported(json)) => return Box::pin(reported::<A>(run, &json, headers, stream)).await,
         Err(fault @ (Fault::Json(_) | Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => {
             return Err(Failure::protocol(&name, fault));
         }
@@ -276,12 +277,14 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
         run.tally.cite(&judged);
         run.record_hosted(|| answer.said(0));
     }
-    let finals = run.finals(judged, replaced);
-    let said = run.rounds.begun().then(|| answer.said(0));
-    let finals = match run.own_calls::<A>(finals, said, answer.usage().map(|usage| usage.raw_str().to_owned())).await? {
-        Next::Again => return Ok(None),
-        Next::End(finals) => finals,
-    };
+    let mut finals = run.finals(judged, replaced);
+    if run.rounds.begun() {
+        let spent = answer.usage().map(|usage| usage.raw_str().to_owned());
+        finals = match Box::pin(run.own_calls::<A>(finals, answer.said(0), spent)).await? {
+            Next::Again => return Ok(None),
+            Next::End(finals) => finals,
+        };
+    }
     run.keep_beside(&finals, |at| answer.said(at));
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
     let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());

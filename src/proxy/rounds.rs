@@ -167,10 +167,10 @@ impl Run {
     pub(super) async fn own_calls<A: Adapter>(
         &mut self,
         mut finals: Vec<Final>,
-        said: Option<Said>,
+        said: Said,
         spent: Option<String>,
     ) -> Result<Next, Failure> {
-        let (Some(said), Some(mcp)) = (said, self.worker.app.mcp.clone()) else { return Ok(Next::End(finals)) };
+        let Some(mcp) = self.worker.app.mcp.clone() else { return Ok(Next::End(finals)) };
         let [Final::Accept(calls)] = &mut finals[..] else { return Ok(Next::End(finals)) };
         let own = self.own(calls, &mcp);
         if !self.rounds.begun() || (own.tools.is_empty() && self.rounds.before.is_empty()) {

@@ -2,7 +2,10 @@
 //!
 //! Runs inside the response body ([`super::body`]): dropped with it when the client goes away.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
 use http::StatusCode;
@@ -222,12 +225,12 @@ async fn own_calls<A: Adapter>(
         leave(run, outlet, out);
     }
     let (said, spent) = (judge.said(0), judge.usage().map(str::to_owned));
-    kept_alive(run.own_calls::<A>(finals, Some(said), spent), KEEP_ALIVE, outlet).await
+    kept_alive(Box::pin(run.own_calls::<A>(finals, said, spent)), KEEP_ALIVE, outlet).await
 }
 
 /// Waits for `work`, while the client hears that it isn't forgotten: first after `first`, where that takes so long.
-async fn kept_alive<T>(work: impl Future<Output = T>, first: Duration, outlet: &Outlet) -> T {
-    tokio::pin!(work);
+/// Boxed, as what is rare and large would make every stream as large.
+async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Duration, outlet: &Outlet) -> T {
     let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + first, KEEP_ALIVE);
     loop {
         tokio::select! {
@@ -311,7 +314,7 @@ async fn read<A: Adapter>(
 async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answer, Broken> {
     let name = run.endpoint().settings.name.clone();
     loop {
-        let reply = kept_alive(run.attempt(Downstream::Begun), Duration::ZERO, outlet).await?;
+        let reply = kept_alive(Box::pin(run.attempt(Downstream::Begun)), Duration::ZERO, outlet).await?;
         match reply {
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),

@@ -206,11 +206,11 @@ impl<'d> Value<'d> {
         let mut at = self.index + 1;
         while at < own.next {
             let key = nodes.get(at as usize)?;
-            let inside = text.get(key.start as usize + 1..key.end as usize - 1)?;
             // INVARIANT: a name has no nodes inside, so its value is the node after it.
             let value = Value { document: self.document, index: at + 1 };
             let found = match key.kind {
-                Kind::Plain => inside == name.as_bytes(),
+                Kind::Plain if (key.end - key.start) as usize != name.len() + 2 => false,
+                Kind::Plain => text.get(key.start as usize + 1..key.end as usize - 1)? == name.as_bytes(),
                 _ => (Value { document: self.document, index: at }).is_text(name),
             };
             if found {
@@ -229,19 +229,18 @@ impl<'d> Value<'d> {
     /// A name that two members of this object share, if any.
     pub fn duplicate_name(self) -> Option<Cow<'d, str>> {
         const FEW: usize = 24;
+        if !self.node().twins {
+            return None;
+        }
         let mut seen: [&[u8]; FEW] = [b""; FEW];
-        // Names that are the same have the same bit: most have one that none before them has.
-        let mut bits = 0_u64;
         for (count, member) in self.members().enumerate() {
             let raw = member.key.raw();
             if count >= FEW || member.key.kind() == Kind::Escaped {
                 return self.duplicate_name_of_many();
             }
-            let bit = 1_u64.rotate_left(raw.len() as u32 * 7 + u32::from(raw[raw.len() / 2]) * 5 + u32::from(raw[1]));
-            if bits & bit != 0 && seen[..count].contains(&raw) {
+            if seen[..count].contains(&raw) {
                 return Some(member.name());
             }
-            bits |= bit;
             seen[count] = raw;
         }
         None

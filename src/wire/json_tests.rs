@@ -50,6 +50,18 @@ fn refusals() {
     assert!(matches!(Document::parse(Bytes::from_static(b"\"\xff\"")), Err(JsonError::Utf8(1))));
 }
 
+proptest! {
+    #[test]
+    fn no_duplicate_is_overlooked(names in prop::collection::vec("[a-d]{0,3}|[a-z_]{1,9}|\\\\u006[1-4]", 0..30)) {
+        let members: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("\"{name}\":{at}")).collect();
+        let document = check(&format!("[{{{}}}]", members.join(","))).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        let object = document.root().items().next().unwrap();
+        let expected = object.members().any(|member| !seen.insert(member.name()));
+        prop_assert_eq!(object.duplicate_name().is_some(), expected);
+    }
+}
+
 #[test]
 fn duplicates() {
     assert_eq!(check(r#"{"a":1,"\u0061":2}"#).unwrap().root().duplicate_name().unwrap(), "a");

@@ -43,6 +43,8 @@ pub(super) struct Node {
     pub next: u32,
     /// What it is.
     pub kind: Kind,
+    /// Of an object: two of its members may have one name. Where this isn't said, none have.
+    pub twins: bool,
 }
 
 /// See the module.
@@ -94,16 +96,14 @@ impl<'b> Scanner<'b> {
         if self.nodes.len() >= NODES_MAX {
             return Err(JsonError::TooMany);
         }
-        self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind: Kind::Null });
+        self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, twins: false });
         Ok(Some(self.nodes.len() - 1))
     }
 
-    fn close(&mut self, index: Option<usize>, kind: Kind) {
+    fn close(&mut self, index: Option<usize>, kind: Kind, twins: bool) {
         let next = self.nodes.len() as u32;
         if let Some(node) = index.and_then(|index| self.nodes.get_mut(index)) {
-            node.end = self.at as u32;
-            node.next = next;
-            node.kind = kind;
+            (node.end, node.next, node.kind, node.twins) = (self.at as u32, next, kind, twins);
         }
     }
 
@@ -114,7 +114,7 @@ impl<'b> Scanner<'b> {
             if next > NODES_MAX {
                 return Err(JsonError::TooMany);
             }
-            self.nodes.push(Node { start: start as u32, end: self.at as u32, next: next as u32, kind });
+            self.nodes.push(Node { start: start as u32, end: self.at as u32, next: next as u32, kind, twins: false });
         }
         Ok(())
     }
@@ -129,14 +129,14 @@ impl<'b> Scanner<'b> {
             b'"' => self.string()?,
             b'{' => {
                 let node = self.open(depth)?;
-                self.object(depth)?;
-                self.close(node, Kind::Object);
+                let twins = self.object(depth)?;
+                self.close(node, Kind::Object, twins);
                 return Ok(());
             }
             b'[' => {
                 let node = self.open(depth)?;
                 self.array(depth)?;
-                self.close(node, Kind::Array);
+                self.close(node, Kind::Array, false);
                 return Ok(());
             }
             b'-' | b'0'..=b'9' => {
@@ -151,19 +151,24 @@ impl<'b> Scanner<'b> {
         self.note(start, depth, kind)
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), JsonError> {
+    /// The members of an object: whether two of them may have one name.
+    fn object(&mut self, depth: usize) -> Result<bool, JsonError> {
         self.at += 1;
         self.blank();
         if self.peek() == b'}' {
             self.at += 1;
-            return Ok(());
+            return Ok(false);
         }
+        let (mut bits, mut twins) = (0, false);
         loop {
             if self.peek() != b'"' {
                 return Err(JsonError::Syntax(self.at));
             }
             let start = self.at;
             let kind = self.string()?;
+            let bit = name_bit(&self.bytes[start..self.at]);
+            twins |= bits & bit != 0 || kind == Kind::Escaped;
+            bits |= bit;
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
@@ -175,7 +180,7 @@ impl<'b> Scanner<'b> {
                 self.value(depth + 1)?;
             }
             if self.more(b'}')? {
-                return Ok(());
+                return Ok(twins);
             }
         }
     }
@@ -189,7 +194,7 @@ impl<'b> Scanner<'b> {
         };
         let node = self.open(1)?;
         self.at += known.len();
-        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object });
+        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object }, true);
         Ok(true)
     }
 
@@ -330,6 +335,12 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
             at + bytes.get(at..).unwrap_or_default().iter().take_while(plain).count()
         }
     }
+}
+
+/// One bit for a name, quotes included: the same for the same bytes, and mostly another for others.
+fn name_bit(quoted: &[u8]) -> u64 {
+    let at = |at: usize| u32::from(quoted.get(at).copied().unwrap_or_default());
+    1_u64.rotate_left(quoted.len() as u32 * 11 + at(1) * 7 + at(quoted.len() / 2) * 3 + at(quoted.len().wrapping_sub(2)))
 }
 
 /// Bytes that are looked at together.
