@@ -32,7 +32,7 @@ use super::driven::Driven;
 /// How long a connection may be unused.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 /// Bytes of an upstream's headers.
-const HEADER_BUFFER_MAX: usize = 512 << 10;
+pub(super) const HEADER_BUFFER_MAX: usize = 512 << 10;
 /// How often an HTTP/2 connection shows that it lives.
 const PING: Duration = Duration::from_secs(30);
 
@@ -242,6 +242,8 @@ impl Drop for Lease {
     /// sees that nobody listens.
     fn drop(&mut self) {
         if let Some(mut driven) = self.driven.take()
+            // What a panic left half done is not touched again.
+            && !std::thread::panicking()
             && driven.lives()
         {
             open(&self.open).idle.push((driven, Instant::now()));

@@ -21,10 +21,10 @@ use hyper::{
     rt::{Read, Write},
 };
 
-use super::client::Outgoing;
+use super::client::{HEADER_BUFFER_MAX, Outgoing};
 
-/// Bytes of an upstream's headers.
-const HEADER_BUFFER_MAX: usize = 512 << 10;
+/// Bytes of a request from which on it is sent while nobody asks for the answer: it fits into no socket's buffer.
+const LONG: usize = 128 << 10;
 
 /// What runs a connection, until that has ended.
 type Running = Pin<Box<dyn Future<Output = Result<(), hyper::Error>> + Send + Sync>>;
@@ -60,14 +60,15 @@ impl Driven {
     /// # Errors
     /// Where the connection broke; with the request, where that wasn't sent.
     pub async fn send(&mut self, request: Request<Outgoing>) -> Sent {
-        if let Outgoing::Pass(_) = request.body() {
-            self.detach();
+        match request.body() {
+            Outgoing::Whole(bytes) if bytes.len() < LONG => {}
+            Outgoing::Whole(_) | Outgoing::Pass(_) => self.detach(),
         }
         let mut sent = pin!(self.sender.try_send_request(request));
         poll_fn(|cx| self.poll(cx, |_, cx| sent.as_mut().poll(cx))).await
     }
 
-    /// Has a task run it from now on: a body that is passed on as it comes goes on while nobody asks for the answer.
+    /// Has a task run it from now on: a body that is long, or passed on as it comes, goes on while nobody asks for the answer.
     fn detach(&mut self) {
         if let Some(connection) = self.connection.take() {
             tokio::spawn(connection);
@@ -119,9 +120,12 @@ impl Driven {
 }
 
 fn run(connection: &mut Option<Running>, cx: &mut Context<'_>) {
-    // What ends it is told to the request that it concerns.
-    if connection.as_mut().is_some_and(|connection| connection.as_mut().poll(cx).is_ready()) {
-        *connection = None;
+    // Taken out for as long as it runs: after a panic nobody runs it again.
+    if let Some(mut running) = connection.take() {
+        // What ends it is told to the request that it concerns.
+        if running.as_mut().poll(cx).is_pending() {
+            *connection = Some(running);
+        }
     }
 }
 

@@ -16,7 +16,8 @@ pub async fn within<F: Future>(limit: Duration, mut future: Pin<&mut F>) -> Opti
     if let Some(output) = ready.await {
         return Some(output);
     }
-    let mut timer = pin!(tokio::time::sleep(limit));
+    // It rings also where the future has used up what a task may do in one go.
+    let mut timer = pin!(tokio::task::unconstrained(tokio::time::sleep(limit)));
     let mut asked = true;
     poll_fn(|cx| {
         // The first time it was asked just now.

@@ -3,7 +3,7 @@
 //! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes), with one deviation
 //! on purpose: integers beyond 2^53 keep their digits, as many clients do. Pure.
 
-use std::{cmp::Ordering, fmt::Write as _};
+use std::{borrow::Cow, cmp::Ordering, fmt::Write as _};
 
 use super::{
     scan::plain_end,
@@ -188,12 +188,13 @@ impl Member {
     fn compare(&self, other: &Self, written: &str) -> Ordering {
         let name = |member: &Self| written.get(member.start + 1..member.name - 1).unwrap_or_default();
         let (own, other) = (name(self), name(other));
-        let plain = |name: &str| name.is_ascii() && !name.contains('\\');
-        if plain(own) && plain(other) {
-            return own.cmp(other);
-        }
-        unescape(own).encode_utf16().cmp(unescape(other).encode_utf16())
+        resolved(own).encode_utf16().cmp(resolved(other).encode_utf16())
     }
+}
+
+/// The text of a string's inside.
+fn resolved(inside: &str) -> Cow<'_, str> {
+    if inside.contains('\\') { Cow::Owned(unescape(inside)) } else { Cow::Borrowed(inside) }
 }
 
 #[cfg(test)]

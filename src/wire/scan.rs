@@ -338,9 +338,11 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
 }
 
 /// One bit for a name, quotes included: the same for the same bytes, and mostly another for others.
+#[inline]
 fn name_bit(quoted: &[u8]) -> u64 {
-    let at = |at: usize| u32::from(quoted.get(at).copied().unwrap_or_default());
-    1_u64.rotate_left(quoted.len() as u32 * 11 + at(1) * 7 + at(quoted.len() / 2) * 3 + at(quoted.len().wrapping_sub(2)))
+    // Its first and its last character.
+    let [_, first, .., last, _] = *quoted else { return 1 };
+    1_u64.rotate_left((quoted.len() as u32).wrapping_mul(11) ^ (u32::from(first) * 7 + u32::from(last)))
 }
 
 /// Bytes that are looked at together.
