@@ -2,7 +2,7 @@
 //!
 //! An upstream is one origin and a worker one thread, so a pool is a list: no keys, nobody to wait for, no task for
 //! handing a connection back. hyper speaks the protocol; this file only decides which connection a request takes, and
-//! [`super::driven`] who runs it.
+//! `driven` who runs it.
 
 use std::{
     pin::Pin,

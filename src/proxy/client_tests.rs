@@ -153,6 +153,36 @@ async fn a_long_answer_comes_whole_and_leaves_time_for_others() {
 }
 
 #[tokio::test]
+async fn a_long_request_goes_on_while_nobody_asks_for_the_answer() {
+    const BYTES: usize = 8 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // It answers before it has read what it was asked.
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n").await.unwrap();
+        let (mut read, mut last) = (0, Vec::new());
+        while !last.ends_with(b"end") {
+            last.clear();
+            assert_ne!(stream.read_buf(&mut last).await.unwrap(), 0);
+            read += last.len();
+        }
+        stream.write_all(b"0\r\n\r\n").await.unwrap();
+        read
+    };
+    let asking = async {
+        let body = Bytes::from([vec![b'x'; BYTES], b"end".to_vec()].concat());
+        let mut answer = client.send(Method::POST, "/v1/x".parse().unwrap(), HeaderMap::new(), body.into()).await.unwrap();
+        assert_eq!(answer.body_mut().chunk().await.unwrap().unwrap(), "ok");
+        answer
+    };
+    let both = async { tokio::join!(serve, asking) };
+    let (read, mut answer) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("the upload goes on");
+    assert!(read > BYTES);
+    assert!(answer.body_mut().chunk().await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn pieces_that_came_together_need_no_waking() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap());
