@@ -18,6 +18,13 @@ fn client(address: std::net::SocketAddr) -> Client {
     Client::new(&base, Duration::from_secs(5), &Client::tls(false).unwrap()).unwrap()
 }
 
+/// An upstream that listens, and a client of it.
+async fn listening() -> (TcpListener, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap());
+    (listener, client)
+}
+
 async fn ask(client: &Client) -> Result<Answer, SendError> {
     client.send(Method::POST, "/v1/x".parse().unwrap(), HeaderMap::new(), Bytes::from("{}").into()).await
 }
@@ -44,8 +51,7 @@ async fn request(stream: &mut TcpStream) -> bool {
 
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         for _ in 0..3 {
@@ -63,8 +69,7 @@ async fn a_connection_is_used_again() {
 
 #[tokio::test]
 async fn one_that_the_upstream_closed_is_replaced() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         for _ in 0..3 {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -83,8 +88,7 @@ async fn one_that_the_upstream_closed_is_replaced() {
 
 #[tokio::test]
 async fn nothing_is_sent_twice() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(request(&mut stream).await);
@@ -104,8 +108,7 @@ async fn nothing_is_sent_twice() {
 
 #[tokio::test]
 async fn one_that_rests_is_seen_to_close() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(request(&mut stream).await);
@@ -130,8 +133,7 @@ async fn one_that_rests_is_seen_to_close() {
 async fn a_long_answer_comes_whole_and_leaves_time_for_others() {
     const PIECE: usize = 10_000;
     const PIECES: usize = 2_000;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(request(&mut stream).await);
@@ -155,8 +157,7 @@ async fn a_long_answer_comes_whole_and_leaves_time_for_others() {
 #[tokio::test]
 async fn a_long_request_goes_on_while_nobody_asks_for_the_answer() {
     const BYTES: usize = 8 << 20;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         // It answers before it has read what it was asked.
@@ -184,8 +185,7 @@ async fn a_long_request_goes_on_while_nobody_asks_for_the_answer() {
 
 #[tokio::test]
 async fn pieces_that_came_together_need_no_waking() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let (mut answer, mut stream) = {
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -215,8 +215,7 @@ async fn pieces_that_came_together_need_no_waking() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_given_up() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client(listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(request(&mut stream).await);
