@@ -79,7 +79,7 @@ impl Bench {
     }
 
     fn context(&self) -> Arc<Context> {
-        Arc::new(self.begin(conversation(&self.ring, 4 << 10)).context)
+        self.begin(conversation(&self.ring, 4 << 10)).context
     }
 }
 

@@ -49,7 +49,7 @@ impl World {
     }
 
     /// The exchange after these tools ran.
-    pub fn context(&self, ran: &[Ran], asked: &str) -> Context {
+    pub fn context(&self, ran: &[Ran], asked: &str) -> Arc<Context> {
         let mut messages = vec![json!({"role": "user", "content": asked})];
         let mut calls = Vec::new();
         for (tool, number) in ran.iter().zip(0..).filter(|(tool, _)| tool.result.is_some()) {

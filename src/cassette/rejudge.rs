@@ -102,7 +102,7 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     let mut judging = Judging {
         exchange,
         api,
-        context: Arc::new(context),
+        context,
         document,
         tally: Tally { violations, ..Tally::default() },
         signature: None,

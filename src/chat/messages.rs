@@ -6,10 +6,7 @@ use std::borrow::Cow;
 
 use crate::{
     exchange::refusal::{Refusal, unique},
-    judge::{
-        history::{Item, PastCall, PastResult},
-        stamp,
-    },
+    judge::history::{Item, PastCall},
     policy::rules::Rules,
     wire::json::Value,
 };
@@ -43,14 +40,10 @@ pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item
             "tool" | "function" => {
                 let answers = message.get("tool_call_id");
                 ids.extend(answers.filter(|id| id.is_string()));
-                let text = content.and_then(text_of).unwrap_or_default();
-                Item::Result(PastResult {
-                    id: answers.and_then(Value::text).filter(|_| role == "tool"),
-                    name: message.get("name").and_then(Value::text),
-                    nature: stamp::nature(&text, &rules.error_patterns),
-                    bytes: text.len(),
-                    raw: content.map_or("", Value::raw_str),
-                })
+                let id = answers.and_then(Value::text).filter(|_| role == "tool");
+                let (name, raw) = (message.get("name").and_then(Value::text), content.map_or("", Value::raw_str));
+                let text = || content.and_then(text_of).unwrap_or_default();
+                Item::Result(rules.natures.result(id, name, raw, rules.policy.results.large, text))
             }
             "user" => Item::User,
             _ => Item::Other,

@@ -224,10 +224,7 @@ fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: 
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         match place.content {
             Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
-            Some(content) if content.is_string() => {
-                let text = content.text().unwrap_or_default();
-                stamp::stamp_string(edits, content, &text, result.nature, &stamp, form);
-            }
+            Some(content) if content.is_string() => stamp::stamp_string(edits, content, result.nature, &stamp, form),
             _ => {}
         }
     }

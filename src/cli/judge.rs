@@ -145,7 +145,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
     let api = Api::of_request(&document);
     let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
     let Begun { context, violations, .. } = bench.begin(api, &document, &when, &Recalled::default()).map_err(refused)?;
-    let (context, policy) = (Arc::new(context), &bench.standard.rules.policy);
+    let policy = &bench.standard.rules.policy;
     let mut report = Report {
         policy: bench.standard.rules.source.to_string(),
         enforced: policy.mode == Mode::Enforce,

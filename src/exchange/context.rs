@@ -148,7 +148,7 @@ pub struct Basis<'b> {
 #[derive(Debug)]
 pub struct Begun {
     /// What its answers are judged by.
-    pub context: Context,
+    pub context: Arc<Context>,
     /// What goes upstream.
     pub body: Bytes,
     /// What is wrong with the request, registry and history.
@@ -180,7 +180,7 @@ impl Begun {
             let own: HashSet<Moment> = executions.iter().map(|execution| execution.moment).collect();
             beyond.session.retain(|call| !own.contains(&call.moment));
         }
-        let context = Context {
+        let context = Arc::new(Context {
             id: basis.id,
             rules: basis.rules.clone(),
             call_rules: basis.call_rules.clone(),
@@ -201,9 +201,14 @@ impl Begun {
             data_of,
             data: OnceLock::new(),
             evidence,
-        };
+        });
         context.excuse_marks(&mut violations);
         Self { context, body, violations }
+    }
+
+    /// What its answers are judged by, to be changed; nobody else has it yet.
+    pub fn unshared(&mut self) -> Option<&mut Context> {
+        Arc::get_mut(&mut self.context)
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
 use crate::{
-    judge::{schema::Schema, stamp},
+    judge::{natures::Natures, schema::Schema},
     policy::{
         probe::HttpProbe,
         state::{CompiledState, Expect, Occasion},
@@ -45,7 +45,7 @@ struct Done {
 }
 
 /// What an answer gives reason to look up, each once; at most [`LOOKED_MAX`].
-pub fn due(rules: &[CompiledState], request: &Document, text: &str, error_patterns: &regex::RegexSet) -> Vec<Due> {
+pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Natures) -> Vec<Due> {
     let mut due: Vec<Due> = Vec::new();
     let mut add = |rule: usize, values: Values| {
         let new = Due { rule, values };
@@ -53,7 +53,7 @@ pub fn due(rules: &[CompiledState], request: &Document, text: &str, error_patter
             due.push(new);
         }
     };
-    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool { .. })) { done(request, error_patterns) } else { Vec::new() };
+    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool { .. })) { done(request, natures) } else { Vec::new() };
     for (at, rule) in rules.iter().enumerate() {
         match &rule.when {
             Occasion::Tool { unless: Some(unless), .. } if unless.is_match(text) => {}
@@ -89,7 +89,7 @@ fn values_of(done: &Done) -> Values {
 }
 
 /// The calls that succeeded since the user spoke last, of either API.
-fn done(request: &Document, error_patterns: &regex::RegexSet) -> Vec<Done> {
+fn done(request: &Document, natures: &Natures) -> Vec<Done> {
     let root = request.root();
     let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
     let is = |item: &Node<'_>, member: &str, text: &str| item.get(member).is_some_and(|own| own.is_text(text));
@@ -117,7 +117,7 @@ fn done(request: &Document, error_patterns: &regex::RegexSet) -> Vec<Done> {
             continue;
         };
         let Some((_, tool, arguments)) = open.iter().find(|(own, ..)| *own == id) else { continue };
-        if !stamp::nature(&result, error_patterns).failed {
+        if !natures.of(&result).failed {
             let arguments = serde_json::from_str(arguments).unwrap_or_default();
             done.push(Done { tool: tool.clone(), arguments, result: serde_json::from_str(&result).unwrap_or(Value::Null) });
         }
@@ -269,7 +269,7 @@ mod tests {
             {"type":"function_call_output","call_id":"1","output":"{\"id\":3}"}]}"#;
         for request in [chat, responses] {
             let document = Document::parse(bytes::Bytes::from(request)).unwrap();
-            let done = done(&document, &regex::RegexSet::new(["^Error"]).unwrap());
+            let done = done(&document, &Natures::new(regex::RegexSet::new(["^Error"]).unwrap()));
             let [only] = &done[..] else { panic!("{done:?}") };
             assert!(is(&only.tool, "add") && is(&only.tool, "todo__add") && !is(&only.tool, "dd"));
             let values = values_of(only);

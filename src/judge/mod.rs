@@ -10,6 +10,7 @@ mod correct;
 pub mod history;
 pub mod loops;
 pub mod marks;
+pub mod natures;
 pub mod protocol;
 pub mod registry;
 pub mod reply;

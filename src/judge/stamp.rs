@@ -91,16 +91,17 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
     }
 }
 
-/// Stamps a result whose content is a string. `content`: that string in the request; `text`: what it
-/// says; `nature`: of that text. A result that already carries this very stamp stays as it is.
-pub fn stamp_string(edits: &mut Edits, content: Value<'_>, text: &str, nature: Nature, stamp: &Stamp<'_>, form: StampForm) {
+/// Stamps a result whose content is a string. `content`: that string in the request; `nature`: of its text. A result
+/// that already carries this very stamp stays as it is.
+pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp: &Stamp<'_>, form: StampForm) {
     let inside = content.span().start + 1;
-    if form == StampForm::Off || is_stamped_so(text, stamp) {
+    let text = || content.text().unwrap_or_default();
+    if form == StampForm::Off || nature.stamped && is_stamped_so(&text(), stamp) {
         return;
     }
     let wrap = |result: &str, edits: &mut Edits| edits.replace(content.span(), quote(&stamp.wrapped(result)));
     if nature.object && nature.stamped {
-        return wrap(text, edits);
+        return wrap(&text(), edits);
     }
     if nature.object {
         let mut members = stamp.members();
@@ -114,12 +115,13 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, text: &str, nature: N
                 edits.insert(brace + 1, escaped);
             }
             // The brace itself is spelled as an escape: the same text, spelled plainly.
-            None => edits.replace(content.span(), quote(&text.replacen('{', &format!("{{{members}"), 1))),
+            None => edits.replace(content.span(), quote(&text().replacen('{', &format!("{{{members}"), 1))),
         };
     }
     if form == StampForm::Json {
+        let text = text();
         let json = Document::parse(Bytes::copy_from_slice(text.as_bytes())).is_ok();
-        return if json { wrap(text, edits) } else { wrap(&quote(text), edits) };
+        return if json { wrap(&text, edits) } else { wrap(&quote(&text), edits) };
     }
     let mut line = String::new();
     escape_into(&mut line, &stamp.line());
@@ -176,7 +178,7 @@ mod tests {
         let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap();
         let text = document.root().text().unwrap();
         let mut edits = Edits::default();
-        stamp_string(&mut edits, document.root(), &text, nature(&text, &patterns()), &stamp(), form);
+        stamp_string(&mut edits, document.root(), nature(&text, &patterns()), &stamp(), form);
         let out = edits.apply(document.bytes());
         serde_json::from_slice::<String>(&out).unwrap()
     }

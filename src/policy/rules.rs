@@ -2,7 +2,7 @@
 //!
 //! Pure. The one way to [`Rules`] is through [`super::load::PolicySource::load`].
 
-use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -13,7 +13,10 @@ use super::{
     tools::ToolFiles,
 };
 use crate::{
-    judge::violation::{Checks, Code, Severity},
+    judge::{
+        natures::Natures,
+        violation::{Checks, Code, Severity},
+    },
     settings::{
         Fault,
         fault::{list, maybe},
@@ -30,8 +33,8 @@ pub struct Rules {
     pub checks: Checks,
     /// `[calls] placeholders`, without regard to case.
     pub placeholders: RegexSet,
-    /// `[results] error_patterns`.
-    pub error_patterns: RegexSet,
+    /// What reads results by `[results] error_patterns`.
+    pub natures: Arc<Natures>,
     /// `[citations] extra_patterns`; each has a group `id`.
     pub extra_patterns: Vec<Regex>,
     /// `[[claims]]`.
@@ -98,7 +101,7 @@ impl Rules {
         let notices = notices(&policy, &files.tools);
         Ok(Self {
             placeholders: set(layers, "calls.placeholders", &policy.calls.placeholders, Case::Ignore)?,
-            error_patterns: set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?,
+            natures: Arc::new(Natures::new(set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?)),
             policy,
             checks,
             extra_patterns,

@@ -107,7 +107,7 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     });
     let Begun { context, body, mut violations } = request::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
-    let mut run = Run::new(worker, way, Arc::new(context), violations, model, body, stream, started, who, held);
+    let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
     run.stage = stage;
     run.rounds = rounds;
     Ok((run, stream))

@@ -37,6 +37,7 @@ pub mod standing;
 pub mod state;
 pub mod streaming;
 mod traced;
+pub mod turns;
 pub mod upstream;
 pub mod way;
 mod witness;

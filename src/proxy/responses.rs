@@ -81,7 +81,9 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let begin = move |document: &Document, basis: Basis<'_>| {
         let mut begun = request::begin(document, &Head::read(document)?, &recalled, further.clone(), basis)?;
         // Translated answers are kept by nobody.
-        begun.context.hidden.store &= !translates;
+        if let Some(context) = begun.unshared() {
+            context.hidden.store &= !translates;
+        }
         Ok(begun)
     };
     let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
@@ -96,7 +98,6 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
         again: Box::new(begin),
         tap: Responses::tap,
     });
-    let context = Arc::new(context);
     let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
     run.stage = stage;
     run.rounds = rounds;

@@ -48,14 +48,14 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The rounds of one exchange.
 #[derive(Default)]
 pub struct Rounds {
-    begun: Option<Origin>,
+    begun: Option<Box<Origin>>,
     count: u32,
     /// When the last one ended: repairs have their time from there.
     pub(super) since: Option<Instant>,
     /// Its calls so far.
     pub(super) ordinals: Ordinals,
     before: Vec<String>,
-    mixed: Option<(Vec<Key>, Kept)>,
+    mixed: Option<Box<(Vec<Key>, Kept)>>,
     /// The response's id as the upstream has it, where the application knows it by another.
     known_as: Vec<(Vec<Key>, Kept)>,
     /// What the model said in the attempt that ends, where it isn't all that the application gets.
@@ -112,7 +112,7 @@ pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
 impl Rounds {
     /// For an exchange that begins; nothing where toolmark runs no tools.
     pub fn of(standard: &Standard, origin: impl FnOnce() -> Origin) -> Self {
-        Self { begun: standard.offered.1.runs().then(origin), ..Self::default() }
+        Self { begun: standard.offered.1.runs().then(|| Box::new(origin())), ..Self::default() }
     }
 
     /// Does toolmark run tools in this exchange?
@@ -186,7 +186,7 @@ impl Run {
                 // The application calls next: what came before is found by its calls.
                 let keys = marks.iter().map(|mark| key_of_mark(A::FORM, &context.scope, mark)).collect();
                 let before = std::mem::take(&mut self.rounds.before);
-                self.rounds.mixed = Some((keys, Kept { before, whole: again, ..Kept::default() }));
+                self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, ..Kept::default() })));
             }
             return Ok(Next::End(finals));
         }
@@ -211,7 +211,7 @@ impl Run {
             let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
             let keys = theirs.map(|(_, mark)| key_of_mark(A::FORM, &context.scope, mark)).collect();
             let before = std::mem::take(&mut self.rounds.before);
-            self.rounds.mixed = Some((keys, Kept { before, whole: again, behind: results, lost: false }));
+            self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, behind: results, lost: false })));
             return Ok(Next::End(finals));
         }
         if let Some(spent) = &spent {
@@ -288,8 +288,11 @@ impl Run {
         let Some(origin) = &self.rounds.begun else { return Err(broken()) };
         let app = self.worker.app.clone();
         let own = basis(&app, &origin.standard, origin.upstream, self.context.scope.clone(), self.context.tools.clone());
-        let begun = (origin.again)(&document, Basis { id: self.context.id, beyond: origin.beyond.clone(), ..own })?;
-        let Begun { mut context, body, violations } = begun;
+        let mut begun = (origin.again)(&document, Basis { id: self.context.id, beyond: origin.beyond.clone(), ..own })?;
+        if let Some(context) = begun.unshared() {
+            context.text.ask_ledger = self.context.text.ask_ledger;
+        }
+        let Begun { context, body, violations } = begun;
         let new: Vec<Violation> = violations.into_iter().filter(|own| !self.tally.violations.contains(own)).collect();
         let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
         self.tally.violations.extend(new);
@@ -297,11 +300,10 @@ impl Run {
             return Err(refusal.into());
         }
         let known = self.context.executions.len();
-        context.text.ask_ledger = self.context.text.ask_ledger;
         for (moment, mark) in self.context.inquiry.marks() {
             context.inquiry.minted(moment, &mark);
         }
-        (self.body, self.context) = (A::upstream(body, results, &context), Arc::new(context));
+        (self.body, self.context) = (A::upstream(body, results, &context), context);
         self.asked.forget();
         self.witness_from(known).await;
         Ok(())
@@ -315,7 +317,7 @@ impl Run {
         let Some(origin) = &self.rounds.begun else { return Ok(()) };
         let mut all = std::mem::take(&mut self.rounds.known_as);
         if let Some(mixed) = self.rounds.mixed.take() {
-            all.push(mixed);
+            all.push(*mixed);
         } else if !self.rounds.before.is_empty()
             && !A::continues(&origin.came)
             && let Some(answer) = answer()

@@ -37,6 +37,7 @@ use super::{
     resources, responses,
     route::{Route, route},
     stalled::Stalled,
+    turns::Turns,
     upstream::Endpoint,
 };
 use crate::{
@@ -63,6 +64,8 @@ pub struct Worker {
     pub app: Arc<App>,
     /// Its own ways upstream.
     pub endpoints: Vec<Endpoint>,
+    /// Whose exchange begins when.
+    pub turns: Turns,
 }
 
 impl Worker {
@@ -160,7 +163,8 @@ impl Server {
         let mut threads = Vec::new();
         for number in 0..workers {
             let listener = self.listener.try_clone()?;
-            let worker = Arc::new(Worker { app: self.app.clone(), endpoints: Endpoint::all(&self.app.settings)? });
+            let endpoints = Endpoint::all(&self.app.settings)?;
+            let worker = Arc::new(Worker { app: self.app.clone(), endpoints, turns: Turns::default() });
             let stop = self.stop.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let serve = move || runtime.block_on(serve(worker, listener, stop));
@@ -308,6 +312,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
+    worker.turns.next().await;
     let tape = match &worker.app.cassettes.recorder {
         Some(recorder) => recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await,
         None => None,

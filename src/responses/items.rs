@@ -10,9 +10,8 @@ use crate::{
     exchange::refusal::{Refusal, array, unique},
     judge::{
         call::CallKind,
-        history::{Item, PastCall, PastResult},
+        history::{Item, PastCall},
         registry::Registry,
-        stamp,
     },
     policy::rules::Rules,
     wire::json::Value,
@@ -159,10 +158,9 @@ pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, 
         Kind::Assistant => Item::Assistant(Vec::new()),
         Kind::Call(_) => Item::Assistant(vec![past_call(item, registry)]),
         Kind::Output(_) => {
-            let text = item.output().and_then(text_of).unwrap_or_default();
-            let nature = stamp::nature(&text, &rules.error_patterns);
             let raw = item.output().map_or("", Value::raw_str);
-            Item::Result(PastResult { id: item.call_id(), name: None, nature, bytes: text.len(), raw })
+            let text = || item.output().and_then(text_of).unwrap_or_default();
+            Item::Result(rules.natures.result(item.call_id(), None, raw, rules.policy.results.large, text))
         }
         Kind::User => Item::User,
         Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,

@@ -182,10 +182,7 @@ fn stamp_results(edits: &mut Edits, past: &History, steps: &[Item<'_>], head: &H
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         match item.output() {
             Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
-            Some(output) if output.is_string() => {
-                let text = output.text().unwrap_or_default();
-                stamp::stamp_string(edits, output, &text, result.nature, &stamp, form);
-            }
+            Some(output) if output.is_string() => stamp::stamp_string(edits, output, result.nature, &stamp, form),
             _ => {}
         }
     }

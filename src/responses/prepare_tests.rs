@@ -189,9 +189,9 @@ fn what_is_remembered() {
     assert_eq!(context.succeeded, [TOOL, "old"]);
     let hidden = &context.hidden;
     assert_eq!((hidden.unseen, hidden.store, hidden.conversation.is_none(), hidden.tools.len()), (false, false, true, 1));
-    let hidden = begin(true, r#","conversation":"conv_1""#).hidden;
+    let hidden = begin(true, r#","conversation":"conv_1""#).hidden.clone();
     assert_eq!((hidden.unseen, hidden.store, hidden.conversation.as_deref()), (true, true, Some("conv_1")));
-    let lost = bench.begin(br#"{"input":[{"id":"i"}]}"#, &none()).unwrap().context.hidden;
+    let lost = bench.begin(br#"{"input":[{"id":"i"}]}"#, &none()).unwrap().context.hidden.clone();
     assert!(lost.unseen && lost.earlier.is_none());
     assert!(!bench.begin(br#"{"input":"x"}"#, &none()).unwrap().context.hidden.unseen);
 }

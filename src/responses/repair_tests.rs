@@ -1,5 +1,7 @@
 //! Rejected turns in, the next attempt's requests out.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ const KEPT: &str = r#"{"input":"x"}"#;
 const NOT_KEPT: &str = r#"{"input":"x","store":false}"#;
 const CONVERSATION: &str = r#"{"input":"x","conversation":"conv_1"}"#;
 
-fn context(request: &str) -> Context {
+fn context(request: &str) -> Arc<Context> {
     Bench::new(|_| {}).begin(request.as_bytes(), &Recalled::default()).unwrap().context
 }
 

@@ -100,6 +100,6 @@ impl Bench {
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
         };
-        Arc::new(Begun::new(&document, prepared, basis).context)
+        Begun::new(&document, prepared, basis).context
     }
 }

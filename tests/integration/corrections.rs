@@ -51,7 +51,7 @@ impl Bench {
         Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
     }
 
-    fn context(&self, messages: &Value, tools: &Value) -> Context {
+    fn context(&self, messages: &Value, tools: &Value) -> Arc<Context> {
         let request = json!({"model": "m", "messages": messages, "tools": tools}).to_string();
         let document = Document::parse(Bytes::from(request)).unwrap();
         let head = Head::read(&document).unwrap();

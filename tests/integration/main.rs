@@ -31,6 +31,7 @@ mod process;
 mod program;
 mod promoted;
 mod readme;
+mod release_profile;
 mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
