@@ -41,7 +41,7 @@ pub struct PastResult<'h> {
     pub name: Option<Cow<'h, str>>,
     /// What it says about itself.
     pub nature: Nature,
-    /// Length of its content; of one that isn't large, at most that.
+    /// Bytes of its text; of one that can't be large, of its content as it lies in the request, which is no shorter.
     pub bytes: usize,
     /// Its content as it lies in the request: JSON.
     pub raw: &'h str,
