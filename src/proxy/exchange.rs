@@ -167,6 +167,7 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
         run.tally.blocked = true;
         return Served::Whole(fail(run, &refusal.into()));
     }
+    run.step().await;
     loop {
         let reply = run.attempt(Downstream::Nothing).await;
         match reply {
@@ -237,6 +238,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let mut weight = run.worker.app.load.weight();
     let body = run.endpoint().read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
     run.waited(begun);
+    run.step().await;
     let context = run.context.clone();
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,

@@ -203,6 +203,11 @@ impl Load {
         Weight { load: self.clone(), bytes: 0 }
     }
 
+    /// Is there more than one exchange under way?
+    pub fn is_shared(&self) -> bool {
+        self.exchanges.load(Ordering::Relaxed) > 1
+    }
+
     /// Connections, exchanges, and bytes in memory, now.
     pub fn now(&self) -> (usize, usize, u64) {
         (self.connections.load(Ordering::Relaxed), self.exchanges.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
@@ -256,6 +261,17 @@ mod tests {
         assert_eq!(load.connections_max(), 1);
         drop(two);
         assert_eq!(load.now(), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_alone_shares_with_nobody() {
+        let load = load(2, None, 100, &[]);
+        let one = load.begin();
+        assert!(one.is_ok() && !load.is_shared());
+        let two = load.begin();
+        assert!(two.is_ok() && load.is_shared());
+        drop(one);
+        assert!(!load.is_shared());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
 
+mod abreast;
 pub mod answer;
 pub mod app;
 pub mod attempt;
@@ -37,7 +38,6 @@ pub mod standing;
 pub mod state;
 pub mod streaming;
 mod traced;
-pub mod turns;
 pub mod upstream;
 pub mod way;
 mod witness;

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use uuid::Uuid;
 
 use super::{
+    abreast,
     client::Answer,
     collect::Notes,
     headers::{EXCHANGE, REPAIRS, SESSION, UPSTREAM, VERDICT, VIOLATIONS},
@@ -370,6 +371,13 @@ impl Run {
         if known {
             headers.insert(VERDICT, HeaderValue::from_static(self.tally.verdict().as_str()));
             headers.insert(REPAIRS, HeaderValue::from(self.tally.repairs));
+        }
+    }
+
+    /// Between two stages, lets others at hand come as far; alone it goes on.
+    pub async fn step(&self) {
+        if self.worker.app.load.is_shared() {
+            abreast::step().await;
         }
     }
 

@@ -24,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    abreast::EVENTS_AT_ONCE,
     app::{App, Error},
     bare::Polite,
     body::Body,
@@ -37,7 +38,6 @@ use super::{
     resources, responses,
     route::{Route, route},
     stalled::Stalled,
-    turns::Turns,
     upstream::Endpoint,
 };
 use crate::{
@@ -64,8 +64,6 @@ pub struct Worker {
     pub app: Arc<App>,
     /// Its own ways upstream.
     pub endpoints: Vec<Endpoint>,
-    /// Whose exchange begins when.
-    pub turns: Turns,
 }
 
 impl Worker {
@@ -164,9 +162,9 @@ impl Server {
         for number in 0..workers {
             let listener = self.listener.try_clone()?;
             let endpoints = Endpoint::all(&self.app.settings)?;
-            let worker = Arc::new(Worker { app: self.app.clone(), endpoints, turns: Turns::default() });
+            let worker = Arc::new(Worker { app: self.app.clone(), endpoints });
             let stop = self.stop.clone();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_io_events_per_tick(EVENTS_AT_ONCE).build()?;
             let serve = move || runtime.block_on(serve(worker, listener, stop));
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
         }
@@ -312,7 +310,6 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Ins
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
-    worker.turns.next().await;
     let tape = match &worker.app.cassettes.recorder {
         Some(recorder) => recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await,
         None => None,

@@ -30,8 +30,10 @@ const READERS_MAX: usize = 4;
 const BUSY: Duration = Duration::from_secs(5);
 /// Statements that a connection keeps prepared.
 const STATEMENTS_MAX: usize = 32;
+/// Bytes of a page, in files made from now on: a page is written and copied as a whole, whatever has changed in it.
+const PAGE_BYTES: i64 = 8192;
 /// Pages that the write-ahead log may have before they are moved into the database: 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4096;
+const CHECKPOINT_PAGES: i64 = (16 << 20) / PAGE_BYTES;
 /// What a file says that is a ledger of toolmark's: `TLMK`.
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
@@ -169,6 +171,7 @@ fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     if write {
+        connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(named)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(named)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(named)?;
         migrate(&mut connection, path)?;

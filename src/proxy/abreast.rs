@@ -1,0 +1,68 @@
+//! Exchanges of one worker go abreast: each a stage, then each the next.
+//!
+//! The code of all stages is more than the processor's nearest cache holds. Where many exchanges are at hand, one after the
+//! other would fetch all of it for each; abreast they fetch it once. And few come at a time, so that what is under way is
+//! answered before more is begun, and what it holds is still near when it goes on.
+
+use std::{future::poll_fn, mem, task::Poll};
+
+/// What the sockets have to say is heard in portions of so many: each is a request, an answer or a piece of one.
+pub const EVENTS_AT_ONCE: usize = 16;
+
+/// Between two stages: lets all who can run on this worker do so first.
+pub async fn step() {
+    let mut stepped = false;
+    poll_fn(|context| {
+        if mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        // To the end of the runtime's queue, unlike its own `yield_now`, which looks at the sockets before.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Which exchange did which stage, in order; those in `given_up` go away when they have done the first.
+    fn run(given_up: &[usize]) -> Vec<(u32, usize)> {
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let exchange = |number| {
+                let done = done.clone();
+                tokio::spawn(async move {
+                    for stage in 1..=3 {
+                        done.lock().unwrap().push((stage, number));
+                        step().await;
+                    }
+                })
+            };
+            let all: Vec<_> = (0..4).map(exchange).collect();
+            step().await;
+            given_up.iter().for_each(|number| all[*number].abort());
+            for (number, one) in all.into_iter().enumerate() {
+                assert_eq!(one.await.is_err(), given_up.contains(&number));
+            }
+        });
+        mem::take(&mut *done.lock().unwrap())
+    }
+
+    #[test]
+    fn each_does_a_stage_before_any_does_the_next() {
+        let stages = |stage| (0..4).map(move |number| (stage, number));
+        assert_eq!(run(&[]), (1..=3).flat_map(stages).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_gives_up_holds_nobody_up() {
+        let rest = |stage| [0, 3].map(move |number| (stage, number));
+        let first = (0..4).map(|number| (1, number));
+        assert_eq!(run(&[1, 2]), first.chain((2..=3).flat_map(rest)).collect::<Vec<_>>());
+    }
+}
