@@ -44,8 +44,9 @@ mod tests {
                 })
             };
             let all: Vec<_> = (0..4).map(exchange).collect();
-            step().await;
-            given_up.iter().for_each(|number| all[*number].abort());
+            let gone: Vec<_> = given_up.iter().map(|number| all[*number].abort_handle()).collect();
+            // Its turn is between the first stage and the second.
+            tokio::spawn(async move { gone.iter().for_each(|one| one.abort()) });
             for (number, one) in all.into_iter().enumerate() {
                 assert_eq!(one.await.is_err(), given_up.contains(&number));
             }

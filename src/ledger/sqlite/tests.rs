@@ -179,3 +179,19 @@ fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     let at_once = SqliteStore::open(&path, true).unwrap();
     assert_eq!((body(&at_once, 1), at_once.note(row(5, 0))), (Some(0), None), "what must be on disk at once is put");
 }
+
+#[test]
+fn a_file_keeps_the_pages_that_it_was_made_with() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, made_with, expected) in [("new.db", None, PAGE_BYTES), ("old.db", Some(4096), 4096)] {
+        let path = directory.path().join(name);
+        if let Some(bytes) = made_with {
+            let mut connection = Connection::open(&path).unwrap();
+            connection.pragma_update(None, "page_size", bytes).unwrap();
+            migrate(&mut connection, &path).unwrap();
+        }
+        drop(SqliteStore::open(&path, false).unwrap());
+        let page_bytes: i64 = Connection::open(&path).unwrap().pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+        assert_eq!(page_bytes, expected, "{name}");
+    }
+}
