@@ -152,7 +152,6 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
     match serve::<A>(&mut run, stream).await {
         Served::Whole(response) => {
             let response = run.committed(response).await;
-            run.step().await;
             run.end_behind();
             response
         }
