@@ -1,8 +1,8 @@
 //! Exchanges of one worker go abreast: each a stage, then each the next.
 //!
 //! The code of all stages is more than the processor's nearest cache holds. Where many exchanges are at hand, one after the
-//! other would fetch all of it for each; abreast they fetch it once. And few come at a time, so that what is under way is
-//! answered before more is begun, and what it holds is still near when it goes on.
+//! other would fetch all of it for each; abreast they fetch it once, and what they send leaves together. The sockets are heard
+//! in portions, so that no more go abreast than that what they hold stays near, too.
 
 use std::{future::poll_fn, mem, task::Poll};
 
