@@ -117,7 +117,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file can't be read.
-    #[error("the settings file {path} can't be read: {source}", path = path.display())]
+    #[error("the settings file {path} can't be read: {source}{hint}", path = path.display(), hint = remedy(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -223,6 +223,16 @@ fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(L
     let raw: Raw = layers.extract()?;
     refuse_unknown(&raw, &unknown)?;
     Ok((layers, raw, file))
+}
+
+/// What to do about a settings file that can't be read.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => ": is the path after --config right? Without --config, `--upstream URL` needs no file",
+        std::io::ErrorKind::PermissionDenied => ": let the user who runs toolmark read it",
+        std::io::ErrorKind::IsADirectory => ": name the file in it",
+        _ => "",
+    }
 }
 
 fn read_file(layers: &mut Layers, flags: &Flags, directory: &Path) -> Result<Option<PathBuf>, Error> {

@@ -312,7 +312,10 @@ fn no_open_relay() {
 #[test]
 fn files_and_flags_that_are_wrong() {
     let flags = |config: &str| Flags { config: Some(config.into()), ..Flags::default() };
-    assert!(read(UPSTREAM, &[], &flags("no/such.toml")).unwrap_err().contains("no/such.toml can't be read"));
+    let missing = read(UPSTREAM, &[], &flags("no/such.toml")).unwrap_err();
+    assert!(missing.contains("no/such.toml can't be read") && missing.contains("--upstream"), "{missing}");
+    let directory = read(UPSTREAM, &[], &flags(".")).unwrap_err();
+    assert!(directory.contains("name the file in it"), "{directory}");
     assert!(read(UPSTREAM, &[], &flags(CONFIG_FILE)).is_ok());
     let upstream = Flags { upstream: Some("api.openai.com".into()), ..Flags::default() };
     assert!(read("", &[], &upstream).unwrap_err().starts_with("--upstream: `upstreams[0].base_url`: no URL"));
