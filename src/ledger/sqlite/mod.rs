@@ -32,7 +32,7 @@ const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS_MAX: usize = 32;
 /// Bytes of a page, in files made from now on: a page is written and copied as a whole, whatever has changed in it.
 const PAGE_BYTES: i64 = 8192;
-/// Pages that the write-ahead log may have before they are moved into the database: 16 MiB.
+/// Pages that the write-ahead log may have before they are moved into the database: 16 MiB, or 8 in a file made with pages of 4 KiB.
 const CHECKPOINT_PAGES: i64 = (16 << 20) / PAGE_BYTES;
 /// What a file says that is a ledger of toolmark's: `TLMK`.
 const APPLICATION_ID: i64 = 0x544c_4d4b;
