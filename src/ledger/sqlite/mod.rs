@@ -32,8 +32,8 @@ const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS_MAX: usize = 32;
 /// Bytes of a page, in files made from now on: a page is written and copied as a whole, whatever has changed in it.
 const PAGE_BYTES: i64 = 8192;
-/// Pages that the write-ahead log may have before they are moved into the database: 16 MiB, or 8 in a file made with pages of 4 KiB.
-const CHECKPOINT_PAGES: i64 = (16 << 20) / PAGE_BYTES;
+/// Bytes that the write-ahead log may have before its pages are moved into the database.
+const LOG_BYTES: i64 = 16 << 20;
 /// What a file says that is a ledger of toolmark's: `TLMK`.
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
@@ -173,7 +173,9 @@ fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
     if write {
         connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(named)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(named)?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(named)?;
+        // The file's own, which may have been made with others.
+        let page_bytes = pragma(&connection, "page_size").map_err(named)?;
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page_bytes.max(1)).map_err(named)?;
         migrate(&mut connection, path)?;
     } else {
         connection.pragma_update(None, "query_only", true).map_err(named)?;
@@ -183,8 +185,11 @@ fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    Ok((number("application_id")?, number("user_version")?))
+    Ok((pragma(connection, "application_id")?, pragma(connection, "user_version")?))
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
 fn is_ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {

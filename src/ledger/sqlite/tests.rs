@@ -191,7 +191,8 @@ fn a_file_keeps_the_pages_that_it_was_made_with() {
             migrate(&mut connection, &path).unwrap();
         }
         drop(SqliteStore::open(&path, false).unwrap());
-        let page_bytes: i64 = Connection::open(&path).unwrap().pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
-        assert_eq!(page_bytes, expected, "{name}");
+        assert_eq!(pragma(&Connection::open(&path).unwrap(), "page_size").unwrap(), expected, "{name}");
+        let log_pages = pragma(&connect(&path, true).unwrap(), "wal_autocheckpoint").unwrap();
+        assert_eq!(log_pages * expected, 16 << 20, "the log of {name} gets as long as any");
     }
 }
