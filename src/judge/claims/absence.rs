@@ -4,6 +4,7 @@
 
 use super::{
     facts::Scalar,
+    fold::{akin, fold, stands_in},
     grounds::Source,
     lexicon::{Word, words},
     scene::{Bond, Finding, Scene, names_thing},
@@ -65,7 +66,7 @@ fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, b
     let lexicon = scene.lexicon;
     let facts = source.facts();
     let sure = |things: &Things<'_>| match scene.bond {
-        Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || noun.len() <= 1,
+        Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || noun.iter().all(|word| is_of(word, source)),
         Bond::Near | Bond::Implied => things.fit >= Fit::Generic,
     };
     // `nothing was found`, `the list is empty`
@@ -94,6 +95,14 @@ fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, b
     one && named && !denied && scene.bond >= Bond::Introduced
 }
 
+/// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.
+fn is_of(word: &str, source: &Source) -> bool {
+    let folded = fold(word);
+    let stem = folded.trim_end_matches('s');
+    [&*folded, stem].iter().any(|word| stands_in(source.folded(), word) || stands_in(source.folded_arguments(), word))
+        || source.facts().keys().iter().any(|key| akin(key, &folded))
+}
+
 /// Are all words of the noun names of the things, or of anything?
 fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Scene<'_>) -> bool {
     noun.iter().all(|word| {
@@ -101,7 +110,7 @@ fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Sc
             || scene.lexicon.scope.contains(word)
             || names_thing(word, source.nouns(), scene.lexicon)
             || things.lists.iter().any(|list| names_thing(word, &list.words, scene.lexicon))
-            || super::fold::stands_in(source.folded_arguments(), &super::fold::fold(word))
+            || stands_in(source.folded_arguments(), &fold(word))
     })
 }
 

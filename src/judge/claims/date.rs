@@ -158,6 +158,18 @@ fn numeric(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)>
     Some((Date { span: one.span.start..three.span.end, readings }, 3))
 }
 
+/// `3.5.` and `3/5`, the month first or last: a day without a year. All of `text` must be that.
+pub fn short(text: &str) -> Option<Date> {
+    let (one, two) = match text.strip_suffix('.') {
+        Some(dotted) if !text.contains('/') => dotted.split_once('.')?,
+        _ => text.trim_end_matches('.').split_once('/')?,
+    };
+    let number = |part: &str| part.parse::<u32>().ok().filter(|_| part.len() <= 2);
+    let (one, two) = (number(one)?, number(two)?);
+    let readings = [legal(0, two, one), legal(0, one, two).filter(|_| text.contains('/'))];
+    readings.iter().any(Option::is_some).then(|| Date { span: 0..text.len(), readings })
+}
+
 /// `May 3, 2025`, `3 May`, `3. Mai 2025`, `3 de mayo de 2025`, `1er mai`
 fn named(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
     let small = |token: Option<&Token<'_>>| token.and_then(|token| token.number.filter(|_| token.text.len() <= 2));

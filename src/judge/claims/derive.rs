@@ -49,6 +49,12 @@ pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
     }
 }
 
+/// What a number and a percentage make: the share, and the number with it and without it.
+pub fn with_percent(number: f64, percent: f64) -> [f64; 3] {
+    let share = number * percent / 100.0;
+    [share, number + share, (number - share).abs()]
+}
+
 /// Every number of things that the result may be said to have.
 pub fn counts(facts: &Facts) -> Vec<u64> {
     let mut counts: Vec<u64> = facts.lists.iter().map(|list| list.length as u64).collect();

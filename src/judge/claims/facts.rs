@@ -12,6 +12,7 @@ use super::{
     derive,
     fold::{fold, key, name_words},
     number::{self, numbers},
+    table,
 };
 use crate::wire::json::{DEPTH_MAX, Document, Kind, Value};
 
@@ -228,6 +229,12 @@ impl Facts {
             return;
         }
         self.numbers.extend(read_numbers(text));
+        if text.contains(',') {
+            let listings = text.lines().take(LINES_MAX).filter(|line| table::is_listing(line));
+            // Each value apart: what joins `120,19.90` to one number joins nothing across lines.
+            let parted: Vec<f64> = listings.flat_map(|line| read_numbers(&line.replace(',', "\n"))).collect();
+            self.numbers.extend(parted);
+        }
         let found = date::dates(text);
         self.dates.dates.extend(found.dates);
         self.dates.times.extend(found.times);
@@ -236,6 +243,9 @@ impl Facts {
     /// A text that is no JSON.
     fn lines(&mut self, text: &str) {
         self.words(text);
+        if let Some((names, rows)) = table::read(text) {
+            return self.table(&names, &rows);
+        }
         let (mut items, mut rows) = (0, 0);
         let mut separator = false;
         for line in text.lines().take(LINES_MAX) {
@@ -258,6 +268,21 @@ impl Facts {
         }
         for length in [items, rows].into_iter().filter(|length| *length > 0) {
             self.lists.push(List { words: Vec::new(), length, depth: 0, of_things: true });
+        }
+    }
+}
+
+impl Facts {
+    /// A table's rows, as a list of objects.
+    fn table(&mut self, names: &[&str], rows: &[Vec<&str>]) {
+        self.lists.push(List { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
+        for row in rows.iter().take(LINES_MAX) {
+            self.objects += 1;
+            for (name, field) in names.iter().zip(row) {
+                let value = scalar(field);
+                self.numbers.extend(value.number().map(f64::abs));
+                self.leaf(name, self.objects, value);
+            }
         }
     }
 }
@@ -330,6 +355,9 @@ mod tests {
         let facts = Facts::read("Temperature: 21\nWind: 5 km/h\n\n- a\n- b\n- c\n");
         assert_eq!(facts.of_key("temperature").count(), 1);
         assert_eq!(facts.lists.iter().map(|list| list.length).collect::<Vec<_>>(), [3]);
+        let table = Facts::read("sku,name,stock,price\n1001,Lamp,120,19.90\n1002,Desk,4,249\n");
+        assert_eq!((table.lists[0].length, table.columns()["stock"].as_slice()), (2, &[120.0, 4.0][..]));
+        assert!([120.0, 19.9, 249.0].iter().all(|number| table.numbers.contains(number)));
         assert!(Facts::read("").leaves.is_empty() && !Facts::read("null").says_something());
     }
 }

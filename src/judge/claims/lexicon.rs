@@ -65,6 +65,8 @@ pub struct Lexicon {
     pub bounds: Words,
     /// `the first`
     pub parts: Words,
+    /// `of`: of [`Self::parts`] those that are so only behind another one or a number.
+    pub links: Words,
     /// Nouns for anything a search returns.
     pub generic: Words,
     /// Nouns for nothing that is counted.

@@ -27,6 +27,8 @@ pub mod plain;
 pub mod reader;
 pub mod report;
 pub mod scene;
+pub mod stands;
+pub mod table;
 pub mod things;
 pub mod unit;
 pub mod url;

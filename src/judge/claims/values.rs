@@ -5,9 +5,11 @@ use std::ops::Range;
 use super::{
     fold::fold,
     grounds::Source,
+    lexicon::Word,
     number::Number,
     passage::Kind,
     scene::{Bond, Finding, Scene},
+    stands::stands,
     url,
 };
 use crate::judge::violation::Code;
@@ -77,12 +79,25 @@ fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
         let lexicon = scene.lexicon;
         let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
         let near = last.iter().any(|word| lexicon.near.contains(*word)) || matches!(sign, Some('~' | '≈'));
-        let bound = last.first().is_some_and(|word| lexicon.bounds.contains(*word) || lexicon.parts.contains(*word))
-            || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-        let stands = bound || scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source));
+        let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
+        let stands =
+            bound || scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source)) || stands(scene, number, near);
         (!stands).then(|| finding(scene, number.span.start..number.end))
     };
     scene.plain.numbers.iter().filter_map(judge).collect()
+}
+
+/// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
+fn is_bound(scene: &Scene<'_>, before: &[Word]) -> bool {
+    let lexicon = scene.lexicon;
+    let says = |word: &Word| lexicon.bounds.contains(&word.lower) || lexicon.parts.contains(&word.lower);
+    let [rest @ .., last] = before else { return false };
+    if !says(last) || !lexicon.links.contains(&last.lower) {
+        return says(last);
+    }
+    // `más de 5`, `3 of 5`; but not `a total of 5`.
+    let number = scene.text().get(..last.start).is_some_and(|text| text.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
+    number || rest.last().is_some_and(|word| says(word) || lexicon.near.contains(&word.lower) || lexicon.numbers.contains_key(&word.lower))
 }
 
 /// Numbers that an answer may use without a source: small ones, round ones, years.

@@ -58,7 +58,7 @@ impl Object {
     pub fn member(&mut self, tail: &Tail, name: Range<usize>, value: Value) {
         let meaning = meaning(tail.slice(name.clone()));
         let hollow = match &value {
-            Value::Plain(span) => is_hollow(tail.slice(span.clone())),
+            Value::Plain(span) => is_hollow(tail.slice(span.clone())) || is_ahead(tail.slice(span.clone())),
             Value::Nested => false,
         };
         match (meaning, value) {
@@ -104,6 +104,27 @@ fn is_hollow(value: &str) -> bool {
     matches!(value, "" | "null" | "None" | "undefined" | "..." | "…" | "string" | "any") || (value.starts_with('<') && value.ends_with('>'))
 }
 
+/// True for what says that something is still to be done: a step of a plan, not what came of it.
+fn is_ahead(value: &str) -> bool {
+    let words = [
+        "pending",
+        "todo",
+        "to do",
+        "to-do",
+        "to_do",
+        "planned",
+        "proposed",
+        "queued",
+        "waiting",
+        "upcoming",
+        "not started",
+        "not_started",
+        "not-started",
+    ];
+    let value = value.trim();
+    words.iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
 fn meaning(name: &str) -> Meaning {
     if name.is_ascii() && !name.contains(['\\', '&', '%', '<', '*']) {
         return meaning_of(name);
@@ -129,7 +150,9 @@ fn meaning_of(name: &str) -> Meaning {
         | b"params" | b"inputs" | b"input" | b"schema" | b"returns" => Meaning::Definition,
         b"id" | b"type" | b"name" | b"callid" | b"toolcallid" | b"index" | b"step" | b"order" | b"purpose" | b"reason" | b"rationale"
         | b"why" | b"when" | b"usage" | b"signature" | b"example" | b"examples" | b"enabled" | b"title" | b"note" | b"notes"
-        | b"category" => Meaning::Neutral,
+        | b"category" | b"priority" | b"timeout" | b"timeouts" | b"timeoutms" | b"timeoutseconds" | b"retries" | b"maxretries"
+        | b"dependson" | b"after" | b"condition" | b"fallback" | b"optional" | b"goal" | b"phase" | b"expected" | b"expectedoutput"
+        | b"expectedresult" => Meaning::Neutral,
         _ => Meaning::Other,
     }
 }

@@ -140,6 +140,9 @@ impl Runs {
     }
 
     fn symbol(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, symbol: Symbol, length: usize, found: &mut Vec<Item>) {
+        if symbol == Symbol::Markup('<') {
+            hidden(tail, self.at..self.at + length, found);
+        }
         match symbol {
             Symbol::Word(letters) => {
                 if self.open {
@@ -281,6 +284,15 @@ impl Runs {
             }
         }
     }
+}
+
+/// Notes the ids inside a tag or a comment, which nobody sees and programs read all the same.
+fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
+    let inside = tail.bytes(tag.clone());
+    shape::find_apart(inside, |span| {
+        let text = String::from_utf8_lossy(inside.get(span.clone()).unwrap_or_default()).into_owned();
+        found.push(Item { span: tag.start + span.start..tag.start + span.end, kind: Kind::Id(Id { text, cut: 0 }) });
+    });
 }
 
 fn class(byte: u8) -> Class {

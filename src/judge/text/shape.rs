@@ -49,6 +49,17 @@ pub(super) fn find(run: &[u8], closed: bool, mut found: impl FnMut(Range<usize>)
     floor
 }
 
+/// Finds the ids in any text, each in a run of its own.
+pub(super) fn find_apart(text: &[u8], mut found: impl FnMut(Range<usize>)) {
+    let mut start = 0;
+    for run in text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))) {
+        if run.len() >= ID_BYTES_MIN {
+            find(run, true, |span| found(start + span.start..start + span.end));
+        }
+        start += run.len() + 1;
+    }
+}
+
 /// True if the whole of `text` is one id.
 pub(super) fn is_id(text: &str) -> bool {
     let word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

@@ -38,7 +38,7 @@ enum Begins {
 }
 
 /// The marks, each with what it begins. Lines begin with the last ones.
-const MARKS: [(&str, Begins); 46] = [
+const MARKS: [(&str, Begins); 65] = [
     ("<tool_call>", Begins::Call),
     ("<function=", Begins::Call),
     ("<|python_tag|>", Begins::Call),
@@ -76,6 +76,15 @@ const MARKS: [(&str, Begins); 46] = [
     ("<function_results>", Begins::Output),
     ("<function_result>", Begins::Output),
     ("<observation>", Begins::Output),
+    ("<tool_response ", Begins::Output),
+    ("<tool_result ", Begins::Output),
+    ("<tool_output ", Begins::Output),
+    ("<function_results ", Begins::Output),
+    ("<function_result ", Begins::Output),
+    ("[Tool result:", Begins::Output),
+    ("[Tool Result:", Begins::Output),
+    ("[Tool output:", Begins::Output),
+    ("[Tool Output:", Begins::Output),
     ("[TOOL_RESULTS]", Begins::Output),
     ("<｜tool▁outputs▁begin｜>", Begins::Output),
     ("<｜tool▁output▁begin｜>", Begins::Output),
@@ -85,6 +94,16 @@ const MARKS: [(&str, Begins); 46] = [
     ("**Action:**", Begins::Action),
     ("Observation:", Begins::Observation),
     ("**Observation:**", Begins::Observation),
+    ("Aktion:", Begins::Action),
+    ("Beobachtung:", Begins::Observation),
+    ("Acción:", Begins::Action),
+    ("Observación:", Begins::Observation),
+    ("Action :", Begins::Action),
+    ("Observation :", Begins::Observation),
+    ("Action\u{a0}:", Begins::Action),
+    ("Observation\u{a0}:", Begins::Observation),
+    ("Azione:", Begins::Action),
+    ("Osservazione:", Begins::Observation),
 ];
 
 /// Something written instead of done.
@@ -359,6 +378,11 @@ mod tests {
             ("<|action_start|> <|plugin|>\n{\"name\": \"check_net\", \"parameters\": {}}", call),
             ("Thought: hm\nAction: check_net\nAction Input: {}\nObservation: it is up\nSo it is up.", output),
             ("<tool_response>\nit is up\n</tool_response>", output),
+            ("<tool_result name=\"check_net\">\nit is up\n</tool_result>", output),
+            ("[Tool result: check_net]\nstate: up", output),
+            ("Acción: check_net\nObservación: está en línea", output),
+            ("Action : check_net\nObservation : en ligne", output),
+            ("A `<tool_result name=\"check_net\">` holds it, and so does a [Tool result: x].", none),
             ("The tag `<tool_call>` names check_net.", none),
             ("```\n<tool_call>{\"name\":\"check_net\"}\n```", none),
             ("<tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", none),

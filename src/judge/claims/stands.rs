@@ -1,0 +1,181 @@
+//! Numbers that stand on a result only together with what is beside them: `1 h 23 min`, `36–52 °F`, `am 23.11.`, sums of what
+//! a passage itself reports. Asked for only where a number stands nowhere by itself. Pure.
+
+use super::{
+    date, derive,
+    grounds::equals,
+    number::{Number, Reading},
+    scene::Scene,
+    unit::{self, Unit},
+};
+
+/// Numbers of a passage with which it is looked for what they make.
+const NUMBERS_MAX: usize = 16;
+/// Of those, such as are added up with one another.
+const RECKONED_OF: usize = 6;
+/// Seconds of a minute.
+const MINUTE: f64 = 60.0;
+
+/// Does `number` stand on a result, with what is beside it?
+pub fn stands(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    is_date(scene, number) || begins_a_range(scene, number, near) || is_of_duration(scene, number) || is_reckoned(scene, number, near)
+}
+
+fn has(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source))
+}
+
+/// `23.11.` and `21/11` where the conversation has that day; `9.33 Uhr`, as times of day aren't judged.
+fn is_date(scene: &Scene<'_>, number: &Number) -> bool {
+    let text = scene.text();
+    let joins = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'/');
+    let (Some(before), Some(after)) = (text.get(..number.span.start), text.get(number.span.start..)) else { return false };
+    let start = before.len() - before.bytes().rev().take_while(joins).count();
+    let end = number.span.start + after.bytes().take_while(joins).count();
+    let run = text.get(start..end).unwrap_or_default();
+    if let Some(date) = date::short(run) {
+        return scene.grounds.has_date(&date);
+    }
+    let clock = || run.split_once('.').filter(|(hour, minute)| minute.len() == 2 && hour.parse().is_ok_and(|hour: u32| hour <= 24));
+    let minute = || clock().and_then(|(_, minute)| minute.parse().ok()).is_some_and(|minute: u32| minute < 60);
+    let rest = text.get(end..).unwrap_or_default().trim_start_matches([' ', '\u{a0}', '\u{202f}']);
+    rest.starts_with("Uhr") && minute()
+}
+
+/// The first number of a range has the unit of the second: `36–52 °F`.
+fn begins_a_range(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let next = scene.plain.numbers.iter().find(|next| next.span.start >= number.end);
+    let Some(next) = next.filter(|next| number.unit.is_none() && !number.percent && (next.unit.is_some() || next.percent)) else {
+        return false;
+    };
+    let gap = scene.text().get(number.end..next.span.start).unwrap_or_default().trim();
+    let range = matches!(gap, "-" | "–" | "—" | "/" | "to" | "and" | "bis" | "und" | "a" | "y" | "à" | "et" | "e");
+    range && has(scene, &Number { unit: next.unit, percent: next.percent, ..number.clone() }, near)
+}
+
+/// `1 h 23 min 45 s` is one amount.
+fn is_of_duration(scene: &Scene<'_>, number: &Number) -> bool {
+    let numbers = &scene.plain.numbers;
+    let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
+    let seconds = |at: usize| numbers.get(at).and_then(|number| of_time(scene, number));
+    let joined = |one: usize| {
+        let (Some(first), Some(second)) = (numbers.get(one), numbers.get(one + 1)) else { return false };
+        let gap = scene.text().get(first.end..second.span.start).unwrap_or_default().trim_matches([' ', ',', '.', '\u{a0}', '\u{202f}']);
+        let smaller = seconds(one).zip(seconds(one + 1)).is_some_and(|(first, second)| first > second);
+        smaller && matches!(gap, "" | "and" | "und" | "et" | "y" | "e")
+    };
+    let first = at - (1..=at).take_while(|back| joined(at - back)).count();
+    let last = at + (at..numbers.len()).take_while(|one| joined(*one)).count();
+    let (Some(smallest), Some(end)) = (seconds(last).filter(|_| first < last), numbers.get(last)) else { return false };
+    let value = |at: usize| Some(numbers.get(at)?.readings().next()?.value * seconds(at)?);
+    let total: f64 = (first..=last).filter_map(value).sum();
+    let Some(step) = end.readings().next().map(|reading| reading.step) else { return false };
+    // What is smaller than its last part may be left out: cut, not only rounded.
+    let reading = Reading { value: total / smallest, step: step * 2.0 };
+    let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
+    has(scene, &Number { readings: [Some(reading), None], unit, ..end.clone() }, false)
+}
+
+/// The seconds of one of its unit; `m` is taken for minutes, as what is beside it must be a time too.
+fn of_time(scene: &Scene<'_>, number: &Number) -> Option<f64> {
+    let unit = number.unit?;
+    let minutes = scene.text().get(number.span.end..number.end).is_some_and(|unit| unit.trim() == "m");
+    if minutes { Some(MINUTE) } else { (unit.dimension == "time").then_some(unit.factor) }
+}
+
+fn of_seconds(time: &Unit, seconds: f64) -> Option<&'static Unit> {
+    unit::siblings(time).find(|unit| unit.dimension == "time" && (unit.factor - seconds).abs() < 1e-9)
+}
+
+/// Sum, difference or product of two numbers of the passage that stand on a result, or one of them with a percentage.
+fn is_reckoned(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let numbers = &scene.plain.numbers;
+    if numbers.len() > NUMBERS_MAX {
+        return false;
+    }
+    let other = |other: &&Number| other.span != number.span && !other.ordinal && other.whole().is_none_or(|whole| whole > 2);
+    let known = numbers.iter().filter(other).filter(|other| has(scene, other, false));
+    let known: Vec<(f64, bool)> =
+        known.filter_map(|known| Some((known.readings().next()?.value, known.percent))).take(RECKONED_OF).collect();
+    let mut made = Vec::new();
+    for (at, (one, percent)) in known.iter().enumerate() {
+        for (other, other_percent) in known.iter().skip(at + 1) {
+            match (percent, other_percent) {
+                (false, false) => made.extend([one + other, (one - other).abs(), one * other]),
+                (true, false) => made.extend(derive::with_percent(*other, *one)),
+                (false, true) => made.extend(derive::with_percent(*one, *other)),
+                (true, true) => {}
+            }
+        }
+    }
+    equals(number, near, &made)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::claims::{
+        grounds::{Grounds, Source},
+        lexicon::{language, words},
+        passage::Kind,
+        plain::Plain,
+        scene::{Bond, Scene},
+        values::values,
+    };
+
+    fn wrong(result: &str, said: &str) -> Vec<String> {
+        let grounds = Grounds::new(vec![Source::new("t".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let plain = Plain::of(said);
+        let lexicon = language(&words(said), None);
+        let sources = grounds.results.iter().collect();
+        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds };
+        values(&scene).into_iter().map(|finding| finding.found).collect()
+    }
+
+    #[test]
+    fn durations_in_parts() {
+        let result = r#"{"elapsed_s":5025}"#;
+        for said in ["It took 1 h 23 min 45 s.", "It took 1h 23m.", "83 minutes and 45 seconds", "Das dauert 1 Std. 23 Min. heute."] {
+            assert_eq!(wrong(result, said), Vec::<String>::new(), "{said}");
+        }
+        assert_eq!(wrong(result, "It took 1 h 43 min 45 s."), ["43 min", "45 s"]);
+        assert_eq!(wrong(result, "It took 23 km and 45 s."), ["23 km", "45 s"]);
+    }
+
+    #[test]
+    fn ranges_with_one_unit() {
+        let result = r#"{"low_c":2.2,"high_c":11.0}"#;
+        assert_eq!(wrong(result, "It will be 36–52 °F."), Vec::<String>::new());
+        assert_eq!(wrong(result, "It will be 36 to 52 °F."), Vec::<String>::new());
+        assert_eq!(wrong(result, "It will be 47–52 °F."), ["47"]);
+    }
+
+    #[test]
+    fn days_without_a_year() {
+        let result = r#"{"eta":"2026-11-23","from":"2026-11-21"}"#;
+        for said in ["Es kommt am 23.11. an.", "It comes on 23/11.", "21/11 to 23/11", "Der Zug geht um 9.33 Uhr."] {
+            assert_eq!(wrong(result, said), Vec::<String>::new(), "{said}");
+        }
+        assert_eq!(wrong(result, "Es kommt am 28.12. an."), ["28.12"]);
+        assert_eq!(wrong(r#"{"eta":"2026-08-17"}"#, "It makes 17.08 here."), ["17.08"]);
+    }
+
+    #[test]
+    fn what_a_passage_adds_up() {
+        let result = r#"{"items":"227.40 EUR","id":7,"shipping":"4.90","note":"rates 19 % and 118"}"#;
+        assert_eq!(wrong(result, "227.40 plus 4.90 makes 232.30."), Vec::<String>::new());
+        assert_eq!(wrong(result, "118 plus 19 % VAT is 140.42."), Vec::<String>::new());
+        assert_eq!(wrong(result, "227.40 plus 4.90 makes 252.30."), ["252.30"]);
+    }
+
+    #[test]
+    fn of_is_no_excuse() {
+        let result = r#"{"total_eur":247.80,"done":33,"all":75}"#;
+        for said in ["El total es de 281,80 €", "Il totale è di 281,80 €", "Le total est de 281,80 €", "It makes a total of 281.80 €"]
+        {
+            assert_eq!(wrong(result, said), ["281,80 €".replace(',', if said.contains("281.") { "." } else { "," })], "{said}");
+        }
+        for said in ["Hay más de 150 aquí", "Son 33 de 150", "He scored 33 out of 150", "33 of 150 are done"] {
+            assert_eq!(wrong(result, said), Vec::<String>::new(), "{said}");
+        }
+    }
+}
