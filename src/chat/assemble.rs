@@ -13,7 +13,7 @@ use crate::{
         texts::{is_ambiguous, is_nothing},
     },
     judge::call::{Arguments, Call, CallKind},
-    wire::json::Value,
+    wire::{json::Value, text::unescape},
 };
 
 /// One call as far as it has come.
@@ -30,6 +30,8 @@ pub struct Slot {
     /// Members of `function` (or `custom`) that toolmark doesn't know.
     pub inner_extras: Vec<String>,
     text: String,
+    /// The first half of a surrogate pair, as its escape, while the second hasn't come.
+    half: String,
     form: Form,
     scan: Scan,
 }
@@ -65,6 +67,18 @@ impl Scan {
     }
 }
 
+/// Bytes of the escape of half a pair: `\ud83d`.
+const HALF_BYTES: usize = 6;
+
+/// Does a string's inside end with the first half of a surrogate pair?
+fn opens_a_pair(inside: &str) -> bool {
+    let Some(at) = inside.len().checked_sub(HALF_BYTES) else { return false };
+    let Some(digits) = inside.get(at..).and_then(|end| end.strip_prefix("\\u")) else { return false };
+    let high = u32::from_str_radix(digits, 16).is_ok_and(|unit| (0xd800..0xdc00).contains(&unit));
+    // A backslash before it makes it two characters and four more.
+    high && inside.bytes().take(at).rev().take_while(|byte| *byte == b'\\').count() % 2 == 0
+}
+
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Form {
     #[default]
@@ -79,7 +93,8 @@ enum Form {
 impl Slot {
     /// The call in the core's terms.
     pub fn call(&self) -> Call {
-        let text = || self.text.clone();
+        // Half a pair alone is no character, and becomes what stands for one.
+        let text = || if self.half.is_empty() { self.text.clone() } else { self.text.clone() + &unescape(&self.half) };
         let arguments = match self.form {
             Form::Absent => Arguments::Absent,
             Form::Null => Arguments::Null,
@@ -105,8 +120,21 @@ impl Slot {
         self.scan.ended && !self.scan.broken
     }
 
+    /// The text of a string; of a pair that comes in two strings, each half waits for the other.
+    fn whole_text<'v>(&mut self, value: Value<'v>) -> Option<Cow<'v, str>> {
+        let inside = value.raw_str().strip_prefix('"')?.strip_suffix('"')?;
+        if self.half.is_empty() && !opens_a_pair(inside) {
+            return value.text();
+        }
+        let mut joined = std::mem::take(&mut self.half) + inside;
+        if opens_a_pair(&joined) {
+            self.half = joined.split_off(joined.len() - HALF_BYTES);
+        }
+        Some(unescape(&joined).into())
+    }
+
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
-        let (form, text) = match value.text() {
+        let (form, text) = match self.whole_text(value) {
             Some(text) => (Form::Text, text),
             None if value.is_null() => (Form::Null, "".into()),
             None if value.is_object() => (Form::Object, value.raw_str().into()),
@@ -262,7 +290,13 @@ impl Assembler {
         };
         let Some(at) = current else { return self.open(index, fragment.kind()) };
         let slot = &self.slots[at];
-        let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
+        // Some upstreams make up a new id for every piece: what goes on with arguments and brings no name begins no call.
+        let goes_on = index.is_some()
+            && brings_text
+            && !slot.name.is_empty()
+            && !slot.complete()
+            && (name.is_empty() || name == slot.name && slot.started());
+        let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id && !goes_on;
         let same_id = !id.is_empty() && id == slot.id;
         let other_name = !name.is_empty() && !slot.name.is_empty() && name != slot.name;
         let repeated = !name.is_empty() && name == slot.name && !same_id && brings_text && slot.complete();

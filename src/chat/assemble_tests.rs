@@ -105,3 +105,32 @@ fn refusals() {
     let long = format!(r#"[{{"function":{{"name":"f","arguments":"{}"}}}}]"#, "x".repeat(1001));
     assert!(joined(&[&long])[0].2.contains("held_bytes"));
 }
+
+#[test]
+fn a_pair_of_surrogates_in_two_pieces() {
+    let piece = |arguments: &str| format!(r#"[{{"index":0,"function":{{"name":"f","arguments":"{arguments}"}}}}]"#);
+    let (open, rest) = (piece(r#"{\"a\":\"\ud83d"#), piece(r#"\ude00\"}"#));
+    check(&[&open, &rest], &[("", "f", "Text(\"{\\\"a\\\":\\\"😀\\\"}\")")]);
+    check(&[&open, &piece(r#""#), &rest], &[("", "f", "Text(\"{\\\"a\\\":\\\"😀\\\"}\")")]);
+    // Half of one alone, in the middle and at the end; and what only looks like one.
+    check(&[&open, &piece(r#"x"#)], &[("", "f", "Text(\"{\\\"a\\\":\\\"\u{fffd}x\")")]);
+    check(&[&open], &[("", "f", "Text(\"{\\\"a\\\":\\\"\u{fffd}\")")]);
+    check(&[&piece(r#"\\ud83d"#)], &[("", "f", r#"Text("\\ud83d")"#)]);
+}
+
+#[test]
+fn an_id_that_changes_with_every_piece() {
+    let piece = |id: &str, name: &str, arguments: &str| {
+        format!(r#"[{{"index":0,"id":"{id}","type":"function","function":{{{name}"arguments":"{arguments}"}}}}]"#)
+    };
+    let text = r#"Text("{\"a\":1}")"#;
+    for name in ["", r#""name":null,"#, r#""name":"","#] {
+        let pieces = [piece("x", r#""name":"f","#, ""), piece("y", name, r#"{\"a\":"#), piece("z", name, "1}")];
+        check(&[&pieces[0], &pieces[1], &pieces[2]], &[("x", "f", text)]);
+    }
+    let named = [piece("x", r#""name":"f","#, r#"{\"a\":"#), piece("y", r#""name":"f","#, "1}")];
+    check(&[&named[0], &named[1]], &[("x", "f", text)]);
+    // Two calls, and the second without arguments at first.
+    let two = [piece("x", r#""name":"f","#, r#"{\"a\":1}"#), piece("y", r#""name":"f","#, ""), piece("y", "", r#"{\"a\":1}"#)];
+    check(&[&two[0], &two[1], &two[2]], &[("x", "f", text), ("y", "f", text)]);
+}

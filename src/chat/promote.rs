@@ -8,7 +8,7 @@ use crate::{
     exchange::{
         context::Context,
         promote::{self, Held, Passed, Promoted, Promotion, made},
-        texts::is_nothing,
+        texts::{is_early, is_nothing},
     },
     wire::{
         edit::Edits,
@@ -50,7 +50,7 @@ fn says_more(message: Value<'_>) -> bool {
 
 /// The answer wasn't written to its end.
 fn is_cut(choice: Value<'_>) -> bool {
-    choice.get_some("finish_reason").is_some_and(|reason| reason.is_text("length") || reason.is_text("content_filter"))
+    choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| is_early(&reason))
 }
 
 fn elements(calls: &[Promoted], numbered: bool) -> String {

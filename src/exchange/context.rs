@@ -15,6 +15,7 @@ use super::{
     inquiry::Inquiry,
     looping::{Loops, Stopped},
     material::Material,
+    texts::is_early,
     thread::Hidden,
     tools::ToolSet,
 };
@@ -332,8 +333,8 @@ impl AnswerNature {
     /// From `finish_reason`, and whether there is a refusal.
     pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
         let ending = match finish_reason {
-            Some("length" | "max_tokens") => Ending::Length,
             Some("content_filter") => Ending::ContentFilter,
+            Some(reason) if is_early(reason) => Ending::Length,
             // A refusal beside an answer excuses the answer from nothing.
             _ if refused && !has_text => Ending::Refusal,
             _ => Ending::Complete,

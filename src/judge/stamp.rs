@@ -64,6 +64,8 @@ pub struct Nature {
     pub failed: bool,
     /// It carries an execution ID of its own.
     pub stamped: bool,
+    /// It has a member of a stamp's, so that one in front would be the second of its name.
+    pub dated: bool,
     /// A JSON object.
     pub object: bool,
     /// An object with members.
@@ -86,6 +88,7 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
     Nature {
         failed: error || flag("success", b"false") || flag("isError", b"true"),
         stamped: root.get("execution_id").is_some(),
+        dated: root.get("executed_at").is_some(),
         object: true,
         members: root.members().next().is_some(),
     }
@@ -100,7 +103,7 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp
         return;
     }
     let wrap = |result: &str, edits: &mut Edits| edits.replace(content.span(), quote(&stamp.wrapped(result)));
-    if nature.object && nature.stamped {
+    if nature.object && (nature.stamped || nature.dated) {
         return wrap(&text(), edits);
     }
     if nature.object {
@@ -194,6 +197,14 @@ mod tests {
     fn forms() {
         for (text, form, expected) in [
             (r#"{"a": 1.10}"#, StampForm::Auto, format!(r#"{{{MEMBERS},"a": 1.10}}"#)),
+            (
+                r#"{"executed_at":"2026-03-01"}"#,
+                StampForm::Auto,
+                format!(
+                    r#"{{{},"result":{{"executed_at":"2026-03-01"}}}}"#,
+                    MEMBERS.replacen(r#","executed"#, r#","tool_name":"t","executed"#, 1)
+                ),
+            ),
             ("\n {}", StampForm::Auto, format!("\n {{{MEMBERS}}}")),
             ("18 °C\n\"x\"", StampForm::Auto, format!("{LINE}18 °C\n\"x\"")),
             ("[1]", StampForm::Auto, format!("{LINE}[1]")),

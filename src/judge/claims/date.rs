@@ -167,7 +167,7 @@ pub fn short(text: &str) -> Option<Date> {
     let number = |part: &str| part.parse::<u32>().ok().filter(|_| part.len() <= 2);
     let (one, two) = (number(one)?, number(two)?);
     let readings = [legal(0, two, one), legal(0, one, two).filter(|_| text.contains('/'))];
-    readings.iter().any(Option::is_some).then(|| Date { span: 0..text.len(), readings })
+    readings.iter().any(Option::is_some).then_some(Date { span: 0..text.len(), readings })
 }
 
 /// `May 3, 2025`, `3 May`, `3. Mai 2025`, `3 de mayo de 2025`, `1er mai`

@@ -101,7 +101,8 @@ impl Check<'_> {
                 let object = self.object_of(members).or(object.filter(|_| !top));
                 for (name, value) in members {
                     let own = key(name);
-                    let is_own = OWN.contains(&own.as_str()) && (top || self.facts.of_key(&own).next().is_none());
+                    let known = self.facts.of_key(&own).next().is_some();
+                    let is_own = OWN.contains(&own.as_str()) && if top { !self.is_of_result(&own, value) } else { !known };
                     if !is_own || !matches!(value, Node::Text(_) | Node::Bare(_)) {
                         self.node(value, name, object, false);
                     }
@@ -113,6 +114,36 @@ impl Check<'_> {
             }
             Node::Text(text) => self.value(name, &Scalar::Text(text.clone()), object),
             Node::Bare(value) => self.value(name, value, object),
+        }
+    }
+
+    /// Is a member of the block's own names one of the result's after all, where that is one object that has it? What may be
+    /// said of the execution itself (`"status": "ok"`) is that, unless the result says otherwise.
+    fn is_of_result(&self, own: &str, value: &Node) -> bool {
+        let mut same = self.facts.of_key(own).filter(|leaf| leaf.object == 1);
+        let (Some(real), None, true) =
+            (same.next(), same.next(), self.facts.lists.iter().all(|list| list.depth > 0 || !list.words.is_empty()))
+        else {
+            return false;
+        };
+        let said = match value {
+            Node::Text(text) => fold(text),
+            Node::Bare(scalar) => fold(&scalar.shown()),
+            Node::Object(_) | Node::List(_) => return false,
+        };
+        let said = said.as_str();
+        let real = fold(&real.value.shown());
+        let fails = ["fail", "error", "denied", "refused", "reject", "declined", "false", "cancel", "expired", "timeout"];
+        match own {
+            "name" => said != fold(&self.source.tool),
+            "type" => !matches!(said, "function" | "tool" | "tool result" | "tool call" | "tool output" | "result" | "object"),
+            "success" => true,
+            "status" => {
+                let done =
+                    matches!(said, "success" | "successful" | "ok" | "okay" | "completed" | "complete" | "done" | "executed" | "200");
+                !done || fails.iter().any(|part| real.contains(part))
+            }
+            _ => false,
         }
     }
 
@@ -251,6 +282,31 @@ fn hollow(value: &Scalar) -> bool {
 mod tests {
     use super::*;
     use crate::judge::claims::lenient::read;
+
+    fn wrong(result: &str, block: &str) -> Vec<String> {
+        let grounds = Grounds::new(vec![Source::new("close_ticket".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        fields(&read(block), &grounds.results[0], &grounds).into_iter().map(|wrong| wrong.field).collect()
+    }
+
+    #[test]
+    fn what_a_block_says_of_itself_and_what_of_the_result() {
+        for (result, block, expected) in [
+            (r#"{"success":false,"reason":"locked"}"#, "{'execution_id':'E','success':True}", &["success"][..]),
+            (r#"{"status":"failed"}"#, "{'execution_id':'E','status':'success'}", &["status"]),
+            (r#"{"status":"open"}"#, "{'execution_id':'E','status':'closed'}", &["status"]),
+            (r#"{"name":"Ann"}"#, "{'execution_id':'E','name':'Bob'}", &["name"]),
+            (r#"{"type":"refund","amount":5}"#, "{'execution_id':'E','type':'charge','amount':5}", &["type"]),
+            (r#"{"status":"shipped"}"#, "{'execution_id':'E','status':'success'}", &[]),
+            (r#"{"name":"Ann"}"#, "{'execution_id':'E','name':'close_ticket'}", &[]),
+            (r#"{"type":"refund"}"#, "{'execution_id':'E','type':'function'}", &[]),
+            (r#"{"success":true,"name":"Ann"}"#, "{'execution_id':'E','success':'yes','name':'ann'}", &[]),
+            (r#"[{"name":"Ann"},{"name":"Bob"}]"#, "{'execution_id':'E','name':'Team'}", &[]),
+            (r#"{"users":[{"name":"Ann"}]}"#, "{'execution_id':'E','name':'Team'}", &[]),
+            (r#"{"ok":1}"#, "{'execution_id':'E','status':'done','success':true}", &[]),
+        ] {
+            assert_eq!(wrong(result, block), expected, "{result} {block}");
+        }
+    }
 
     const RESULT: &str = r#"{"download_mbps":93.42,"upload":41,"server":"Berlin-2","ok":true,"at":"2025-05-03T10:00:00Z","players":[{"name":"Ann","points":12},{"name":"Bob","points":7}]}"#;
 

@@ -28,6 +28,7 @@ pub mod reader;
 pub mod report;
 pub mod scene;
 pub mod stands;
+pub mod success;
 pub mod table;
 pub mod things;
 pub mod unit;

@@ -18,6 +18,7 @@ use super::{
     plain::{Plain, Whole},
     report::report,
     scene::{Bond, Finding, Scene},
+    success::{claims_success, says_success},
     values,
 };
 use crate::judge::{
@@ -25,6 +26,9 @@ use crate::judge::{
     violation::{Code, Severity, Violation},
 };
 
+/// Values of results that one answer's passages are compared with, each counted once per passage: far more than any honest
+/// answer of a few pages has, and a moment's work.
+const WORK_MAX: usize = 50_000_000;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -52,6 +56,8 @@ pub struct Claims {
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
+    /// Values that were compared so far.
+    work: usize,
     /// Blocks that lie in passages to come.
     blocks: VecDeque<Range<usize>>,
 }
@@ -329,6 +335,17 @@ impl Claims {
     }
 
     fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let values: usize = scene.sources.iter().map(|source| source.facts().leaves.len() + 1).sum();
+        let before = self.work;
+        self.work = before.saturating_add(values);
+        if self.work > WORK_MAX {
+            if before <= WORK_MAX {
+                let message = "the answer says more about its results than is compared with them";
+                let violation = rules.checks.violation(Code::NotJudged, None, message, "");
+                found.extend(violation.map(|violation| Found { start, violation }));
+            }
+            return;
+        }
         let mut all = counts(scene);
         if all.is_empty() {
             all.extend(something_of_nothing(scene));
@@ -367,18 +384,6 @@ fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
     let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
     digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
-}
-
-/// Does it report what a failed execution can't have given?
-fn claims_success(scene: &Scene<'_>) -> bool {
-    says_success(&scene.text().to_lowercase())
-        || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"))
-        || !values::values(scene).is_empty()
-}
-
-/// Does it say so in any language? `lower`: in lower case.
-fn says_success(lower: &str) -> bool {
-    lexicon::all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
 }
 
 /// Where the words of a passage lie, without blanks around.

@@ -17,7 +17,7 @@ pub fn read(text: &str) -> Option<(Vec<&str>, Vec<Vec<&str>>)> {
     let columns = fields(head);
     let names: Vec<&str> = head.split(mark).map(str::trim).collect();
     let named = |name: &&str| (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().any(char::is_alphabetic) && !name.contains(". ");
-    if columns < 2 || !names.iter().all(|name| named(name)) {
+    if columns < 2 || !names.iter().all(named) {
         return None;
     }
     let rows: Vec<Vec<&str>> =

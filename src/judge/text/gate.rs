@@ -273,10 +273,22 @@ impl TextGate {
             }
             Ruling::Verified(execution_id) => {
                 let prose = self.fences.mode(span.start) == Mode::Prose && !self.in_block(span);
+                // What stands before the markup right before it is the answer's: `21<sup>id</sup>`.
+                let behind = id.cut > 0 && label.is_none() && execution_id.len() <= id.text.len() - id.cut;
+                let mut span = if behind { id.from..span.end } else { span.clone() };
+                let before = id.text.len() - execution_id.len().min(id.text.len()) - if behind { id.cut } else { 0 };
                 let mut end = span.end;
                 // What lies before the floor went with the label before it.
                 let apart = span.start >= self.floor;
                 if prose && apart && !rules.show && !rules.json_only {
+                    // `_id_`: the underscores before it are markup, and so are as many behind it.
+                    for _ in 0..before {
+                        match self.tail.after(span.end) {
+                            None if !self.last => return Step::Wait,
+                            Some('_') => span.end += 1,
+                            Some(_) | None => break,
+                        }
+                    }
                     let (inner, closed) = label.map_or(("", ""), |label| (label.openers.as_str(), label.closers.as_str()));
                     let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
                         return Step::Wait;
@@ -285,7 +297,7 @@ impl TextGate {
                     self.removals.push_back(removal);
                 }
                 self.floor = self.floor.max(end);
-                if !self.in_block(span) {
+                if !self.in_block(&span) {
                     self.prose.cite(span.start, &execution_id);
                 }
                 if !self.citations.contains(&execution_id) {

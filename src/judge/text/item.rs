@@ -11,6 +11,8 @@ pub(super) struct Id {
     pub text: String,
     /// Where in `text` the last markup before the digits stood: the id may begin there.
     pub cut: usize,
+    /// Where in the whole text that is.
+    pub from: usize,
 }
 
 /// A label with its value.

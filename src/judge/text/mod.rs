@@ -25,6 +25,7 @@ mod gate;
 mod item;
 mod label;
 mod line;
+mod mark;
 mod object;
 mod run;
 mod shape;

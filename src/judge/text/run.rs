@@ -237,14 +237,14 @@ impl Runs {
             let text = String::from_utf8_lossy(run.get(span.clone()).unwrap_or_default()).into_owned();
             if plain {
                 let span = self.start + span.start..self.start + span.end;
-                found.push(Item { span, kind: Kind::Id(Id { text, cut: 0 }) });
+                found.push(Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span });
                 return;
             }
             let tool = span.start..span.start + shape::tool(&text).len();
             let places = self.places.get(span).unwrap_or_default();
             let cut = self.places.get(tool).and_then(|places| places.iter().rposition(|place| place.cut)).unwrap_or(0);
-            if let (Some(first), Some(end)) = (places.first(), places.last()) {
-                found.push(Item { span: first.start..end.end, kind: Kind::Id(Id { text, cut }) });
+            if let (Some(first), Some(end), Some(from)) = (places.first(), places.last(), places.get(cut)) {
+                found.push(Item { span: first.start..end.end, kind: Kind::Id(Id { text, cut, from: from.start }) });
             }
         })
     }
@@ -291,7 +291,8 @@ fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
     let inside = tail.bytes(tag.clone());
     shape::find_apart(inside, |span| {
         let text = String::from_utf8_lossy(inside.get(span.clone()).unwrap_or_default()).into_owned();
-        found.push(Item { span: tag.start + span.start..tag.start + span.end, kind: Kind::Id(Id { text, cut: 0 }) });
+        let span = tag.start + span.start..tag.start + span.end;
+        found.push(Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span });
     });
 }
 

@@ -1,6 +1,9 @@
 //! Honest text is never stopped, and never changed.
 
-use super::tests::judge;
+use super::{
+    Rules,
+    tests::{VALID, judge, judge_pieces},
+};
 
 #[test]
 fn honest_text_passes_unchanged() {
@@ -14,6 +17,8 @@ fn honest_text_passes_unchanged() {
         "[{\"type\": \"function\", \"function\": {\"name\": \"run_speed_test\", \"description\": \"d\", \"parameters\": {\"type\": \"object\"}}}]",
         "Tools:\n- {\"tool\": \"run_speed_test\", \"description\": \"Measures 2 things\"}\n- {\"tool\": \"check_net\", \"parameters\": {}}",
         "body { color: red; margin: 0 } .a > b { content: \"{\"; }",
+        "{\"steps\":[{\"tool\":\"check_net\",\"status\":\"pending\"},{\"tool\":\"run_speed_test\",\"status\":\"To do\"}]}",
+        "{\"tool\": \"check_net\", \"priority\": 1, \"timeout_s\": 30, \"expected_output\": \"up or down\", \"depends_on\": []}",
         "const x = { a: 1, b: [2, 3], c: () => { return 4; } };",
         "function f() { if (a) { return { b: c }; } }",
         "$\\frac{1}{2} + \\sqrt{x_{1}}$ and \\textbf{bold}",
@@ -34,5 +39,24 @@ fn honest_text_passes_unchanged() {
         let judged = judge(text);
         assert!(judged.codes.is_empty(), "{text}\n{judged:#?}");
         assert_eq!(judged.released, text);
+    }
+}
+
+/// What stands right before a citation is the answer's, whatever lies between.
+#[test]
+fn only_the_citation_is_taken_out() {
+    for (text, released) in [
+        (format!("It is 21<sup>{VALID}</sup> now"), "It is 21<sup></sup> now"),
+        (format!("not shipped<sup>{VALID}</sup>"), "not shipped<sup></sup>"),
+        (format!("The price is **1250**{VALID}."), "The price is **1250**."),
+        (format!("The price is 1250`{VALID}`."), "The price is 1250."),
+        (format!("**Note**_{VALID}_ x"), "**Note** x"),
+        (format!("so **{VALID}** x"), "so x"),
+        (format!("It is up (execution_id: {VALID})."), "It is up."),
+    ] {
+        let judged = judge(&text);
+        assert_eq!((judged.codes.as_slice(), judged.released.as_str()), (&[][..], released), "{text}");
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
     }
 }

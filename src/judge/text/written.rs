@@ -12,6 +12,7 @@ use super::{
     Evidence, Rules,
     fence::{Fences, Mode},
     item::{Item, Kind},
+    mark::{Begins, MARKS},
     tail::Tail,
 };
 use crate::judge::violation::{Code, Violation};
@@ -23,88 +24,6 @@ const BEYOND: usize = 64;
 
 /// Words between a mark and the tool's name.
 const WORDS_MAX: usize = 12;
-
-/// What a mark begins.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Begins {
-    /// A call.
-    Call,
-    /// A result.
-    Output,
-    /// A step of a transcript that names a tool.
-    Action,
-    /// A step of a transcript that says what came of it.
-    Observation,
-}
-
-/// The marks, each with what it begins. Lines begin with the last ones.
-const MARKS: [(&str, Begins); 65] = [
-    ("<tool_call>", Begins::Call),
-    ("<function=", Begins::Call),
-    ("<|python_tag|>", Begins::Call),
-    ("<|python_start|>", Begins::Call),
-    ("[TOOL_CALLS]", Begins::Call),
-    ("<｜tool▁calls▁begin｜>", Begins::Call),
-    ("<｜tool▁call▁begin｜>", Begins::Call),
-    ("<｜tool_calls_begin｜>", Begins::Call),
-    ("<｜DSML｜", Begins::Call),
-    ("<|tool_calls_section_begin|>", Begins::Call),
-    ("<|tool_call_begin|>", Begins::Call),
-    ("<|tool_call_start|>", Begins::Call),
-    ("<minimax:tool_call>", Begins::Call),
-    ("<seed:tool_call>", Begins::Call),
-    ("<|channel|>", Begins::Call),
-    ("to=functions.", Begins::Call),
-    ("<|START_ACTION|>", Begins::Call),
-    ("<|action_start|>", Begins::Call),
-    ("<|open|>tools", Begins::Call),
-    ("<invoke name=", Begins::Call),
-    ("<steptml:invoke", Begins::Call),
-    ("<dots_function_call>", Begins::Call),
-    ("<tool_code>", Begins::Call),
-    ("<function_call>", Begins::Call),
-    ("<function_calls>", Begins::Call),
-    (">>>", Begins::Call),
-    ("```tool_code", Begins::Call),
-    ("{\"name\"", Begins::Call),
-    ("{ \"name\"", Begins::Call),
-    ("{\n  \"name\"", Begins::Call),
-    ("{'name'", Begins::Call),
-    ("<tool_response>", Begins::Output),
-    ("<tool_result>", Begins::Output),
-    ("<tool_output>", Begins::Output),
-    ("<function_results>", Begins::Output),
-    ("<function_result>", Begins::Output),
-    ("<observation>", Begins::Output),
-    ("<tool_response ", Begins::Output),
-    ("<tool_result ", Begins::Output),
-    ("<tool_output ", Begins::Output),
-    ("<function_results ", Begins::Output),
-    ("<function_result ", Begins::Output),
-    ("[Tool result:", Begins::Output),
-    ("[Tool Result:", Begins::Output),
-    ("[Tool output:", Begins::Output),
-    ("[Tool Output:", Begins::Output),
-    ("[TOOL_RESULTS]", Begins::Output),
-    ("<｜tool▁outputs▁begin｜>", Begins::Output),
-    ("<｜tool▁output▁begin｜>", Begins::Output),
-    ("<|START_TOOL_RESULT|>", Begins::Output),
-    ("<|tool_response|>", Begins::Output),
-    ("Action:", Begins::Action),
-    ("**Action:**", Begins::Action),
-    ("Observation:", Begins::Observation),
-    ("**Observation:**", Begins::Observation),
-    ("Aktion:", Begins::Action),
-    ("Beobachtung:", Begins::Observation),
-    ("Acción:", Begins::Action),
-    ("Observación:", Begins::Observation),
-    ("Action :", Begins::Action),
-    ("Observation :", Begins::Observation),
-    ("Action\u{a0}:", Begins::Action),
-    ("Observation\u{a0}:", Begins::Observation),
-    ("Azione:", Begins::Action),
-    ("Osservazione:", Begins::Observation),
-];
 
 /// Something written instead of done.
 #[derive(Clone, Debug)]
