@@ -25,6 +25,8 @@ use crate::{
     wire::json::{Document, Value},
 };
 
+/// The parameters of a tool whose upstream alone knows them.
+const ANYTHING: &str = r#"{"type":"object","additionalProperties":true}"#;
 /// Sets kept; an application has a handful.
 const SETS_MAX: usize = 4096;
 /// Bytes of the arrays whose sets are kept.
@@ -344,11 +346,16 @@ impl<'r> OwnTool<'r> {
         let refuse = |code, message: String| Refusal::new(code, Some(dialect.param()), message);
         let kind = tool.get("type").and_then(Value::text);
         let flat = dialect != Dialect::Nested;
+        let own_kind = !flat && !matches!(kind.as_deref(), None | Some("function" | "custom"));
         let (kind, body) = match kind.as_deref() {
             _ if dialect == Dialect::Legacy => (ToolKind::Function, Some(tool)),
             Some("custom") => (ToolKind::Custom, if flat { Some(tool) } else { tool.get("custom") }),
             Some("function") => (ToolKind::Function, if flat { Some(tool) } else { tool.get("function") }),
             None if !flat => (ToolKind::Function, tool.get("function")),
+            // Of a kind of the upstream's own (Moonshot's `builtin_function`), and called like any other.
+            Some(_) if !flat && tool.get("function").is_some_and(|body| body.get("name").is_some()) => {
+                (ToolKind::Function, tool.get("function"))
+            }
             Some(_) | None => return Ok(None),
         };
         for object in [Some(tool), body].into_iter().flatten() {
@@ -364,7 +371,7 @@ impl<'r> OwnTool<'r> {
         Ok(Some(Self {
             name: name.into_owned(),
             kind,
-            parameters: body.and_then(|body| body.get("parameters")).map(Value::raw_str),
+            parameters: body.and_then(|body| body.get("parameters")).map(Value::raw_str).or(own_kind.then_some(ANYTHING)),
             description: body.and_then(|body| body.get("description")).and_then(Value::text).map(Into::into),
             raw: tool.raw_str(),
         }))

@@ -7,13 +7,16 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::client::LiveBody;
 use crate::cassette::{player::Pace, recorder::Tape};
+
+/// Bytes, blanks mostly, that are read before it is known what an answer begins with.
+const HEAD_BYTES_MAX: usize = 1024;
 
 /// An upstream's answer, as far as its head.
 pub type Answer = Response<AnswerBody>;
@@ -32,6 +35,8 @@ pub enum Interrupted {
 /// An answer's body.
 pub struct AnswerBody {
     source: Source,
+    /// What was read ahead.
+    head: Option<Box<Bytes>>,
     /// A recorder, and the number of the attempt.
     tape: Option<(Tape, usize)>,
     disturbance: Disturbance,
@@ -64,7 +69,7 @@ struct Played {
 
 impl From<LiveBody> for AnswerBody {
     fn from(live: LiveBody) -> Self {
-        Self { source: Source::Live(live), tape: None, disturbance: Disturbance::None }
+        Self { source: Source::Live(live), head: None, tape: None, disturbance: Disturbance::None }
     }
 }
 
@@ -76,7 +81,7 @@ impl AnswerBody {
             Pace::Times(times) => Duration::from_millis(ms).div_f64(times),
         };
         let pieces = pieces.into_iter().map(|(ms, piece)| (due(ms), piece)).collect();
-        Self { source: Source::Played(Played { pieces, begun: None, cut }), tape: None, disturbance: Disturbance::None }
+        Self { source: Source::Played(Played { pieces, begun: None, cut }), head: None, tape: None, disturbance: Disturbance::None }
     }
 
     /// The same, watched by a recorder.
@@ -96,6 +101,9 @@ impl AnswerBody {
     /// # Errors
     /// Where it broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Interrupted> {
+        if let Some(head) = self.head.take() {
+            return Ok(Some(*head));
+        }
         let undisturbed = self.tape.is_none() && self.disturbance == Disturbance::None;
         if undisturbed && let Source::Live(live) = &mut self.source {
             return Ok(live.chunk().await?);
@@ -110,6 +118,29 @@ impl AnswerBody {
         let next = self.dropped(next);
         self.note(&next);
         next
+    }
+
+    /// Does it begin as a stream of events does, rather than as JSON? What is read for that comes again.
+    ///
+    /// # Errors
+    /// Where it broke off.
+    pub async fn begins_with_events(&mut self) -> Result<bool, Interrupted> {
+        const LINES: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+        let mut head = BytesMut::new();
+        let begun = loop {
+            let text = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&head).trim_ascii_start();
+            let open =
+                LINES.iter().any(|line| line.len() > text.len() && line.starts_with(text)) || "\u{feff}".as_bytes().starts_with(&head);
+            if !open || head.len() > HEAD_BYTES_MAX {
+                break LINES.iter().any(|line| text.starts_with(line));
+            }
+            match self.chunk().await? {
+                Some(chunk) => head.extend_from_slice(&chunk),
+                None => break false,
+            }
+        };
+        self.head = Some(head.freeze()).filter(|head| !head.is_empty()).map(Box::new);
+        Ok(begun)
     }
 
     fn dropped(&mut self, next: Result<Option<Bytes>, Interrupted>) -> Result<Option<Bytes>, Interrupted> {
@@ -153,6 +184,9 @@ impl HttpBody for AnswerBody {
     type Error = Interrupted;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
+        if let Some(head) = self.head.take() {
+            return Poll::Ready(Some(Ok(Frame::data(*head))));
+        }
         match &mut self.source {
             Source::Live(live) => Pin::new(live).poll_frame(cx).map_err(Interrupted::from),
             Source::Played(played) => Poll::Ready(match played.pieces.pop_front() {
@@ -165,6 +199,7 @@ impl HttpBody for AnswerBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
+            _ if self.head.is_some() => false,
             Source::Live(live) => live.is_end_stream(),
             Source::Played(played) => played.pieces.is_empty() && !played.cut,
         }
@@ -172,8 +207,8 @@ impl HttpBody for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Live(live) => live.size_hint(),
-            Source::Played(_) => SizeHint::default(),
+            Source::Live(live) if self.head.is_none() => live.size_hint(),
+            Source::Live(_) | Source::Played(_) => SizeHint::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Waits and sends; what is judged and decided is in [`crate::exchange`], the APIs' adapters and
 //! [`crate::judge`].
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -17,6 +17,7 @@ use super::{
     journal::Identity,
     kept,
     load::Held,
+    patience::within,
     reply::{self, Failure},
     rounds::{self, Next, Origin, Rounds},
     run::{Reply, Run, Who},
@@ -172,11 +173,20 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
         let reply = run.attempt(Downstream::Nothing).await;
         match reply {
             Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return Served::Stream(response),
-            Ok(Reply::Answer(response)) => match whole::<A>(run, response, stream).await {
-                Ok(Some(response)) => return Served::Whole(response),
-                Ok(None) => {}
-                Err(failure) => return Served::Whole(fail(run, &failure)),
-            },
+            Ok(Reply::Answer(mut response)) => {
+                if stream {
+                    match Box::pin(is_unnamed_stream(run, &mut response)).await {
+                        Ok(true) => return Served::Stream(response),
+                        Ok(false) => {}
+                        Err(failure) => return Served::Whole(fail(run, &failure)),
+                    }
+                }
+                match whole::<A>(run, response, stream).await {
+                    Ok(Some(response)) => return Served::Whole(response),
+                    Ok(None) => {}
+                    Err(failure) => return Served::Whole(fail(run, &failure)),
+                }
+            }
             Ok(Reply::Error(status, headers, body)) => return Served::Whole(passed(run, status, headers, body)),
             Ok(Reply::FailedCall(turn)) => {
                 run.tally.violations.extend(turn.violations.iter().cloned());
@@ -195,6 +205,20 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
             Err(failure) => return Served::Whole(fail(run, &failure)),
         }
     }
+}
+
+/// Is it a stream of events although its `Content-Type` doesn't say so? Then it does from here on.
+async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool, Failure> {
+    let settings = &run.endpoint().settings;
+    let events = match within(settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await {
+        None => return Err(Failure::timeout(&settings.name, "its answer stopped coming")),
+        Some(Err(_)) => return Err(Failure::protocol(&settings.name, "it broke off")),
+        Some(Ok(events)) => events,
+    };
+    if events {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    }
+    Ok(events)
 }
 
 fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
@@ -239,6 +263,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let body = run.endpoint().read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
     run.waited(begun);
     run.step().await;
+    let body = if body.starts_with("\u{feff}".as_bytes()) { body.slice('\u{feff}'.len_utf8()..) } else { body };
     let context = run.context.clone();
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,

@@ -30,6 +30,7 @@ mod postgres;
 mod process;
 mod program;
 mod promoted;
+mod quirks;
 mod readme;
 mod release_profile;
 mod responses_clients;
