@@ -30,6 +30,9 @@ pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities
         return None;
     }
     let done = lexicon.frames().iter().find_map(|frame| done(frame.captures(text)?, lexicon))?;
+    if is_quoted(text, done.span.start) {
+        return None;
+    }
     let clause = all.iter().filter(|word| word.end <= done.span.end + 24 && !in_object(&done, word));
     if clause.clone().any(|word| hedges(word, lexicon)) {
         return None;
@@ -40,6 +43,14 @@ pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities
 /// Words in quotation marks are somebody else's.
 fn quotes(text: &str) -> bool {
     text.trim_start().starts_with(['"', '“', '„', '«', '>', '`'])
+}
+
+/// Does this place lie in quotation marks that aren't closed before it?
+fn is_quoted(text: &str, place: usize) -> bool {
+    let before = text.get(..place).unwrap_or_default();
+    let after = |c: char| before.rfind(c);
+    let open = [('“', '”'), ('„', '“'), ('«', '»'), ('»', '«')].into_iter().any(|(open, close)| after(open) > after(close));
+    open && text.get(place..).is_some_and(|rest| rest.contains(['”', '“', '»', '«'])) || before.matches('"').count() % 2 == 1
 }
 
 fn hedges(word: &Word, lexicon: &Lexicon) -> bool {
@@ -152,6 +163,10 @@ mod tests {
             ("J'ai ajouté la tâche à votre liste.", true),
             ("Ho aggiunto l'attività al tuo elenco.", true),
             ("La tâche a été ajoutée.", true),
+            ("In French: « J'ai ajouté la tâche à votre liste. »", false),
+            ("Vorschlag: „Ich habe die Aufgabe hinzugefügt.“", false),
+            ("Write \"I've added the task\" there.", false),
+            ("I've added the task \"milk\" to “home”.", true),
             ("Should I say that I've added the task?", false),
             ("If I had added the task, you would see it.", false),
             ("I haven't added the task.", false),

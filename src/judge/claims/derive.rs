@@ -9,6 +9,8 @@ use super::facts::{Facts, Scalar};
 
 /// What a pair makes.
 const PAIR: usize = 10;
+/// Columns of which pairs are looked at.
+const COLUMNS_OF: usize = 8;
 /// Different numbers of which pairs are looked at.
 const PAIRS_OF: usize = 20;
 /// Values of which it is looked at how often each stands.
@@ -19,8 +21,13 @@ const DATES_OF: usize = 24;
 /// Numbers that follow from a result, in no order.
 pub fn derived(facts: &Facts) -> Vec<f64> {
     let mut found: Vec<f64> = facts.counts().iter().map(|count| *count as f64).collect();
-    for numbers in facts.columns().values() {
+    let columns = facts.columns();
+    for numbers in columns.values() {
         aggregates(numbers, &mut found);
+    }
+    let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
+    for (at, one) in beside.iter().enumerate() {
+        beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found));
     }
     let values: Vec<f64> = distinct(facts);
     let all: f64 = values.iter().sum();
@@ -37,6 +44,17 @@ pub fn derived(facts: &Facts) -> Vec<f64> {
     found.retain(|number| number.is_finite());
     found.iter_mut().for_each(|number| *number = number.abs());
     found
+}
+
+/// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each
+/// of the other.
+fn two_columns(one: &[f64], other: &[f64], found: &mut Vec<f64>) {
+    if one.len() != other.len() {
+        return;
+    }
+    let (sum, of) = (one.iter().sum::<f64>(), other.iter().sum::<f64>());
+    found.push(one.iter().zip(other).map(|(one, other)| one * other).sum());
+    found.extend([sum / of, of / sum]);
 }
 
 /// What a pair of numbers makes: sum, difference, product, shares and changes in percent.
@@ -76,6 +94,12 @@ pub fn is_count(key: &str) -> bool {
         .iter()
         .any(|word| key.contains(word))
         || key.starts_with("n") && key.len() <= 2
+}
+
+/// Does a member of this name say how many of its thing there are?
+pub fn is_quantity(key: &str) -> bool {
+    ["qty", "quantity", "quantities", "units", "pieces", "pcs", "menge", "anzahl", "stück", "cantidad", "quantité", "quantità", "count"]
+        .contains(&key)
 }
 
 /// How often each value of each key stands, and how many values each key has.

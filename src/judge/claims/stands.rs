@@ -168,6 +168,13 @@ mod tests {
     }
 
     #[test]
+    fn prices_and_quantities() {
+        let result = r#"{"items":[{"sku":"a","qty":1,"price":89.5},{"sku":"b","qty":2,"price":34.2},{"sku":"c","qty":3,"price":23.17}],"shipping":4.9}"#;
+        assert_eq!(wrong(result, "Your items come to 227.41; with 4.90 shipping that's 232.31."), Vec::<String>::new());
+        assert_eq!(wrong(result, "Your items come to 481.63."), ["481.63"]);
+    }
+
+    #[test]
     fn of_is_no_excuse() {
         let result = r#"{"total_eur":247.80,"done":33,"all":75}"#;
         for said in ["El total es de 281,80 €", "Il totale è di 281,80 €", "Le total est de 281,80 €", "It makes a total of 281.80 €"]

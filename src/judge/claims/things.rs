@@ -93,7 +93,9 @@ pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) 
         leaf.value.number() == Some(value)
             && (derive::is_count(&leaf.key) || noun.iter().any(|word| akin(&fold(word), &leaf.key) || leaf.key.contains(&fold(word))))
     });
-    told || beside(count, noun, source.folded(), source.told()) || beside(count, noun, grounds.said_folded(), grounds.told())
+    // Three lines of two each are six.
+    let quantity = || facts.columns().iter().any(|(key, numbers)| derive::is_quantity(key) && numbers.iter().sum::<f64>() == value);
+    told || quantity() || beside(count, noun, source.folded(), source.told()) || beside(count, noun, grounds.said_folded(), grounds.told())
 }
 
 /// Does the text say `count` right before one of these words, as `57 players`? It is given folded, and with what it counts.
