@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn prices_and_quantities() {
         let result = r#"{"items":[{"sku":"a","qty":1,"price":89.5},{"sku":"b","qty":2,"price":34.2},{"sku":"c","qty":3,"price":23.17}],"shipping":4.9}"#;
-        assert_eq!(wrong(result, "Your items come to 227.41; with 4.90 shipping that's 232.31."), Vec::<String>::new());
-        assert_eq!(wrong(result, "Your items come to 481.63."), ["481.63"]);
+        assert_eq!(wrong(result, "Your items make 227.41, with 4.90 shipping 232.31."), Vec::<String>::new());
+        assert_eq!(wrong(result, "Your items make 481.63."), ["481.63"]);
     }
 
     #[test]
