@@ -15,6 +15,8 @@ const OBJECT_WORDS_MAX: usize = 9;
 struct Done<'l> {
     /// What it comes to.
     means: &'l str,
+    /// The verb as it was said: `e-mailed` names its thing itself.
+    verb: String,
     /// Where the words lie.
     span: std::ops::Range<usize>,
     /// What it was done to.
@@ -33,8 +35,10 @@ pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities
     if is_quoted(text, done.span.start) {
         return None;
     }
-    let clause = all.iter().filter(|word| word.end <= done.span.end + 24 && !in_object(&done, word));
-    if clause.clone().any(|word| hedges(word, lexicon)) {
+    let joins = |word: &&Word| word.start >= done.span.end && matches!(word.lower.as_str(), "and" | "und" | "y" | "et" | "e");
+    let end = all.iter().find(joins).map_or(usize::MAX, |word| word.start);
+    let clause = all.iter().filter(|word| word.end <= done.span.end + 24 && word.end <= end && !in_object(&done, word));
+    if clause.clone().any(|word| hedges(word, lexicon) && !is_said_before(text, &done, word)) {
         return None;
     }
     judge(text, &done, lexicon, abilities)
@@ -63,6 +67,13 @@ fn in_object(done: &Done<'_>, word: &Word) -> bool {
     word.start >= done.span.end && matches!(word.lower.as_str(), "you" | "sie" | "du" | "vous" | "usted")
 }
 
+/// `No problem, I've …`, `As you asked, I've …`: what a comma parts from it hedges nothing.
+fn is_said_before(text: &str, done: &Done<'_>, word: &Word) -> bool {
+    let courtesy = matches!(word.lower.as_str(), "no" | "you" | "sie" | "du" | "vous" | "usted" | "can" | "kein" | "keine");
+    let short = text.get(..done.span.start).is_some_and(|before| before.split_whitespace().count() <= 5);
+    courtesy && short && !done.passive && text.get(word.end..done.span.start).is_some_and(|between| between.contains([',', '–', '—', '!']))
+}
+
 fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<'l>> {
     let verb = captures.name("verb")?;
     let means = &lexicon.verb(&verb.as_str().to_lowercase())?.means;
@@ -81,7 +92,7 @@ fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<
         object.extend(lexicon.pronouns.iter().min().cloned());
     }
     let start = if passive { verb.start() } else { whole.start() };
-    Some(Done { means, span: start.min(verb.start())..verb.end(), object, passive })
+    Some(Done { means, verb: verb.as_str().to_lowercase(), span: start.min(verb.start())..verb.end(), object, passive })
 }
 
 fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
@@ -107,7 +118,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
 /// Is it this tool that would have done it to that?
 fn is_meant(ability: &Ability, done: &Done<'_>, lexicon: &Lexicon, abilities: &Abilities) -> bool {
     let thing = |word: &String| names_thing(word, &ability.nouns, lexicon);
-    if done.object.iter().any(thing) {
+    if done.object.iter().any(thing) || done.verb.strip_suffix("ed").is_some_and(|stem| thing(&stem.to_owned())) {
         return true;
     }
     let asked = || {
@@ -167,6 +178,16 @@ mod tests {
             ("Vorschlag: „Ich habe die Aufgabe hinzugefügt.“", false),
             ("Write \"I've added the task\" there.", false),
             ("I've added the task \"milk\" to “home”.", true),
+            ("As you asked, I've added the task.", true),
+            ("No problem, I've added the task.", true),
+            ("No, I've never added the task.", false),
+            ("If you want, I've added the task.", false),
+            ("The task has been added and you'll see it soon.", true),
+            ("The task has been added, if you want it so.", false),
+            ("I've gone ahead and emailed Ann the list.", true),
+            ("Task added.", true),
+            ("✅ E-mail sent!", true),
+            ("Your e-mail sent in May says more.", false),
             ("Should I say that I've added the task?", false),
             ("If I had added the task, you would see it.", false),
             ("I haven't added the task.", false),

@@ -358,6 +358,8 @@ mod tests {
         let grounds = grounds(r#"{"due":"2025-05-03T22:30:00Z","at":1746311400,"url":"https:\/\/a.io\/b"}"#, "see https://c.io/d");
         let date = |text: &str| date::dates(text).dates.remove(0);
         assert!(grounds.has_date(&date("May 4, 2025")) && !grounds.has_date(&date("May 14, 2025")));
+        let wiki = Source::new("t".into(), "{}".into(), "https://a.io/Rust_(language)".into());
+        assert!(Grounds::new(vec![wiki], Vec::new(), String::new()).has_address("https://a.io/Rust_%28language%29"));
         assert!(
             grounds.has_address("https://c.io/d") && grounds.has_address("http://www.a.io/b/") && !grounds.has_address("https://a.io/x")
         );

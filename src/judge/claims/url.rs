@@ -66,7 +66,9 @@ pub fn plain(url: &str) -> String {
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let mut plain = host.to_lowercase();
     plain.push_str(path.trim_end_matches('/'));
-    plain.replace("\\_", "_").replace("&amp;", "&")
+    let plain = plain.replace("\\_", "_").replace("&amp;", "&");
+    // Markdown needs parentheses in an address escaped.
+    if plain.contains('%') { plain.replace("%28", "(").replace("%29", ")") } else { plain }
 }
 
 /// The host of a plain address.
