@@ -8,8 +8,9 @@ use crate::{
     exchange::{
         context::Context,
         promote::{self, Held, Passed, Promoted, Promotion, made},
-        texts::{is_early, is_nothing},
+        texts::is_nothing,
     },
+    judge::call_turn::Ending,
     wire::{
         edit::Edits,
         json::{Document, Value},
@@ -50,7 +51,7 @@ fn says_more(message: Value<'_>) -> bool {
 
 /// The answer wasn't written to its end.
 fn is_cut(choice: Value<'_>) -> bool {
-    choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| is_early(&reason))
+    choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| Ending::of_finish(&reason) != Ending::Complete)
 }
 
 fn elements(calls: &[Promoted], numbered: bool) -> String {

@@ -15,7 +15,6 @@ use super::{
     inquiry::Inquiry,
     looping::{Loops, Stopped},
     material::Material,
-    texts::is_early,
     thread::Hidden,
     tools::ToolSet,
 };
@@ -289,7 +288,7 @@ impl Context {
             || self.json_only
             || !calls.is_empty()
             || !answer.has_text
-            || answer.ending != Ending::Complete
+            || answer.ending.excuses()
             || !citable()
         {
             return None;
@@ -308,7 +307,7 @@ impl Context {
     }
 
     fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {
-        let excused = answer.has_text || answer.has_audio || answer.hosted_calls || answer.ending != Ending::Complete;
+        let excused = answer.has_text || answer.has_audio || answer.hosted_calls || answer.ending.excuses();
         if excused || !calls.is_empty() || self.turn.tool_choice == ToolChoice::None {
             return None;
         }
@@ -332,12 +331,10 @@ pub struct AnswerNature {
 impl AnswerNature {
     /// From `finish_reason`, and whether there is a refusal.
     pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
-        let ending = match finish_reason {
-            Some("content_filter") => Ending::ContentFilter,
-            Some(reason) if is_early(reason) => Ending::Length,
+        let ending = match finish_reason.map_or(Ending::Complete, Ending::of_finish) {
             // A refusal beside an answer excuses the answer from nothing.
-            _ if refused && !has_text => Ending::Refusal,
-            _ => Ending::Complete,
+            Ending::Complete | Ending::Broken if refused && !has_text => Ending::Refusal,
+            ending => ending,
         };
         Self { has_text, has_audio, hosted_calls: false, ending }
     }

@@ -178,27 +178,6 @@ pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
     Ok(strings)
 }
 
-/// Does this `finish_reason` say that the answer wasn't written to its end? Besides `length` those of other makes: Mistral's
-/// `model_length`, Gemini's `MAX_TOKENS`, OpenRouter's `error`, SGLang's and vLLM's `abort`, DeepSeek's
-/// `insufficient_system_resource`.
-pub fn is_early(reason: &str) -> bool {
-    const PARTS: [&str; 11] = [
-        "length",
-        "token",
-        "error",
-        "abort",
-        "cancel",
-        "incomplete",
-        "insufficient",
-        "interrupt",
-        "timeout",
-        "time_limit",
-        "content_filter",
-    ];
-    let reason = reason.get(..reason.floor_char_boundary(64)).unwrap_or_default().to_ascii_lowercase();
-    PARTS.iter().any(|part| reason.contains(part)) && !reason.contains("eos")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,17 +192,6 @@ mod tests {
                     assert_eq!(is_odd(&name), byte.is_ascii_uppercase() || byte >= 0x80, "{name:?}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn answers_that_were_not_written_to_their_end() {
-        for reason in ["length", "max_tokens", "MAX_TOKENS", "model_length", "error", "abort", "incomplete", "insufficient_system_resource"]
-        {
-            assert!(is_early(reason), "{reason}");
-        }
-        for reason in ["stop", "tool_calls", "function_call", "end_turn", "eos_token", "STOP", "COMPLETE", "tool_use", "", "safety"] {
-            assert!(!is_early(reason), "{reason}");
         }
     }
 }

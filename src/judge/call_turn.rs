@@ -75,8 +75,35 @@ pub enum Ending {
     Length,
     /// By a content filter.
     ContentFilter,
+    /// Broken off by the upstream: what calls it has may be cut, which excuses the answer from nothing.
+    Broken,
     /// By a refusal, or it hasn't ended: queued, failed, cancelled.
     Refusal,
+}
+
+impl Ending {
+    /// Of a chat answer with this `finish_reason`. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`,
+    /// OpenRouter's `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`.
+    pub fn of_finish(reason: &str) -> Self {
+        let reason = reason.get(..reason.floor_char_boundary(64)).unwrap_or_default().to_ascii_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
+        if has(&["content_filter"]) {
+            Self::ContentFilter
+        } else if has(&["eos"]) {
+            Self::Complete
+        } else if has(&["length", "token"]) {
+            Self::Length
+        } else if has(&["error", "abort", "cancel", "incomplete", "insufficient", "interrupt", "timeout", "time_limit"]) {
+            Self::Broken
+        } else {
+            Self::Complete
+        }
+    }
+
+    /// Was the turn ended by something that excuses what is missing in it?
+    pub fn excuses(self) -> bool {
+        !matches!(self, Self::Complete | Self::Broken)
+    }
 }
 
 /// What a turn is held to, besides the policy.
@@ -146,8 +173,8 @@ pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: 
             return Judged { violations: Vec::new(), outcome: Outcome::Reject };
         }
         let cut = match turn.ending {
-            Ending::Length | Ending::ContentFilter if place + 1 == calls.len() => Cut::Here,
-            Ending::Length | Ending::ContentFilter => Cut::Later,
+            Ending::Length | Ending::ContentFilter | Ending::Broken if place + 1 == calls.len() => Cut::Here,
+            Ending::Length | Ending::ContentFilter | Ending::Broken => Cut::Later,
             Ending::Complete | Ending::Refusal => Cut::Whole,
         };
         let mut judged = judge_call(call, registry, rules, cut, ids);
@@ -195,7 +222,7 @@ fn unanswered(calls: &[Call], rules: &CallRules, turn: &TurnRules) -> Option<Vio
     if turn.parallel_tool_calls == Some(false) && calls.len() > 1 {
         return report("several calls, where one at a time was asked for", "make one call, and wait for its result".into());
     }
-    if !calls.is_empty() || turn.ending != Ending::Complete {
+    if !calls.is_empty() || turn.ending.excuses() {
         return None;
     }
     match &turn.tool_choice {

@@ -87,3 +87,17 @@ fn ids_may_come_twice() {
     assert!(!verdict.blocks());
     assert!(check(&["a"], &TurnRules::default(), &Checks::default()).violations.is_empty());
 }
+
+#[test]
+fn endings_by_finish_reason() {
+    for (ending, reasons) in [
+        (Ending::Length, &["length", "max_tokens", "MAX_TOKENS", "model_length"][..]),
+        (Ending::ContentFilter, &["content_filter"]),
+        (Ending::Broken, &["error", "abort", "incomplete", "insufficient_system_resource"]),
+        (Ending::Complete, &["stop", "tool_calls", "function_call", "end_turn", "eos_token", "STOP", "COMPLETE", "tool_use", "", "safety"]),
+    ] {
+        for reason in reasons {
+            assert_eq!(Ending::of_finish(reason), ending, "{reason}");
+        }
+    }
+}

@@ -80,3 +80,12 @@ fn an_id_that_changes_with_every_piece_and_a_pair_in_two() {
     let [call] = folded.choices[0].calls.as_slice() else { panic!("{}", answer.body) };
     assert_eq!((call.name.as_str(), call.arguments.as_str()), ("run_speed_test", "{\"server\":\"😀\"}"));
 }
+
+#[test]
+fn an_upstream_that_broke_off_excuses_no_empty_answer() {
+    let whole = |reason: &str| json!({"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}]});
+    for (reason, empty) in [("stop", true), ("error", true), ("abort", true), ("length", false), ("content_filter", false)] {
+        let (answer, _) = play(NO_REPAIR, vec![Reply::json(200, whole(reason).to_string())], &request(""));
+        assert_eq!(answer.header("toolmark-violations").contains("empty_answer"), empty, "{reason}: {}", answer.body);
+    }
+}

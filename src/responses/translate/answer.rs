@@ -15,6 +15,7 @@ use super::{
 use crate::{
     chat::{assemble::Assembler, chunk::is_disguise},
     exchange::texts::{is_ambiguous, is_nothing},
+    judge::call_turn::Ending as TurnEnding,
     wire::{
         json::{Document, Value},
         text::quote,
@@ -196,13 +197,11 @@ pub(super) fn finish_reason(choice: Value<'_>) -> Option<String> {
 
 /// How the answer ends, by its `finish_reason`.
 pub(super) fn ending(finish_reason: Option<&str>) -> Result<Ending, TranslateFault> {
-    match finish_reason {
-        // Mistral's `model_length` is the context's.
-        Some("length" | "max_tokens" | "model_length") => Ok(Ending::Cut("max_output_tokens")),
-        Some("content_filter") => Ok(Ending::Cut("content_filter")),
-        // Mistral's and OpenRouter's, and DeepSeek's.
-        Some("error" | "insufficient_system_resource") => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
-        _ => Ok(Ending::Complete),
+    match finish_reason.map_or(TurnEnding::Complete, TurnEnding::of_finish) {
+        TurnEnding::Length => Ok(Ending::Cut("max_output_tokens")),
+        TurnEnding::ContentFilter => Ok(Ending::Cut("content_filter")),
+        TurnEnding::Broken => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
+        TurnEnding::Complete | TurnEnding::Refusal => Ok(Ending::Complete),
     }
 }
 
