@@ -209,12 +209,9 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
 
 /// Is it a stream of events although its `Content-Type` doesn't say so? Then it does from here on.
 async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool, Failure> {
-    let settings = &run.endpoint().settings;
-    let events = match within(settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await {
-        None => return Err(Failure::timeout(&settings.name, "its answer stopped coming")),
-        Some(Err(_)) => return Err(Failure::protocol(&settings.name, "it broke off")),
-        Some(Ok(events)) => events,
-    };
+    let endpoint = run.endpoint();
+    let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
+    let events = endpoint.in_time(read)?;
     if events {
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     }

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery};
 
 use super::{
+    answer::Interrupted,
     app::Error,
     client::{Answer, Client, Outgoing, SendError},
     patience::within,
@@ -190,15 +191,8 @@ impl Endpoint {
         let mut first: Option<Bytes> = None;
         let mut joined = BytesMut::new();
         loop {
-            let chunk = match within(self.settings.timeouts.idle, pin!(response.body_mut().chunk())).await {
-                None => return Err(Failure::timeout(name, "its answer stopped coming")),
-                Some(Err(error)) => {
-                    tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");
-                    return Err(Failure::protocol(name, "it broke off"));
-                }
-                Some(Ok(None)) => break,
-                Some(Ok(Some(chunk))) => chunk,
-            };
+            let read = within(self.settings.timeouts.idle, pin!(response.body_mut().chunk())).await;
+            let Some(chunk) = self.in_time(read)? else { break };
             if joined.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > bytes_max {
                 return Err(Failure::protocol(name, format_args!("it is longer than {bytes_max} bytes")));
             }
@@ -211,6 +205,22 @@ impl Endpoint {
             joined.extend_from_slice(&chunk);
         }
         Ok(first.unwrap_or_else(|| joined.freeze()))
+    }
+
+    /// What was read of an answer, where it came in time and whole.
+    ///
+    /// # Errors
+    /// 504 and 502.
+    pub fn in_time<T>(&self, read: Option<Result<T, Interrupted>>) -> Result<T, Failure> {
+        let name = &*self.settings.name;
+        match read {
+            None => Err(Failure::timeout(name, "its answer stopped coming")),
+            Some(Err(error)) => {
+                tracing::error!(upstream = name, error = %chain(&error), "the answer of upstream `{name}` broke off");
+                Err(Failure::protocol(name, "it broke off"))
+            }
+            Some(Ok(read)) => Ok(read),
+        }
     }
 }
 

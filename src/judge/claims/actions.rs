@@ -5,6 +5,7 @@ use super::{
     lexicon::{Lexicon, Word, words},
     plain::Plain,
     scene::{Finding, names_thing},
+    values::quoted,
 };
 use crate::judge::violation::Code;
 
@@ -49,12 +50,10 @@ fn quotes(text: &str) -> bool {
     text.trim_start().starts_with(['"', '“', '„', '«', '>', '`'])
 }
 
-/// Does this place lie in quotation marks that aren't closed before it?
+/// Does this place lie in quotation marks, or behind one that another passage closes?
 fn is_quoted(text: &str, place: usize) -> bool {
-    let before = text.get(..place).unwrap_or_default();
-    let after = |c: char| before.rfind(c);
-    let open = [('“', '”'), ('„', '“'), ('«', '»'), ('»', '«')].into_iter().any(|(open, close)| after(open) > after(close));
-    open && text.get(place..).is_some_and(|rest| rest.contains(['”', '“', '»', '«'])) || before.matches('"').count() % 2 == 1
+    let open = || text.get(..place).is_some_and(|before| before.matches('"').count() % 2 == 1);
+    quoted(text).iter().any(|span| span.contains(&place)) || open()
 }
 
 fn hedges(word: &Word, lexicon: &Lexicon) -> bool {

@@ -240,6 +240,23 @@ impl Facts {
         self.dates.times.extend(found.times);
     }
 
+    /// A table's rows, as a list of objects.
+    fn table(&mut self, names: &[&str], rows: &[Vec<&str>]) {
+        self.lists.push(List { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
+        for row in rows {
+            if self.leaves.len() + row.len() > LEAVES_MAX {
+                self.partial = true;
+                return;
+            }
+            self.objects += 1;
+            for (name, field) in names.iter().zip(row) {
+                let value = scalar(field);
+                self.numbers.extend(value.number().map(f64::abs));
+                self.leaf(name, self.objects, value);
+            }
+        }
+    }
+
     /// A text that is no JSON.
     fn lines(&mut self, text: &str) {
         self.words(text);
@@ -268,21 +285,6 @@ impl Facts {
         }
         for length in [items, rows].into_iter().filter(|length| *length > 0) {
             self.lists.push(List { words: Vec::new(), length, depth: 0, of_things: true });
-        }
-    }
-}
-
-impl Facts {
-    /// A table's rows, as a list of objects.
-    fn table(&mut self, names: &[&str], rows: &[Vec<&str>]) {
-        self.lists.push(List { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
-        for row in rows.iter().take(LINES_MAX) {
-            self.objects += 1;
-            for (name, field) in names.iter().zip(row) {
-                let value = scalar(field);
-                self.numbers.extend(value.number().map(f64::abs));
-                self.leaf(name, self.objects, value);
-            }
         }
     }
 }
@@ -358,6 +360,8 @@ mod tests {
         let table = Facts::read("sku,name,stock,price\n1001,Lamp,120,19.90\n1002,Desk,4,249\n");
         assert_eq!((table.lists[0].length, table.columns()["stock"].as_slice()), (2, &[120.0, 4.0][..]));
         assert!([120.0, 19.9, 249.0].iter().all(|number| table.numbers.contains(number)));
+        let many = Facts::read(&format!("a,b\n{}", "1,2\n".repeat(LEAVES_MAX)));
+        assert!(many.partial && many.leaves.len() <= LEAVES_MAX);
         assert!(Facts::read("").leaves.is_empty() && !Facts::read("null").says_something());
     }
 }

@@ -6,6 +6,7 @@ use super::{
     fold::{akin, fold, name_words},
     grounds::{Grounds, Source},
     lexicon::{Lexicon, Word, Words},
+    number::Number,
     passage::Kind,
     plain::Plain,
 };
@@ -73,6 +74,11 @@ impl<'s> Scene<'s> {
     pub fn tells_failure(&self) -> bool {
         let lower = self.text().to_lowercase();
         self.lexicon.failures.iter().any(|part| lower.contains(part.as_str()))
+    }
+
+    /// Does this number follow from one of its results, or stand anywhere in the conversation?
+    pub fn has_number(&self, number: &Number, near: bool) -> bool {
+        self.sources.iter().any(|source| self.grounds.has_number(number, near, source))
     }
 
     /// The words that begin at or after `place`.

@@ -21,10 +21,6 @@ pub fn stands(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
     is_date(scene, number) || begins_a_range(scene, number, near) || is_of_duration(scene, number) || is_reckoned(scene, number, near)
 }
 
-fn has(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
-    scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source))
-}
-
 /// `23.11.` and `21/11` where the conversation has that day; `9.33 Uhr`, as times of day aren't judged.
 fn is_date(scene: &Scene<'_>, number: &Number) -> bool {
     let text = scene.text();
@@ -50,7 +46,7 @@ fn begins_a_range(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
     };
     let gap = scene.text().get(number.end..next.span.start).unwrap_or_default().trim();
     let range = matches!(gap, "-" | "–" | "—" | "/" | "to" | "and" | "bis" | "und" | "a" | "y" | "à" | "et" | "e");
-    range && has(scene, &Number { unit: next.unit, percent: next.percent, ..number.clone() }, near)
+    range && scene.has_number(&Number { unit: next.unit, percent: next.percent, ..number.clone() }, near)
 }
 
 /// `1 h 23 min 45 s` is one amount.
@@ -73,7 +69,7 @@ fn is_of_duration(scene: &Scene<'_>, number: &Number) -> bool {
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Reading { value: total / smallest, step: step * 2.0 };
     let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
-    has(scene, &Number { readings: [Some(reading), None], unit, ..end.clone() }, false)
+    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, false)
 }
 
 /// The seconds of one of its unit; `m` is taken for minutes, as what is beside it must be a time too.
@@ -94,7 +90,7 @@ fn is_reckoned(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
         return false;
     }
     let other = |other: &&Number| other.span != number.span && !other.ordinal && other.whole().is_none_or(|whole| whole > 2);
-    let known = numbers.iter().filter(other).filter(|other| has(scene, other, false));
+    let known = numbers.iter().filter(other).filter(|other| scene.has_number(other, false));
     let known: Vec<(f64, bool)> =
         known.filter_map(|known| Some((known.readings().next()?.value, known.percent))).take(RECKONED_OF).collect();
     let mut made = Vec::new();

@@ -94,7 +94,8 @@ pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) 
             && (derive::is_count(&leaf.key) || noun.iter().any(|word| akin(&fold(word), &leaf.key) || leaf.key.contains(&fold(word))))
     });
     // Three lines of two each are six.
-    let quantity = || facts.columns().iter().any(|(key, numbers)| derive::is_quantity(key) && numbers.iter().sum::<f64>() == value);
+    let sum = |key: &String| facts.of_key(key).filter_map(|leaf| leaf.value.number()).sum::<f64>();
+    let quantity = || facts.keys().iter().any(|key| derive::is_quantity(key) && facts.of_key(key).nth(1).is_some() && sum(key) == value);
     told || quantity() || beside(count, noun, source.folded(), source.told()) || beside(count, noun, grounds.said_folded(), grounds.told())
 }
 

@@ -80,8 +80,7 @@ fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
         let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
         let near = last.iter().any(|word| lexicon.near.contains(*word)) || matches!(sign, Some('~' | '≈'));
         let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-        let stands =
-            bound || scene.sources.iter().any(|source| scene.grounds.has_number(number, near, source)) || stands(scene, number, near);
+        let stands = bound || scene.has_number(number, near) || stands(scene, number, near);
         (!stands).then(|| finding(scene, number.span.start..number.end))
     };
     scene.plain.numbers.iter().filter_map(judge).collect()
@@ -141,7 +140,7 @@ fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
 }
 
 /// What stands in quotation marks.
-fn quoted(text: &str) -> Vec<Range<usize>> {
+pub fn quoted(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut open: Option<(usize, char)> = None;
     for (at, c) in text.char_indices() {

@@ -234,12 +234,10 @@ impl Runs {
             return 0;
         }
         shape::find(run, closed, |span| {
-            let text = String::from_utf8_lossy(run.get(span.clone()).unwrap_or_default()).into_owned();
             if plain {
-                let span = self.start + span.start..self.start + span.end;
-                found.push(Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span });
-                return;
+                return found.push(as_it_stands(run, self.start, span));
             }
+            let text = text_of(run, span.clone());
             let tool = span.start..span.start + shape::tool(&text).len();
             let places = self.places.get(span).unwrap_or_default();
             let cut = self.places.get(tool).and_then(|places| places.iter().rposition(|place| place.cut)).unwrap_or(0);
@@ -289,11 +287,18 @@ impl Runs {
 /// Notes the ids inside a tag or a comment, which nobody sees and programs read all the same.
 fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
     let inside = tail.bytes(tag.clone());
-    shape::find_apart(inside, |span| {
-        let text = String::from_utf8_lossy(inside.get(span.clone()).unwrap_or_default()).into_owned();
-        let span = tag.start + span.start..tag.start + span.end;
-        found.push(Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span });
-    });
+    shape::find_apart(inside, |span| found.push(as_it_stands(inside, tag.start, span)));
+}
+
+/// An id that stands in `bytes` undisguised, they beginning at `start` in the whole text.
+fn as_it_stands(bytes: &[u8], start: usize, span: Range<usize>) -> Item {
+    let text = text_of(bytes, span.clone());
+    let span = start + span.start..start + span.end;
+    Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span }
+}
+
+fn text_of(bytes: &[u8], span: Range<usize>) -> String {
+    String::from_utf8_lossy(bytes.get(span).unwrap_or_default()).into_owned()
 }
 
 fn class(byte: u8) -> Class {
