@@ -9,7 +9,6 @@ mod served;
 use std::{
     net::SocketAddr,
     path::Path,
-    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -46,7 +45,7 @@ fn fill(path: &Path, count: u64) {
     let (mut tip, _) = store.begin(0).expect("a chain");
     let (begun, mut writing) = (Instant::now(), Duration::ZERO);
     for first in (0..count).step_by(BATCH as usize) {
-        let records: Vec<_> = (first..(first + BATCH).min(count)).map(|number| Arc::new(Sample::record(number))).collect();
+        let records: Vec<_> = (first..(first + BATCH).min(count)).map(Sample::record).collect();
         let sealing = Instant::now();
         let batch = Batch { records: seal(&keys, &tip, &records), hours: Vec::new() };
         store.append(&batch).expect("room");

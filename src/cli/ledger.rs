@@ -18,7 +18,7 @@ use crate::{
         open::open_to_read,
         record::Digest,
         store::{ChainStore, Position, StoreError},
-        verify,
+        stored, verify,
     },
     settings::{self, Environment, Flags, KeySource, LedgerUrl, Offline},
 };
@@ -180,8 +180,9 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
             after = last.position.sequence;
             for record in records.iter().filter(|record| (since..=until).contains(&record.ended_ms)) {
                 let Position { writer, sequence, mac } = &record.position;
-                // The record itself, byte for byte as it was sealed.
-                let body = String::from_utf8_lossy(&record.body);
+                // What can't be read `ledger verify` names.
+                let body = stored::read(&record.body).ok().and_then(|own| serde_json::to_string(&own).ok());
+                let body = body.as_deref().unwrap_or("null");
                 match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{}\",\"record\":{body}}}", Digest(*mac)) {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
                     line => line.map_err(written)?,

@@ -20,6 +20,18 @@ pub enum Severity {
     Block,
 }
 
+impl Severity {
+    /// Its word in settings and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Block => "block",
+        }
+    }
+}
+
 /// Where a violation was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {

@@ -4,6 +4,7 @@
 //! which shows it to whoever observes and gives it to the [`store::Store`].
 
 pub mod chain;
+pub mod digest;
 pub mod lookup;
 pub mod memory;
 pub mod open;
@@ -18,6 +19,7 @@ pub mod seen;
 pub mod shelf;
 pub mod sqlite;
 pub mod store;
+pub mod stored;
 pub mod vault;
 pub mod verify;
 pub mod writer;

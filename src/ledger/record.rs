@@ -2,12 +2,16 @@
 //!
 //! Never in a record: credentials, and, unless `[ledger] store = "bodies"` asks for them, arguments, results and
 //! the messages of violations, which may quote both.
+//!
+//! The numbers of fields are those of the stored form ([`super::stored`]): once given they are never given to another, and
+//! what is new can be left out.
 
-use std::fmt;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use super::digest::{Digest, ScopeDigest};
+use super::stored;
 use crate::judge::violation::{Code, Severity, Verdict};
 
 /// Characters of a session's name that are kept.
@@ -16,12 +20,15 @@ pub const SESSION_CHARS_MAX: usize = 256;
 pub const TOOL_CHARS_MAX: usize = 128;
 
 /// Which API.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Decode, Encode, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
     /// `POST /v1/chat/completions`
+    #[n(0)]
     Chat,
     /// `POST /v1/responses`
+    #[n(1)]
     Responses,
 }
 
@@ -35,115 +42,85 @@ impl Api {
     }
 }
 
-/// A BLAKE3 digest, as `b3sum` prints it.
-#[derive(Clone, Copy, Eq, Hash, PartialEq)]
-pub struct Digest(pub [u8; 32]);
-
-impl Digest {
-    /// The digest of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(*blake3::hash(bytes).as_bytes())
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&blake3::Hash::from(self.0).to_hex())
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, out)
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&blake3::Hash::from(self.0).to_hex())
-    }
-}
-
-impl<'d> Deserialize<'d> for Digest {
-    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'d, str>::deserialize(deserializer)?;
-        blake3::Hash::from_hex(&*text).map(|hash| Self(*hash.as_bytes())).map_err(D::Error::custom)
-    }
-}
-
-/// Whose marks counted, as 16 hex digits of a keyed digest: equal for equal callers, and of no use to find one.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct ScopeDigest(pub u64);
-
-impl Serialize for ScopeDigest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:016x}", self.0))
-    }
-}
-
-impl<'d> Deserialize<'d> for ScopeDigest {
-    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'d, str>::deserialize(deserializer)?;
-        u64::from_str_radix(&text, 16).map(Self).map_err(D::Error::custom)
-    }
-}
-
 /// One exchange: a downstream request and everything that was done for it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ExchangeRecord {
     /// Its id, which the caller got as `toolmark-exchange`.
+    #[n(0)]
+    #[cbor(with = "stored::id")]
     pub id: Uuid,
     /// The record that this one corrects: what became of that exchange after it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(1)]
+    #[cbor(with = "stored::other_id", has_nil)]
     pub amends: Option<Uuid>,
     /// When it began, in Unix milliseconds.
+    #[n(2)]
     pub at_ms: u64,
     /// Which API.
+    #[n(3)]
     pub api: Api,
     /// A stream was asked for.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[n(4)]
     pub stream: bool,
     /// Nothing was changed (`mode = "observe"`).
     #[serde(default, skip_serializing_if = "is_false")]
+    #[n(5)]
     pub observed: bool,
     /// Whose marks counted.
+    #[n(6)]
     pub scope: ScopeDigest,
     /// The caller's name, where `[[clients]]` name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(7)]
     pub client: Option<Box<str>>,
     /// The session, where the caller named one (`toolmark-session`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(8)]
     pub session: Option<Box<str>>,
     /// The policy that judged it: the first 16 hex digits of its digest.
+    #[n(9)]
     pub policy: Box<str>,
     /// The model asked for.
+    #[n(10)]
     pub model: Box<str>,
     /// The status that the caller got; `None`: the caller went away before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(11)]
     pub status: Option<u16>,
     /// What became of it.
+    #[n(12)]
     pub verdict: Verdict,
     /// Repairs made.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[n(13)]
     pub repairs: u32,
     /// From the request's head to the end of the answer, in microseconds.
+    #[n(14)]
     pub total_us: u64,
     /// Of that, spent waiting for upstreams, in microseconds.
+    #[n(15)]
     pub upstream_us: u64,
     /// What went upstream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(16)]
     pub attempts: Vec<Attempt>,
     /// What the model called, in all attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(17)]
     pub calls: Vec<CallRecord>,
     /// The executions that this exchange was the first to show. Those that came again aren't said again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(18)]
     pub executions: Vec<ExecutionRecord>,
     /// What the answer claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(19)]
     pub claims: Vec<Claim>,
     /// What was wrong, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(20)]
     pub violations: Vec<ViolationRecord>,
 }
 
@@ -153,127 +130,149 @@ impl ExchangeRecord {
         self.total_us.saturating_sub(self.upstream_us)
     }
 
-    /// Bytes that it takes in memory, by estimate.
-    pub fn weight(&self) -> usize {
-        let body = |body: &Option<Body>| body.as_ref().map_or(0, |body| body.text.len());
-        let calls: usize = self.calls.iter().map(|call| 200 + call.tool.len() + body(&call.arguments_body)).sum();
-        let one = |execution: &ExecutionRecord| 400 + body(&execution.arguments_body) + body(&execution.result_body);
-        let executions: usize = self.executions.iter().map(one).sum();
-        let violation = |violation: &ViolationRecord| 100 + violation.message.as_ref().map_or(0, |message| message.len());
-        let violations: usize = self.violations.iter().map(violation).sum();
-        400 + self.model.len() + self.attempts.len() * 150 + calls + executions + violations + self.claims.len() * 100
-    }
-
     /// When it ended, in Unix milliseconds.
     pub fn ended_ms(&self) -> u64 {
-        self.at_ms.saturating_add(self.total_us / 1000)
+        super::rows::ended_ms(self.at_ms, self.total_us)
     }
 }
 
 /// One upstream request.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Default, Deserialize, Encode, PartialEq, Serialize)]
 pub struct Attempt {
     /// The upstream's name.
+    #[n(0)]
     pub upstream: Box<str>,
     /// The model that it was asked for.
+    #[n(1)]
     pub model: Box<str>,
     /// Its status; `None`: no answer came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(2)]
     pub status: Option<u16>,
     /// Tokens, where the upstream said them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(3)]
     pub tokens: Option<Tokens>,
     /// Until its answer was read, in microseconds.
+    #[n(4)]
     pub duration_us: u64,
 }
 
 /// What an attempt cost.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Decode, Default, Deserialize, Encode, Eq, PartialEq, Serialize)]
 pub struct Tokens {
     /// Of the prompt.
+    #[n(0)]
     pub input: u64,
     /// Of the answer.
+    #[n(1)]
     pub output: u64,
 }
 
 /// What became of a call.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Decode, Encode, Deserialize, Eq, PartialEq, Serialize)]
+#[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
 pub enum CallOutcome {
     /// It was passed on.
+    #[n(0)]
     Accepted,
     /// It wasn't, for what was wrong with it.
+    #[n(1)]
     Rejected,
     /// Nothing was wrong with it, but with the turn that it was part of.
+    #[n(2)]
     Withheld,
 }
 
 /// A call that a model made.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct CallRecord {
     /// Of which attempt, counting from 1.
+    #[n(0)]
     pub attempt: u32,
     /// The tool, as the model named it.
+    #[n(1)]
     pub tool: Box<str>,
     /// What became of it.
+    #[n(2)]
     pub outcome: CallOutcome,
     /// Its mark, where it was passed on with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(3)]
     pub mark: Option<Box<str>>,
     /// Digest of its arguments: RFC 8785 where they are JSON, else as they came.
+    #[n(4)]
     pub arguments: Digest,
     /// The arguments, where they are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(5)]
     pub arguments_body: Option<Body>,
     /// Its arguments aren't those that the model wrote.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[n(6)]
     pub corrected: bool,
     /// What was wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[n(7)]
     pub violations: Vec<Code>,
 }
 
 /// Who saw the tool run.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Decode, Default, Encode, Deserialize, Eq, PartialEq, Serialize)]
+#[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
 pub enum Witness {
     /// Nobody but the application: it returned this result for this call.
     #[default]
+    #[n(0)]
     App,
     /// toolmark ran the tool.
+    #[n(1)]
     Proxy,
 }
 
 /// A call with its result, as first witnessed.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ExecutionRecord {
     /// Its execution ID.
+    #[n(0)]
     pub id: Box<str>,
     /// The tool.
+    #[n(1)]
     pub tool: Box<str>,
     /// The mark of its call, as the client holds it.
     #[serde(default, skip_serializing_if = "str::is_empty")]
+    #[n(2)]
     pub mark: Box<str>,
     /// Digest of the call's arguments, as in [`CallRecord::arguments`]; `None` where the call isn't in the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(3)]
     pub arguments: Option<Digest>,
     /// Digest of the result's text.
+    #[n(4)]
     pub result: Digest,
     /// The arguments, where they are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(5)]
     pub arguments_body: Option<Body>,
     /// The result, where it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(6)]
     pub result_body: Option<Body>,
     /// Who saw it.
     #[serde(default)]
+    #[n(7)]
     pub witness: Witness,
     /// When the call was let through (its mark's time), in Unix milliseconds.
+    #[n(8)]
     pub started_ms: u64,
     /// When the result arrived, in Unix milliseconds.
+    #[n(9)]
     pub seen_ms: u64,
     /// The result reports a failure.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[n(10)]
     pub failed: bool,
 }
 
@@ -285,11 +284,13 @@ impl ExecutionRecord {
 }
 
 /// A text that is kept, perhaps not all of it.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, Eq, PartialEq, Serialize)]
 pub struct Body {
     /// The text, or its beginning.
+    #[n(0)]
     pub text: Box<str>,
     /// Bytes of the whole.
+    #[n(1)]
     pub bytes: u64,
 }
 
@@ -307,30 +308,37 @@ impl Body {
 }
 
 /// A place in the answer that asserts a tool's execution.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct Claim {
     /// The execution that it names, where it verifies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(0)]
     pub execution: Option<Box<str>>,
     /// What is wrong with it; `None`: verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(1)]
     pub code: Option<Code>,
 }
 
 /// One thing that was wrong.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ViolationRecord {
     /// What kind of wrong.
+    #[n(0)]
     pub code: Code,
     /// What the policy made of it.
+    #[n(1)]
     pub severity: Severity,
     /// Found in the answer of this attempt, counting from 1; 0: in the request.
+    #[n(2)]
     pub attempt: u32,
     /// The tool concerned, as the model or client named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(3)]
     pub tool: Option<Box<str>>,
     /// What is wrong, where bodies are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(4)]
     pub message: Option<Box<str>>,
 }
 

@@ -27,7 +27,7 @@ use crate::{
 /// Sees every record as its exchange ends, on that exchange's worker: it must neither wait nor take long.
 pub trait Observer: Send + Sync {
     /// An exchange has ended.
-    fn observe(&self, record: &Arc<ExchangeRecord>);
+    fn observe(&self, record: &ExchangeRecord);
 }
 
 /// See the module.
@@ -57,7 +57,7 @@ impl Recorder {
     ) -> Result<Self, StoreError> {
         let commit = settings.durability == Durability::Commit;
         let store = open(&settings.url, commit)?;
-        let (queue, inlet) = Queue::new();
+        let (queue, inlet) = Queue::new(&*hourly);
         let mut writer = Writer { store: store.clone(), keys: ChainKeys::new(keys), keep: settings.keep, hourly, inlet, commit };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
@@ -118,9 +118,9 @@ impl Recorder {
     }
 
     /// Takes the record of an exchange that has ended. `wait`: returns what is told once it is on disk.
-    pub fn take(&self, record: Arc<ExchangeRecord>, wait: bool) -> Option<oneshot::Receiver<()>> {
+    pub fn take(&self, record: &ExchangeRecord, wait: bool) -> Option<oneshot::Receiver<()>> {
         for observer in &self.observers {
-            observer.observe(&record);
+            observer.observe(record);
         }
         self.queue.put(record, wait)
     }

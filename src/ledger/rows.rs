@@ -1,8 +1,14 @@
 //! What is written beside a record, so that it can be found: derived from the record alone, and checked against it.
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
-use super::record::{Digest, ExchangeRecord};
+use super::{
+    record::{Digest, ExchangeRecord},
+    store::StoreError,
+    stored,
+};
 use crate::judge::marks::ExecutionId;
 
 /// What tells one execution from another: the time and the last 16 hex digits of its ID.
@@ -29,7 +35,7 @@ impl ExecutionKey {
 
 /// Where an execution is recorded.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ExecutionRow {
+pub struct ExecutionRow<'r> {
     /// Which.
     pub key: ExecutionKey,
     /// Whose record.
@@ -39,16 +45,16 @@ pub struct ExecutionRow {
     /// Which of the record's executions.
     pub place: u32,
     /// The tool.
-    pub tool: Box<str>,
+    pub tool: Cow<'r, str>,
     /// The session.
-    pub session: Option<Box<str>>,
+    pub session: Option<Cow<'r, str>>,
     /// The result's digest.
     pub result: Digest,
 }
 
 /// Where a violation is recorded.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ViolationRow {
+pub struct ViolationRow<'r> {
     /// Whose record.
     pub writer: u32,
     /// Which of them.
@@ -58,49 +64,87 @@ pub struct ViolationRow {
     /// When the exchange ended, in Unix milliseconds.
     pub ended_ms: u64,
     /// The code.
-    pub code: Box<str>,
+    pub code: Cow<'r, str>,
     /// The tool.
-    pub tool: Option<Box<str>>,
+    pub tool: Option<Cow<'r, str>>,
     /// The model asked for.
-    pub model: Box<str>,
+    pub model: Cow<'r, str>,
 }
 
 /// All that is written beside one record.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Rows {
+pub struct Rows<'r> {
     /// The exchange.
     pub exchange: Uuid,
     /// When it ended, in Unix milliseconds.
     pub ended_ms: u64,
     /// Its executions.
-    pub executions: Vec<ExecutionRow>,
+    pub executions: Vec<ExecutionRow<'r>>,
     /// Its violations.
-    pub violations: Vec<ViolationRow>,
+    pub violations: Vec<ViolationRow<'r>>,
 }
 
-impl Rows {
+impl<'r> Rows<'r> {
     /// What belongs beside this record.
-    pub fn of(record: &ExchangeRecord, writer: u32, sequence: u64) -> Self {
-        let ended_ms = record.ended_ms();
-        let executions = record.executions.iter().zip(0..).filter_map(|(execution, place)| {
-            let key = ExecutionKey::of(&execution.id)?;
-            let (tool, session) = (plain(&execution.tool), record.session.as_deref().map(plain));
-            Some(ExecutionRow { key, writer, sequence, place, tool, session, result: execution.result })
-        });
-        let violations = record.violations.iter().zip(0..).map(|(violation, place)| ViolationRow {
-            writer,
-            sequence,
-            place,
+    pub fn of(record: &'r ExchangeRecord, writer: u32, sequence: u64) -> Self {
+        let place = Place { writer, sequence, ended_ms: record.ended_ms(), session: record.session.as_deref(), model: &record.model };
+        let executions = record.executions.iter().zip(0..);
+        let violations = record.violations.iter().zip(0..);
+        Self {
+            exchange: record.id,
+            ended_ms: place.ended_ms,
+            executions: executions.filter_map(|(own, at)| place.execution(at, &own.id, &own.tool, own.result)).collect(),
+            violations: violations.map(|(own, at)| place.violation(at, own.code.as_str(), own.tool.as_deref())).collect(),
+        }
+    }
+
+    /// The same, of a record as [`stored::write`] wrote it.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`]: that is something else.
+    pub fn of_stored(record: &'r [u8], writer: u32, sequence: u64) -> Result<Self, StoreError> {
+        let record = stored::beside(record)?;
+        let ended_ms = ended_ms(record.at_ms, record.total_us);
+        let place = Place { writer, sequence, ended_ms, session: record.session, model: record.model };
+        let executions = record.executions.iter().zip(0..);
+        let violations = record.violations.iter().zip(0..);
+        Ok(Self {
+            exchange: record.id,
             ended_ms,
-            code: violation.code.as_str().into(),
-            tool: violation.tool.as_deref().map(plain),
-            model: plain(&record.model),
-        });
-        Self { exchange: record.id, ended_ms, executions: executions.collect(), violations: violations.collect() }
+            executions: executions.filter_map(|(own, at)| place.execution(at, own.id, own.tool, own.result)).collect(),
+            violations: violations.map(|(own, at)| place.violation(at, own.code, own.tool)).collect(),
+        })
     }
 }
 
+/// What all rows of a record share.
+struct Place<'r> {
+    writer: u32,
+    sequence: u64,
+    ended_ms: u64,
+    session: Option<&'r str>,
+    model: &'r str,
+}
+
+impl<'r> Place<'r> {
+    fn execution(&self, place: u32, id: &str, tool: &'r str, result: Digest) -> Option<ExecutionRow<'r>> {
+        let (Self { writer, sequence, .. }, key) = (self, ExecutionKey::of(id)?);
+        let (writer, sequence) = (*writer, *sequence);
+        Some(ExecutionRow { key, writer, sequence, place, tool: plain(tool), session: self.session.map(plain), result })
+    }
+
+    fn violation(&self, place: u32, code: &'r str, tool: Option<&'r str>) -> ViolationRow<'r> {
+        let Self { writer, sequence, ended_ms, model, .. } = *self;
+        ViolationRow { writer, sequence, place, ended_ms, code: code.into(), tool: tool.map(plain), model: plain(model) }
+    }
+}
+
+/// When an exchange ended, in Unix milliseconds.
+pub(super) fn ended_ms(at_ms: u64, total_us: u64) -> u64 {
+    at_ms.saturating_add(total_us / 1000)
+}
+
 /// A text as every database takes it: PostgreSQL knows no NUL in one.
-pub fn plain(text: &str) -> Box<str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

@@ -1,7 +1,5 @@
 //! Records to try the ledger with: each follows from its number alone.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use super::{
@@ -11,6 +9,7 @@ use super::{
         Witness,
     },
     store::{Position, Sealed},
+    stored,
 };
 use crate::judge::violation::{Code, Severity, Verdict};
 
@@ -90,15 +89,15 @@ impl Sample {
 }
 
 /// Puts records behind the end of a chain, as the writer does.
-pub fn seal(keys: &ChainKeys, tip: &Position, records: &[Arc<ExchangeRecord>]) -> Vec<Sealed> {
+pub fn seal(keys: &ChainKeys, tip: &Position, records: &[ExchangeRecord]) -> Vec<Sealed<'static>> {
     let mut before = tip.clone();
-    let seal = |record: &Arc<ExchangeRecord>| {
-        // INVARIANT: a record is strings and numbers, which are always JSON.
-        let body = serde_json::to_vec(&**record).unwrap_or_default();
+    let seal = |record: &ExchangeRecord| {
+        let mut body = Vec::new();
+        stored::write(record, &mut body);
         let sequence = before.sequence + 1;
         let mac = keys.record(before.writer, sequence, &before.mac, &body);
         before = Position { writer: before.writer, sequence, mac };
-        Sealed { record: record.clone(), position: before.clone(), body }
+        Sealed { position: before.clone(), body: body.into() }
     };
     records.iter().map(seal).collect()
 }

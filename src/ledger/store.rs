@@ -3,7 +3,7 @@
 //! All of it blocks: it is called from the ledger's own threads, or through `spawn_blocking`; never on a worker.
 //! Rows are found by what is written beside the records for looking up; what counts is in the record itself.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ pub struct Position {
 pub struct StoredRecord {
     /// Where it stands.
     pub position: Position,
-    /// The bytes that the MAC is over: JSON of [`ExchangeRecord`].
+    /// The bytes that the MAC is over: see [`super::stored`].
     pub body: Vec<u8>,
     /// The exchange, as it stands beside the record.
     pub exchange: Uuid,
@@ -57,20 +57,28 @@ pub struct StoredRecord {
 
 /// A record on its way into the store.
 #[derive(Clone, Debug)]
-pub struct Sealed {
-    /// What is recorded.
-    pub record: Arc<ExchangeRecord>,
+pub struct Sealed<'b> {
     /// Where it goes.
     pub position: Position,
-    /// The bytes that the MAC is over.
-    pub body: Vec<u8>,
+    /// The record as [`super::stored::write`] writes it: the bytes that the MAC is over.
+    pub body: Cow<'b, [u8]>,
+}
+
+impl Sealed<'_> {
+    /// What is written beside it.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`]: `body` is no record.
+    pub fn rows(&self) -> Result<Rows<'_>, StoreError> {
+        Rows::of_stored(&self.body, self.position.writer, self.position.sequence)
+    }
 }
 
 /// What is kept in one transaction.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct Batch<'b> {
     /// Records of one writer, in order.
-    pub records: Vec<Sealed>,
+    pub records: Vec<Sealed<'b>>,
     /// The hourly sums that they change.
     pub hours: Vec<HourRow>,
 }
@@ -186,12 +194,17 @@ pub struct HourRow {
     pub sums: Vec<u8>,
 }
 
-/// Sums records up by the hour, beside the chain. Runs on the writer's thread, once per record.
+/// Sums records up by the hour, beside the chain: apart on the workers, where each record is added once, and what these come
+/// to together on the writer's thread.
 pub trait Hourly: Send {
     /// Takes up where the writer left off: its rows of the hours that aren't over.
     fn restore(&mut self, rows: &[HourRow]);
     /// Adds a record.
     fn add(&mut self, record: &ExchangeRecord);
+    /// Sums of nothing, to be added to elsewhere.
+    fn apart(&self) -> Box<dyn Hourly>;
+    /// Adds what was added up apart: all of the rows that changed there.
+    fn take_up(&mut self, apart: &[HourRow]);
     /// The rows that changed since this was last asked, whole; they are stored in one transaction with their records.
     fn changed(&mut self, writer: u32) -> Vec<HourRow>;
 }
@@ -254,7 +267,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]: nothing was kept, or, where the database broke off, perhaps all of it: [`Self::begin`] tells.
-    fn append(&self, batch: &Batch) -> Result<(), StoreError>;
+    fn append(&self, batch: &Batch<'_>) -> Result<(), StoreError>;
 
     /// Removes the oldest records that ended before `before_ms`, at most `records_max` of one chain, and leaves a sealed
     /// anchor in their place; with the hourly sums of before. How many it were.
@@ -279,7 +292,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError>;
+    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError>;
 
     /// How many executions and violations are written beside the records up to these places (writer and sequence
     /// number), and beside no record at all.

@@ -7,6 +7,7 @@ use super::{
     record::ExchangeRecord,
     rows::{ExecutionRow, Rows},
     store::{Chain, ChainStore, Position, StoreError, StoredRecord},
+    stored,
 };
 
 /// Records read at a time.
@@ -211,13 +212,13 @@ impl Walk<'_> {
         }
     }
 
-    fn check(&mut self, stored: &StoredRecord, last: u64, before: &Mac) -> Result<(), Stop> {
-        let Position { writer, sequence, mac } = &stored.position;
+    fn check(&mut self, found: &StoredRecord, last: u64, before: &Mac) -> Result<(), Stop> {
+        let Position { writer, sequence, mac } = &found.position;
         if *sequence != last + 1 {
             return Err(Fault::Missing { writer: *writer, first: last + 1, last: sequence - 1 }.into());
         }
-        let record = serde_json::from_slice::<ExchangeRecord>(&stored.body).ok();
-        if !self.keys.is_record(mac, *writer, *sequence, before, &stored.body) {
+        let record = stored::read(&found.body).ok();
+        if !self.keys.is_record(mac, *writer, *sequence, before, &found.body) {
             let exchange = record.map(|record| record.id);
             return Err(Fault::Record { writer: *writer, sequence: *sequence, exchange }.into());
         }
@@ -225,14 +226,14 @@ impl Walk<'_> {
             .ok_or_else(|| StoreError::Corrupt(format!("record {sequence} of chain {writer} is of a form that this version can't read")))?;
         let expected = Rows::of(&record, *writer, *sequence);
         let beside = |what| Fault::Beside { writer: *writer, sequence: *sequence, exchange: record.id, what };
-        if stored.exchange != expected.exchange || stored.ended_ms != expected.ended_ms {
+        if found.exchange != expected.exchange || found.ended_ms != expected.ended_ms {
             return Err(beside("its exchange or its time").into());
         }
         if expected.executions.is_empty() && expected.violations.is_empty() {
             // Nothing belongs there; what stands there all the same is counted in the end.
             return Ok(());
         }
-        let rows = self.store.rows(&stored.position, &expected)?;
+        let rows = self.store.rows(&found.position, &expected)?;
         if rows.violations != expected.violations {
             return Err(beside("a violation").into());
         }
@@ -249,11 +250,11 @@ impl Walk<'_> {
     }
 
     /// An execution that was recorded twice is found at its other record; does that have it?
-    fn is_elsewhere(&self, there: &ExecutionRow, record: &ExchangeRecord, place: u32) -> Result<bool, StoreError> {
+    fn is_elsewhere(&self, there: &ExecutionRow<'_>, record: &ExchangeRecord, place: u32) -> Result<bool, StoreError> {
         let own = record.executions.get(place as usize).map(|execution| &execution.id);
         let others = self.store.records(there.writer, there.sequence.saturating_sub(1), 1)?;
         let Some(other) = others.first().filter(|other| other.position.sequence == there.sequence) else { return Ok(false) };
-        let Ok(other) = serde_json::from_slice::<ExchangeRecord>(&other.body) else { return Ok(false) };
+        let Ok(other) = stored::read(&other.body) else { return Ok(false) };
         let expected = Rows::of(&other, there.writer, there.sequence);
         let has = expected.executions.iter().any(|row| row == there);
         Ok(has && other.executions.get(there.place as usize).map(|execution| &execution.id) == own)

@@ -10,15 +10,13 @@ use std::{
 
 use super::{
     chain::ChainKeys,
-    queue::{Inlet, Queued},
+    queue::{Inlet, Portion},
     shelf::KEPT_BYTES_MAX,
     store::{Batch, ChainStore, Hourly, Position, Sealed, StoreError},
 };
 
 /// So often records reach the disk, where nobody waits for them.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Records of one transaction.
-const BATCH_MAX: usize = 4_000;
 /// Pauses after a failure: from the first to the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Records that are removed at a time: whoever waits for the writer, or for its processor, waits this much longer.
@@ -79,19 +77,19 @@ impl Writer {
         let mut idle = 0_u32;
         loop {
             let begun = Instant::now();
-            let drained = self.inlet.drain(BATCH_MAX);
+            let drained = self.inlet.drain();
             if drained.closed {
                 state.closed.get_or_insert(begun);
             }
-            let (count, full) = (drained.records.len(), drained.records.len() == BATCH_MAX);
-            if count > 0 && !self.store_all(&mut state, drained.records) {
+            let count = drained.len();
+            if count > 0 && !self.store_all(&mut state, drained.portions) {
                 return;
             }
             if drained.closed && count == 0 {
                 return;
             }
             let pruning = self.prune(&mut state, count);
-            if full || state.closed.is_some() || (!self.commit && self.inlet.is_called()) {
+            if state.closed.is_some() || (!self.commit && self.inlet.is_called()) {
                 continue;
             }
             let interval = if pruning { PRUNE_REST } else { INTERVAL };
@@ -106,11 +104,11 @@ impl Writer {
     }
 
     /// Stores these, however long it takes; false where toolmark stops and it can't be done.
-    fn store_all(&mut self, state: &mut State, records: Vec<Queued>) -> bool {
-        for queued in &records {
-            self.hourly.add(&queued.record);
+    fn store_all(&mut self, state: &mut State, mut portions: Vec<Portion>) -> bool {
+        for portion in &mut portions {
+            self.hourly.take_up(&portion.hours());
         }
-        let mut batch = self.seal(&state.tip, &records);
+        let mut batch = self.seal(&state.tip, &portions);
         let mut pause = PAUSES.0;
         let mut failing: Option<Instant> = None;
         loop {
@@ -118,7 +116,7 @@ impl Writer {
                 Ok(()) => break,
                 Err(error) => {
                     let since = *failing.get_or_insert_with(|| {
-                        tracing::error!(%error, waiting = records.len(), "the ledger can't be written: its records wait");
+                        tracing::error!(%error, waiting = batch.records.len(), "the ledger can't be written: its records wait");
                         Instant::now()
                     });
                     if self.inlet.is_closed() {
@@ -126,7 +124,7 @@ impl Writer {
                     }
                     if state.closed.is_some_and(|closed| closed.elapsed() > LAST_TRIES) {
                         tracing::error!(
-                            lost = records.len(),
+                            lost = batch.records.len(),
                             down_s = since.elapsed().as_secs(),
                             "stopping: records could not be written and are lost"
                         );
@@ -134,7 +132,7 @@ impl Writer {
                     }
                     self.inlet.rest(pause);
                     pause = (pause * 2).min(PAUSES.1);
-                    if self.resume(state, &mut batch, &records) {
+                    if self.resume(state, &mut batch, &portions) {
                         break;
                     }
                 }
@@ -146,12 +144,12 @@ impl Writer {
         if let Some(last) = batch.records.last() {
             state.tip = last.position.clone();
         }
-        self.inlet.written(records);
+        self.inlet.written(portions);
         true
     }
 
     /// After a failure: where does the chain stand? True where the batch got there all the same.
-    fn resume(&mut self, state: &mut State, batch: &mut Batch, records: &[Queued]) -> bool {
+    fn resume<'p>(&mut self, state: &mut State, batch: &mut Batch<'p>, portions: &'p [Portion]) -> bool {
         let Ok((tip, _)) = self.store.begin(u32::MAX) else { return false };
         let last = batch.records.last().map(|sealed| &sealed.position);
         if last == Some(&tip) || last.is_some_and(|last| self.is_stored(last)) {
@@ -161,7 +159,7 @@ impl Writer {
         if tip != state.tip {
             state.tip = tip;
             let hours = std::mem::take(&mut batch.hours);
-            *batch = self.seal(&state.tip, records);
+            *batch = self.seal(&state.tip, portions);
             let writer = state.tip.writer;
             batch.hours = hours.into_iter().map(|row| super::store::HourRow { writer, ..row }).collect();
         }
@@ -174,26 +172,19 @@ impl Writer {
     }
 
     /// Puts records behind the chain's end.
-    fn seal(&mut self, tip: &Position, records: &[Queued]) -> Batch {
+    fn seal<'p>(&mut self, tip: &Position, portions: &'p [Portion]) -> Batch<'p> {
         let hours = self.hourly.changed(tip.writer);
-        if !self.store.is_lasting() {
-            let sealed = |queued: &Queued| Sealed { record: queued.record.clone(), position: tip.clone(), body: Vec::new() };
-            return Batch { records: records.iter().map(sealed).collect(), hours };
-        }
+        let lasting = self.store.is_lasting();
         let mut before = tip.clone();
-        let seal = |queued: &Queued| {
-            let mut body = Vec::with_capacity(2 * queued.record.weight());
-            if let Err(error) = serde_json::to_writer(&mut body, &*queued.record) {
-                // INVARIANT: a record is strings and numbers, which are always JSON.
-                tracing::error!(%error, exchange = %queued.record.id, "a record can't be written as JSON");
-                body = b"{}".to_vec();
+        let seal = |body: &'p [u8]| {
+            if lasting {
+                let sequence = before.sequence + 1;
+                let mac = self.keys.record(before.writer, sequence, &before.mac, body);
+                before = Position { writer: before.writer, sequence, mac };
             }
-            let sequence = before.sequence + 1;
-            let mac = self.keys.record(before.writer, sequence, &before.mac, &body);
-            before = Position { writer: before.writer, sequence, mac };
-            Sealed { record: queued.record.clone(), position: before.clone(), body }
+            Sealed { position: before.clone(), body: body.into() }
         };
-        Batch { records: records.iter().map(seal).collect(), hours }
+        Batch { records: portions.iter().flat_map(Portion::bodies).map(seal).collect(), hours }
     }
 
     /// Removes some of what is too old, `written` records having been written meanwhile; true where there may be more.

@@ -86,7 +86,7 @@ impl Observed {
 }
 
 impl Observer for Observed {
-    fn observe(&self, record: &Arc<ExchangeRecord>) {
+    fn observe(&self, record: &ExchangeRecord) {
         self.metrics.count(record);
         self.events.exchange(record);
     }

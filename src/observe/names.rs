@@ -9,6 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
 
 /// Names kept apart.
 pub const NAMES_MAX: usize = 200;
@@ -20,7 +21,7 @@ const NAME_BYTES_MAX: usize = 128;
 /// Counters by name.
 #[derive(Debug)]
 pub struct Names<T> {
-    known: ArcSwap<HashMap<Box<str>, Arc<T>>>,
+    known: ArcSwap<HashMap<Box<str>, Arc<T>, RandomState>>,
     other: Arc<T>,
     adding: Mutex<()>,
 }

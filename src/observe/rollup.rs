@@ -1,7 +1,8 @@
 //! The hourly sums that the ledger keeps beside its records, in the same transaction: exact over restarts, because a
 //! record and its sums are stored together or not at all, and over replicas, because each writer keeps rows of its own.
 //!
-//! Runs on the ledger's writer, which asks for what changed with each batch.
+//! Added up on the workers, as their records are at hand there; the ledger's writer takes that up, and asks for what changed,
+//! with each batch.
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,18 @@ impl Hourly for Rollup {
     fn add(&mut self, record: &ExchangeRecord) {
         let hour = u32::try_from(record.ended_ms() / HOUR_MS).unwrap_or(u32::MAX);
         self.sheet(hour).add(record);
+    }
+
+    fn apart(&self) -> Box<dyn Hourly> {
+        Box::new(Self::default())
+    }
+
+    fn take_up(&mut self, apart: &[HourRow]) {
+        for row in apart {
+            if let Some(sums) = Sums::decode(&row.sums) {
+                self.sheet(row.hour).merge(&row.name, &sums);
+            }
+        }
     }
 
     fn changed(&mut self, writer: u32) -> Vec<HourRow> {

@@ -61,7 +61,9 @@ struct Row {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
-    rows: BTreeMap<Box<str>, Row>,
+    rows: Vec<Row>,
+    /// Where each name's row is.
+    places: BTreeMap<Box<str>, usize>,
     /// Rows of each kind.
     counts: [usize; Kind::ALL.len()],
     /// A row's name while it is looked for.
@@ -94,18 +96,24 @@ impl Sheet {
         }
     }
 
-    /// Takes up a row that was stored.
-    pub fn restore(&mut self, name: &str, sums: &Sums) {
+    /// Adds a row of another sheet.
+    pub fn merge(&mut self, name: &str, sums: &Sums) {
         let kind = Kind::ALL.into_iter().find(|kind| name.starts_with(kind.prefix()));
         let name = kind.map_or(name, |kind| &name[kind.prefix().len()..]);
         self.of(kind, name).merge(sums);
-        self.rows.values_mut().for_each(|row| row.changed = false);
+    }
+
+    /// Takes up a row that was stored.
+    pub fn restore(&mut self, name: &str, sums: &Sums) {
+        self.merge(name, sums);
+        self.rows.iter_mut().for_each(|row| row.changed = false);
     }
 
     /// The rows that changed since this was last asked.
     pub fn changed(&mut self) -> Vec<(Box<str>, Sums)> {
         let mut changed = Vec::new();
-        for (name, row) in &mut self.rows {
+        for (name, at) in &self.places {
+            let row = &mut self.rows[*at];
             if std::mem::take(&mut row.changed) {
                 changed.push((name.clone(), row.sums.clone()));
             }
@@ -115,7 +123,7 @@ impl Sheet {
 
     /// All rows, by name.
     pub fn rows(&self) -> impl Iterator<Item = (&str, &Sums)> {
-        self.rows.iter().map(|(name, row)| (&**name, &row.sums))
+        self.places.iter().map(|(name, at)| (&**name, &self.rows[*at].sums))
     }
 
     fn of(&mut self, kind: Option<Kind>, name: &str) -> &mut Sums {
@@ -123,7 +131,7 @@ impl Sheet {
         full.clear();
         full.push_str(kind.map_or("", Kind::prefix));
         full.push_str(name);
-        if !self.rows.contains_key(&*full) {
+        if !self.places.contains_key(&*full) {
             match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
                 Some(count) if *count >= ROWS_MAX => {
                     full.truncate(kind.map_or("", Kind::prefix).len());
@@ -133,8 +141,16 @@ impl Sheet {
                 None => {}
             }
         }
+        let at = match self.places.get(&*full) {
+            Some(at) => *at,
+            None => {
+                self.places.insert(full.as_str().into(), self.rows.len());
+                self.rows.push(Row::default());
+                self.rows.len() - 1
+            }
+        };
         self.name = full;
-        let row = self.rows.entry(self.name.as_str().into()).or_default();
+        let row = &mut self.rows[at];
         row.changed = true;
         &mut row.sums
     }
@@ -162,7 +178,7 @@ fn severity(severity: Severity) -> Field {
 }
 
 fn of_exchange(record: &ExchangeRecord) -> Sums {
-    let mut sums = Sums::default();
+    let mut sums = Sums::with_room();
     sums.add(Field::Exchanges, 1);
     sums.add(ending(record), 1);
     sums.add(Field::Repairs, u64::from(record.repairs));

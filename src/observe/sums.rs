@@ -73,6 +73,11 @@ const FIELDS_MAX: usize = 1024;
 pub struct Sums(Vec<(u16, u64)>);
 
 impl Sums {
+    /// None, with room for what one exchange adds.
+    pub fn with_room() -> Self {
+        Self(Vec::with_capacity(16))
+    }
+
     /// Adds to one field.
     pub fn add(&mut self, field: Field, amount: u64) {
         self.add_number(field as u16, amount);

@@ -189,7 +189,7 @@ pub fn since(begun: Instant) -> u64 {
 }
 
 fn shortened(name: &str) -> Box<str> {
-    name.chars().take(TOOL_CHARS_MAX).collect()
+    if name.len() <= TOOL_CHARS_MAX { name.into() } else { name.chars().take(TOOL_CHARS_MAX).collect() }
 }
 
 fn of_arguments(arguments: &str) -> Digest {

@@ -1,7 +1,5 @@
 //! How an exchange ends, however it ended: its line in the log, its record, and what the upstream waits for.
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 use uuid::Uuid;
 
@@ -20,8 +18,8 @@ impl Drop for Run {
         self.log();
         self.tape_end();
         if !self.recorded {
-            let record = Arc::new(self.record());
-            self.worker.app.recorder.take(record, false);
+            let record = self.record();
+            self.worker.app.recorder.take(&record, false);
         }
     }
 }
@@ -37,8 +35,8 @@ impl Run {
             return Ok(());
         }
         self.recorded = true;
-        let record = Arc::new(self.record());
-        let told = app.recorder.take(record.clone(), true);
+        let record = self.record();
+        let told = app.recorder.take(&record, true);
         let stored = async {
             match told {
                 Some(told) => told.await.is_ok(),
@@ -57,7 +55,7 @@ impl Run {
         }
         if let Some(violation) = violation {
             self.tally.violations.push(violation.clone());
-            app.recorder.take(Arc::new(self.amendment(&record, violation)), false);
+            app.recorder.take(&self.amendment(&record, violation), false);
         }
         if !blocks {
             return Ok(());

@@ -8,7 +8,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -45,7 +45,7 @@ pub struct LoopControl {
 }
 
 impl Observer for LoopControl {
-    fn observe(&self, record: &Arc<ExchangeRecord>) {
+    fn observe(&self, record: &ExchangeRecord) {
         self.sessions.take(record);
     }
 }

@@ -39,7 +39,7 @@ impl ChainStore for PostgresStore {
         self.begin_writing(hour)
     }
 
-    fn append(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn append(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
         self.write(batch)
     }
 
@@ -76,7 +76,7 @@ impl ChainStore for PostgresStore {
         })
     }
 
-    fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError> {
+    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError> {
         self.reading(|client| {
             let failed = |error: postgres::Error| unavailable(&error);
             let mut executions = Vec::new();

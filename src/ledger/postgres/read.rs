@@ -11,13 +11,14 @@ use crate::ledger::{
     record::ExchangeRecord,
     rows::ExecutionKey,
     store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, Store, StoreError, ViolationFilter},
+    stored,
 };
 
 type Value<'v> = &'v (dyn ToSql + Sync);
 
 /// A record in its stored form.
 fn decode(row: &Row, at: usize) -> Result<ExchangeRecord, StoreError> {
-    serde_json::from_slice(&get::<Vec<u8>>(row, at)?).map_err(|error| StoreError::Corrupt(format!("a record that can't be read: {error}")))
+    stored::read(&get::<Vec<u8>>(row, at)?)
 }
 
 fn place(row: &Row, at: usize) -> Result<usize, StoreError> {

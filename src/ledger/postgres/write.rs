@@ -5,9 +5,10 @@ use postgres::{Client, Transaction, types::ToSql};
 use super::{LOCKS, PostgresStore, array, get, unavailable, unsigned, writer_of};
 use crate::ledger::{
     chain::{ChainKeys, Mac},
-    record::{Digest, ExchangeRecord},
+    record::Digest,
     rows::{ExecutionKey, Rows},
-    store::{Batch, First, HourRow, Position, StoreError},
+    store::{Batch, First, HourRow, Position, Sealed, StoreError},
+    stored,
 };
 
 /// A claim that wasn't recorded for so long is nobody's any more: its process is gone.
@@ -42,14 +43,15 @@ impl PostgresStore {
         })
     }
 
-    pub(super) fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
         self.writing(|client, writer| {
             let failed = |error: postgres::Error| unavailable(&error);
+            let rows = batch.records.iter().map(Sealed::rows).collect::<Result<Vec<_>, _>>()?;
             if batch.records.first().is_some_and(|sealed| i64::from(sealed.position.writer) != i64::from(writer)) {
                 return Err(StoreError::Unavailable("the chain was taken over by another replica".into()));
             }
             let mut transaction = client.transaction().map_err(failed)?;
-            insert(&mut transaction, writer, batch).map_err(failed)?;
+            insert(&mut transaction, writer, batch, &rows).map_err(failed)?;
             transaction.commit().map_err(failed)
         })
     }
@@ -130,11 +132,11 @@ pub(super) fn tip(client: &mut Client, writer: i32) -> Result<Option<Position>, 
     Ok(None)
 }
 
-fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch) -> Result<(), postgres::Error> {
+fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch<'_>, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
     let records = &batch.records;
     let sequences: Vec<i64> = records.iter().map(|sealed| sealed.position.sequence as i64).collect();
-    let exchanges: Vec<&[u8]> = records.iter().map(|sealed| &sealed.record.id.as_bytes()[..]).collect();
-    let ended: Vec<i64> = records.iter().map(|sealed| sealed.record.ended_ms() as i64).collect();
+    let exchanges: Vec<&[u8]> = rows.iter().map(|rows| &rows.exchange.as_bytes()[..]).collect();
+    let ended: Vec<i64> = rows.iter().map(|rows| rows.ended_ms as i64).collect();
     let bodies: Vec<&[u8]> = records.iter().map(|sealed| &sealed.body[..]).collect();
     let macs: Vec<&[u8]> = records.iter().map(|sealed| &sealed.position.mac[..]).collect();
     transaction.execute(
@@ -142,13 +144,8 @@ fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch) -> Resu
          SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bytea[])",
         &[&writer, &sequences, &exchanges, &ended, &bodies, &macs],
     )?;
-    let rows: Vec<Rows> = records
-        .iter()
-        .filter(|sealed| !sealed.record.executions.is_empty() || !sealed.record.violations.is_empty())
-        .map(|sealed| Rows::of(&sealed.record, sealed.position.writer, sealed.position.sequence))
-        .collect();
-    insert_executions(transaction, writer, &rows)?;
-    insert_violations(transaction, writer, &rows)?;
+    insert_executions(transaction, writer, rows)?;
+    insert_violations(transaction, writer, rows)?;
     for row in &batch.hours {
         let name = row.name.replace('\0', "\u{fffd}");
         transaction.execute(
@@ -160,7 +157,7 @@ fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch) -> Resu
     Ok(())
 }
 
-fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows]) -> Result<(), postgres::Error> {
+fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
     let mut all: Vec<_> = rows.iter().flat_map(|rows| &rows.executions).collect();
     if all.is_empty() {
         return Ok(());
@@ -187,7 +184,7 @@ fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Row
     Ok(())
 }
 
-fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows]) -> Result<(), postgres::Error> {
+fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
     let all: Vec<_> = rows.iter().flat_map(|rows| &rows.violations).collect();
     if all.is_empty() {
         return Ok(());
@@ -220,7 +217,8 @@ fn remove_of(
     let rows = transaction.query(sql, &[&writer, &(records_max as i64)]).map_err(failed)?;
     let own = u32::try_from(writer).unwrap_or(0);
     let mut last: Option<(u64, Mac)> = None;
-    let (mut count, mut old) = (0, Vec::new());
+    let mut count = 0;
+    let mut readable = Vec::new();
     for row in &rows {
         if get::<i64>(row, 3)? as u64 >= before_ms {
             break;
@@ -229,10 +227,9 @@ fn remove_of(
         last = Some((sequence, array(&get::<Vec<u8>>(row, 1)?, "a MAC")?));
         count += 1;
         // What can't be read leaves its rows behind: `ledger verify` names them.
-        if let Ok(record) = serde_json::from_slice::<ExchangeRecord>(&get::<Vec<u8>>(row, 2)?) {
-            old.push(Rows::of(&record, own, sequence));
-        }
+        readable.extend(stored::read(&get::<Vec<u8>>(row, 2)?).map(|record| (record, sequence)));
     }
+    let old: Vec<Rows<'_>> = readable.iter().map(|(record, sequence)| Rows::of(record, own, *sequence)).collect();
     let Some((sequence, mac)) = last else { return Ok(0) };
     let executions: Vec<_> = old.iter().flat_map(|rows| &rows.executions).collect();
     let (started, tails): (Vec<i64>, Vec<i64>) = executions.iter().map(|row| row.key.signed()).unzip();

@@ -30,7 +30,7 @@ impl ChainStore for SqliteStore {
         self.begin_writing(hour)
     }
 
-    fn append(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn append(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
         self.write(batch)
     }
 
@@ -74,7 +74,7 @@ impl ChainStore for SqliteStore {
         })
     }
 
-    fn rows(&self, position: &Position, expected: &Rows) -> Result<Rows, StoreError> {
+    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError> {
         self.reading(|connection| {
             let sql = "SELECT sequence, place, tool, session, result FROM executions WHERE started_ms = ?1 AND tail = ?2";
             let mut select = connection.prepare_cached(sql).map_err(unavailable)?;

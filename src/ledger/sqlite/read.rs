@@ -11,19 +11,15 @@ use crate::ledger::{
     record::ExchangeRecord,
     rows::ExecutionKey,
     store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, Store, StoreError, ViolationFilter},
+    stored,
 };
 
 /// How much earlier an exchange may have ended than one whose record stands before its own.
 const DISORDER_MS: u64 = 60_000;
 
-/// A record in its stored form.
-pub(super) fn decode(body: &[u8]) -> Result<ExchangeRecord, StoreError> {
-    serde_json::from_slice(body).map_err(|error| StoreError::Corrupt(format!("a record that can't be read: {error}")))
-}
-
 /// The execution that this row points at.
 fn found(body: &[u8], place: i64, key: ExecutionKey) -> Result<FoundExecution, StoreError> {
-    let record = decode(body)?;
+    let record = stored::read(body)?;
     page::execution(&record, usize::try_from(place).unwrap_or(usize::MAX), key)
 }
 
@@ -39,7 +35,7 @@ impl Store for SqliteStore {
         self.reading(|connection| {
             let mut select = connection.prepare_cached("SELECT body FROM records WHERE exchange = ?1").map_err(unavailable)?;
             let body: Option<Vec<u8>> = select.query_row([&id.as_bytes()[..]], |row| row.get(0)).optional().map_err(unavailable)?;
-            body.map(|body| decode(&body).map(Arc::new)).transpose()
+            body.map(|body| stored::read(&body).map(Arc::new)).transpose()
         })
     }
 
@@ -97,7 +93,7 @@ impl Store for SqliteStore {
                 let get = |at: usize| row.get::<_, i64>(at).map_err(unavailable);
                 let body: Vec<u8> = row.get(3).map_err(unavailable)?;
                 let place = get(2)?;
-                let found = page::violation(&decode(&body)?, usize::try_from(place).unwrap_or(usize::MAX))?;
+                let found = page::violation(&stored::read(&body)?, usize::try_from(place).unwrap_or(usize::MAX))?;
                 all.push(([get(0)?, get(1)?, place], found));
             }
             Ok(all)
@@ -118,7 +114,7 @@ impl Store for SqliteStore {
                 }
                 if ended_ms >= since_ms {
                     let body: Vec<u8> = row.get(1).map_err(unavailable)?;
-                    all.push(Arc::new(decode(&body)?));
+                    all.push(Arc::new(stored::read(&body)?));
                 }
             }
             Ok(all)

@@ -1,12 +1,10 @@
 //! The embedded store by itself: what goes in comes out, pages, prunes and goes on after a restart.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::ledger::{
     chain::ChainKeys,
     sample::{Sample, seal},
-    store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Store as _, ViolationFilter},
+    store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Position, Store as _, ViolationFilter},
     vault::KeptRow,
 };
 
@@ -18,7 +16,7 @@ fn keys() -> ChainKeys {
 fn filled(directory: &Path, count: u64) -> SqliteStore {
     let store = SqliteStore::open(&directory.join("toolmark.db"), true).unwrap();
     let (tip, _) = store.begin(0).unwrap();
-    let records = (0..count).map(|number| Arc::new(Sample::record(number))).collect::<Vec<_>>();
+    let records = (0..count).map(Sample::record).collect::<Vec<_>>();
     let hours = vec![HourRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours }).unwrap();
     store
@@ -112,7 +110,7 @@ fn a_full_disk_keeps_nothing_and_comes_right() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path(), 3);
     let (tip, _) = store.begin(0).unwrap();
-    let records: Vec<_> = (3..400).map(|number| Arc::new(Sample::record(number))).collect();
+    let records: Vec<_> = (3..400).map(Sample::record).collect();
     let batch = Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() };
     store.writing(|connection| connection.pragma_update(None, "max_page_count", 20).map_err(unavailable)).unwrap();
     let error = store.append(&batch).unwrap_err();
@@ -194,5 +192,51 @@ fn a_file_keeps_the_pages_that_it_was_made_with() {
         assert_eq!(pragma(&Connection::open(&path).unwrap(), "page_size").unwrap(), expected, "{name}");
         let log_pages = pragma(&connect(&path, true).unwrap(), "wal_autocheckpoint").unwrap();
         assert_eq!(log_pages * expected, 16 << 20, "the log of {name} gets as long as any");
+    }
+}
+
+#[test]
+fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let mut before = Position { writer: WRITER, sequence: 0, mac: ChainKeys::genesis(WRITER) };
+    store
+        .writing(|connection| {
+            for number in 0..3 {
+                let (sequence, body) = (number + 1, serde_json::to_vec(&Sample::record(number)).unwrap());
+                let mac = keys().record(WRITER, sequence, &before.mac, &body);
+                before = Position { writer: WRITER, sequence, mac };
+                let sql = "UPDATE records SET body = ?2, mac = ?3 WHERE sequence = ?1";
+                connection.execute(sql, rusqlite::params![sequence as i64, body, &mac[..]]).unwrap();
+            }
+            Ok(())
+        })
+        .unwrap();
+    // The chain goes on in the new form.
+    store.append(&Batch { records: seal(&keys(), &before, &[Sample::record(3)]), hours: Vec::new() }).unwrap();
+    let whole = |store: &SqliteStore| {
+        let report = crate::ledger::verify::verify(store, &keys(), &[]).unwrap();
+        assert_eq!(report.fault, None);
+        report.records
+    };
+    assert_eq!(whole(&store), 4);
+    for number in 0..4 {
+        let record = Sample::record(number);
+        assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
+        assert_eq!(store.execution(&record.executions[0].id).unwrap().unwrap().execution, record.executions[0]);
+    }
+    assert_eq!(store.prune(Sample::record(2).ended_ms(), 1, 100, &keys()).unwrap(), 2);
+    assert_eq!(whole(&store), 2);
+    assert!(store.execution(&Sample::record(0).executions[0].id).unwrap().is_none());
+}
+
+#[test]
+fn more_rows_than_go_together_come_out_one_by_one() {
+    for count in [1, 15, 16, 17, 40] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = filled(directory.path(), count);
+        assert!((0..count).all(|number| store.exchange(Sample::record(number).id).unwrap().as_deref() == Some(&Sample::record(number))));
+        let report = crate::ledger::verify::verify(&store, &keys(), &[]).unwrap();
+        assert_eq!((report.fault, report.records), (None, count));
     }
 }

@@ -1,20 +1,19 @@
 //! Writing: batches of records, and removing what is too old.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, ToSql, params};
 
 use super::{SqliteStore, WRITER, array, unavailable, unsigned};
 use crate::ledger::{
     chain::{ChainKeys, Mac},
-    record::ExchangeRecord,
-    rows::Rows,
+    rows::{ExecutionRow, Rows, ViolationRow},
     store::{Batch, HourRow, Position, Sealed, StoreError},
+    stored,
 };
 
-const RECORD: &str = "INSERT INTO records (sequence, exchange, ended_ms, body, mac) VALUES (?1, ?2, ?3, ?4, ?5)";
+const RECORD: &str = "INSERT INTO records (sequence, exchange, ended_ms, body, mac)";
 /// The first record of an execution counts.
-const EXECUTION: &str =
-    "INSERT OR IGNORE INTO executions (started_ms, tail, sequence, place, tool, session, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const VIOLATION: &str = "INSERT INTO violations (ended_ms, sequence, place, code, tool, model) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const EXECUTION: &str = "INSERT OR IGNORE INTO executions (started_ms, tail, sequence, place, tool, session, result)";
+const VIOLATION: &str = "INSERT INTO violations (ended_ms, sequence, place, code, tool, model)";
 const HOUR: &str = "INSERT OR REPLACE INTO hours (hour, name, sums) VALUES (?1, ?2, ?3)";
 const MILLIS_PER_HOUR: u64 = 3_600_000;
 
@@ -26,10 +25,11 @@ impl SqliteStore {
         })
     }
 
-    pub(super) fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
+        let rows = batch.records.iter().map(Sealed::rows).collect::<Result<Vec<_>, _>>()?;
         self.writing(|connection| {
             let transaction = connection.transaction().map_err(unavailable)?;
-            insert(&transaction, batch).map_err(unavailable)?;
+            insert(&transaction, batch, &rows).map_err(unavailable)?;
             transaction.commit().map_err(unavailable)
         })?;
         self.behind.iter().for_each(super::behind::Behind::written);
@@ -43,7 +43,7 @@ impl SqliteStore {
             let Some((last, mac)) = old.last().map(|(sequence, mac, _)| (*sequence, *mac)) else { return Ok(0) };
             for (sequence, _, body) in &old {
                 // What can't be read leaves its rows behind: `ledger verify` names them.
-                if let Ok(record) = serde_json::from_slice::<ExchangeRecord>(body) {
+                if let Ok(record) = stored::read(body) {
                     delete_rows(&transaction, &Rows::of(&record, WRITER, *sequence)).map_err(unavailable)?;
                 }
             }
@@ -73,25 +73,92 @@ pub(super) fn tip(connection: &Connection) -> Result<Option<Position>, StoreErro
     Ok(None)
 }
 
-fn insert(connection: &Connection, batch: &Batch) -> rusqlite::Result<()> {
-    let mut record = connection.prepare_cached(RECORD)?;
-    let mut execution = connection.prepare_cached(EXECUTION)?;
-    let mut violation = connection.prepare_cached(VIOLATION)?;
-    for sealed in &batch.records {
-        let Sealed { record: own, position, body } = sealed;
-        let sequence = position.sequence as i64;
-        record.execute(params![sequence, &own.id.as_bytes()[..], own.ended_ms() as i64, body, &position.mac[..]])?;
-        if own.executions.is_empty() && own.violations.is_empty() {
-            continue;
+/// Rows of one statement: one that is at the end of its table needn't look for its place, as long as its statement goes on.
+const TOGETHER: usize = 16;
+
+/// What is inserted into one table, several rows at a time.
+struct Insert<'c> {
+    one: CachedStatement<'c>,
+    several: CachedStatement<'c>,
+    columns: usize,
+}
+
+impl<'c> Insert<'c> {
+    /// `begin`: an `INSERT` up to its values; `columns`: how many these are.
+    fn new(connection: &'c Connection, begin: &str, columns: usize) -> rusqlite::Result<Self> {
+        let row = format!("({})", vec!["?"; columns].join(", "));
+        let sql = |rows: usize| format!("{begin} VALUES {}", vec![&*row; rows].join(", "));
+        Ok(Self { one: connection.prepare_cached(&sql(1))?, several: connection.prepare_cached(&sql(TOGETHER))?, columns })
+    }
+
+    /// Inserts all of these. `bind` gives a row's values to the statement, the first to the place after the one it gets.
+    fn all<T>(&mut self, rows: &[T], bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        let (chunks, rest) = rows.as_chunks::<TOGETHER>();
+        for chunk in chunks {
+            execute(&mut self.several, chunk, self.columns, &bind)?;
         }
-        let rows = Rows::of(own, WRITER, position.sequence);
-        for row in &rows.executions {
+        rest.iter().try_for_each(|row| execute(&mut self.one, std::slice::from_ref(row), self.columns, &bind))
+    }
+}
+
+/// Where a row's values go.
+struct Values<'s, 'c> {
+    statement: &'s mut CachedStatement<'c>,
+    next: usize,
+}
+
+impl Values<'_, '_> {
+    fn put(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
+        self.next += 1;
+        self.statement.raw_bind_parameter(self.next, value)
+    }
+}
+
+fn execute<T>(
+    statement: &mut CachedStatement<'_>,
+    rows: &[T],
+    columns: usize,
+    bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    for (row, number) in rows.iter().zip(0..) {
+        bind(row, &mut Values { statement, next: number * columns })?;
+    }
+    statement.raw_execute().map(drop)
+}
+
+fn insert(connection: &Connection, batch: &Batch<'_>, rows: &[Rows<'_>]) -> rusqlite::Result<()> {
+    let records: Vec<(&Sealed<'_>, &Rows<'_>)> = batch.records.iter().zip(rows).collect();
+    Insert::new(connection, RECORD, 5)?.all(&records, |(sealed, rows), values| {
+        values.put(sealed.position.sequence as i64)?;
+        values.put(&rows.exchange.as_bytes()[..])?;
+        values.put(rows.ended_ms as i64)?;
+        values.put(&*sealed.body)?;
+        values.put(&sealed.position.mac[..])
+    })?;
+    let executions: Vec<&ExecutionRow<'_>> = rows.iter().flat_map(|rows| &rows.executions).collect();
+    if !executions.is_empty() {
+        Insert::new(connection, EXECUTION, 7)?.all(&executions, |row, values| {
             let (started_ms, tail) = row.key.signed();
-            execution.execute(params![started_ms, tail, sequence, row.place, row.tool, row.session, &row.result.0[..]])?;
-        }
-        for row in &rows.violations {
-            violation.execute(params![row.ended_ms as i64, sequence, row.place, row.code, row.tool, row.model])?;
-        }
+            values.put(started_ms)?;
+            values.put(tail)?;
+            values.put(row.sequence as i64)?;
+            values.put(row.place)?;
+            values.put(&row.tool)?;
+            values.put(&row.session)?;
+            values.put(&row.result.0[..])
+        })?;
+    }
+    let mut violations: Vec<&ViolationRow<'_>> = rows.iter().flat_map(|rows| &rows.violations).collect();
+    if !violations.is_empty() {
+        violations.sort_by_key(|row| (row.ended_ms, row.sequence, row.place));
+        Insert::new(connection, VIOLATION, 6)?.all(&violations, |row, values| {
+            values.put(row.ended_ms as i64)?;
+            values.put(row.sequence as i64)?;
+            values.put(row.place)?;
+            values.put(&row.code)?;
+            values.put(&row.tool)?;
+            values.put(&row.model)
+        })?;
     }
     let mut hour = connection.prepare_cached(HOUR)?;
     for row in &batch.hours {
@@ -118,7 +185,7 @@ fn oldest(connection: &Connection, before_ms: u64, records_max: usize) -> Result
     Ok(old)
 }
 
-fn delete_rows(connection: &Connection, rows: &Rows) -> rusqlite::Result<()> {
+fn delete_rows(connection: &Connection, rows: &Rows<'_>) -> rusqlite::Result<()> {
     let mut execution = connection.prepare_cached("DELETE FROM executions WHERE started_ms = ?1 AND tail = ?2 AND sequence = ?3")?;
     for row in &rows.executions {
         let (started_ms, tail) = row.key.signed();

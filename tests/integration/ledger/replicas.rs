@@ -88,7 +88,5 @@ fn first_wins_across_replicas_without_duplicate_or_deadlock() {
 
 fn count(store: &dyn toolmark::ledger::store::ChainStore, writer: u32) -> u64 {
     let records = store.records(writer, 0, 10_000).unwrap();
-    let executions =
-        |body: &[u8]| serde_json::from_slice::<toolmark::ledger::record::ExchangeRecord>(body).unwrap().executions.len() as u64;
-    records.iter().map(|record| executions(&record.body)).sum()
+    records.iter().map(|record| toolmark::ledger::stored::read(&record.body).unwrap().executions.len() as u64).sum()
 }

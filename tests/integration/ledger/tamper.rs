@@ -1,7 +1,5 @@
 //! Whatever is changed in a stored ledger without its key is found.
 
-use std::sync::Arc;
-
 use proptest::{prelude::*, test_runner::TestRunner};
 use toolmark::{
     ledger::{
@@ -31,7 +29,7 @@ fn filled(ledger: Ledger) -> Ledger {
     };
     let store = open(&url, true).unwrap();
     let (tip, _) = store.begin(0).unwrap();
-    let records: Vec<_> = (0..RECORDS).map(|number| Arc::new(Sample::record(number))).collect();
+    let records: Vec<_> = (0..RECORDS).map(Sample::record).collect();
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() }).unwrap();
     assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 100, &keys()).unwrap(), 4);
     ledger
