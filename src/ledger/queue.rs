@@ -183,7 +183,7 @@ impl Queue {
             state.bytes.fetch_add(bytes, Ordering::Relaxed);
             state.records.fetch_add(1, Ordering::SeqCst)
         };
-        if wait || before == CALLED_AT || state.asleep.swap(false, Ordering::AcqRel) {
+        if wait || before == CALLED_AT || state.asleep.swap(false, Ordering::SeqCst) {
             state.call();
         }
         told
