@@ -3,6 +3,7 @@
 //! The stock formatter spends more on a line than judging an exchange does; this one only copies.
 
 use std::{
+    cell::Cell,
     fmt::{self, Write as _},
     time::SystemTime,
 };
@@ -30,7 +31,10 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        write!(out, "{} ", humantime::format_rfc3339_micros(SystemTime::now()))?;
+        let mut fields = Fields { scratch: SCRATCH.take(), outcome: Ok(()) };
+        let line = &mut fields.scratch.line;
+        line.clear();
+        write!(line, "{} ", humantime::format_rfc3339_micros(SystemTime::now()))?;
         let (level, colour) = match *metadata.level() {
             Level::ERROR => ("ERROR ", "\u{1b}[31m"),
             Level::WARN => (" WARN ", "\u{1b}[33m"),
@@ -39,68 +43,90 @@ where
             Level::TRACE => ("TRACE ", "\u{1b}[35m"),
         };
         if out.has_ansi_escapes() {
-            write!(out, "{colour}{level}\u{1b}[0m")?;
+            line.extend([colour, level, "\u{1b}[0m"]);
         } else {
-            out.write_str(level)?;
+            line.push_str(level);
         }
-        out.write_str(metadata.target())?;
-        out.write_str(":")?;
-        let mut fields = Fields { out, outcome: Ok(()), text: String::new() };
+        line.push_str(metadata.target());
+        line.push(':');
         event.record(&mut fields);
-        fields.outcome?;
-        fields.out.write_char('\n')
+        let Fields { mut scratch, outcome } = fields;
+        scratch.line.push('\n');
+        let written = outcome.and_then(|()| out.write_str(&scratch.line));
+        scratch.line.shrink_to(KEPT_BYTES_MAX);
+        scratch.value.shrink_to(KEPT_BYTES_MAX);
+        SCRATCH.set(scratch);
+        written
     }
 }
 
-struct Fields<'w> {
-    out: Writer<'w>,
+/// What is kept of a line's memory for the next.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { line: String::new(), value: String::new() }) };
+}
+
+/// Where a line comes together before it is copied, and a value before it is known to be harmless.
+#[derive(Default)]
+struct Scratch {
+    line: String,
+    value: String,
+}
+
+struct Fields {
+    scratch: Scratch,
     outcome: fmt::Result,
-    text: String,
 }
 
-impl Fields<'_> {
-    fn name(&mut self, field: &Field) {
-        self.then(|out| {
-            out.write_char(' ')?;
-            if field.name() == "message" {
-                return Ok(());
-            }
-            out.write_str(field.name())?;
-            out.write_char('=')
-        });
-    }
-
-    fn then(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.outcome.is_ok() {
-            self.outcome = write(&mut self.out);
+impl Fields {
+    fn name(&mut self, field: &Field) -> &mut String {
+        let line = &mut self.scratch.line;
+        line.push(' ');
+        if field.name() != "message" {
+            line.push_str(field.name());
+            line.push('=');
         }
+        line
+    }
+
+    fn note(&mut self, outcome: fmt::Result) {
+        self.outcome = self.outcome.and(outcome);
     }
 }
 
-impl Visit for Fields<'_> {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.name(field);
-        let mut text = std::mem::take(&mut self.text);
+        let Scratch { line, value: text } = &mut self.scratch;
         text.clear();
-        self.outcome = self.outcome.and_then(|()| write!(text, "{value:?}"));
+        let outcome = write!(text, "{value:?}");
         // A line break, or a terminal's escape, in what comes from outside must not forge a line.
-        self.then(|out| if text.bytes().any(|byte| byte < 0x20) { write!(out, "{}", text.escape_debug()) } else { out.write_str(&text) });
-        self.text = text;
+        if text.bytes().any(|byte| byte < 0x20) {
+            line.extend(text.escape_debug());
+        } else {
+            line.push_str(text);
+        }
+        self.note(outcome);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.name(field);
+        let line = self.name(field);
         let plain = value.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
-        self.then(|out| if plain { out.write_str(value) } else { write!(out, "{value:?}") });
+        let outcome = if plain {
+            line.push_str(value);
+            Ok(())
+        } else {
+            write!(line, "{value:?}")
+        };
+        self.note(outcome);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.name(field);
-        self.then(|out| out.write_str(itoa::Buffer::new().format(value)));
+        self.name(field).push_str(itoa::Buffer::new().format(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.name(field);
-        self.then(|out| out.write_str(if value { "true" } else { "false" }));
+        self.name(field).push_str(if value { "true" } else { "false" });
     }
 }

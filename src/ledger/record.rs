@@ -51,76 +51,76 @@ pub struct ExchangeRecord {
     pub id: Uuid,
     /// The record that this one corrects: what became of that exchange after it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[n(1)]
+    #[n(7)]
     #[cbor(with = "stored::other_id", has_nil)]
     pub amends: Option<Uuid>,
     /// When it began, in Unix milliseconds.
-    #[n(2)]
+    #[n(1)]
     pub at_ms: u64,
     /// Which API.
-    #[n(3)]
+    #[n(8)]
     pub api: Api,
     /// A stream was asked for.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[n(4)]
+    #[n(9)]
     pub stream: bool,
     /// Nothing was changed (`mode = "observe"`).
     #[serde(default, skip_serializing_if = "is_false")]
-    #[n(5)]
+    #[n(10)]
     pub observed: bool,
     /// Whose marks counted.
-    #[n(6)]
+    #[n(11)]
     pub scope: ScopeDigest,
     /// The caller's name, where `[[clients]]` name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[n(7)]
+    #[n(12)]
     pub client: Option<Box<str>>,
     /// The session, where the caller named one (`toolmark-session`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[n(8)]
+    #[n(4)]
     pub session: Option<Box<str>>,
     /// The policy that judged it: the first 16 hex digits of its digest.
-    #[n(9)]
+    #[n(13)]
     pub policy: Box<str>,
     /// The model asked for.
-    #[n(10)]
+    #[n(3)]
     pub model: Box<str>,
     /// The status that the caller got; `None`: the caller went away before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[n(11)]
+    #[n(14)]
     pub status: Option<u16>,
     /// What became of it.
-    #[n(12)]
+    #[n(15)]
     pub verdict: Verdict,
     /// Repairs made.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[n(13)]
+    #[n(16)]
     pub repairs: u32,
     /// From the request's head to the end of the answer, in microseconds.
-    #[n(14)]
+    #[n(2)]
     pub total_us: u64,
     /// Of that, spent waiting for upstreams, in microseconds.
-    #[n(15)]
+    #[n(17)]
     pub upstream_us: u64,
     /// What went upstream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[n(16)]
+    #[n(18)]
     pub attempts: Vec<Attempt>,
     /// What the model called, in all attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[n(17)]
+    #[n(19)]
     pub calls: Vec<CallRecord>,
     /// The executions that this exchange was the first to show. Those that came again aren't said again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[n(18)]
+    #[n(5)]
     pub executions: Vec<ExecutionRecord>,
     /// What the answer claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[n(19)]
+    #[n(20)]
     pub claims: Vec<Claim>,
     /// What was wrong, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[n(20)]
+    #[n(6)]
     pub violations: Vec<ViolationRecord>,
 }
 

@@ -35,24 +35,33 @@ pub fn read(bytes: &[u8]) -> Result<ExchangeRecord, StoreError> {
     }
 }
 
-/// What is written beside a record, as it stands in the record's bytes.
-#[derive(Decode)]
+/// What is written beside a record, as it stands in the record's bytes: its first fields.
 pub(super) struct Beside<'b> {
-    #[n(0)]
-    #[cbor(with = "id")]
     pub id: Uuid,
-    #[n(2)]
     pub at_ms: u64,
-    #[b(8)]
-    pub session: Option<&'b str>,
-    #[b(10)]
-    pub model: &'b str,
-    #[n(14)]
     pub total_us: u64,
-    #[b(18)]
+    pub model: &'b str,
+    pub session: Option<&'b str>,
     pub executions: Vec<ExecutionBeside<'b>>,
-    #[b(20)]
     pub violations: Vec<ViolationBeside<'b>>,
+}
+
+impl<'b, C> Decode<'b, C> for Beside<'b> {
+    /// Leaves unread what comes behind.
+    fn decode(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Self, DecodeError> {
+        if decoder.array()?.is_none_or(|fields| fields < 7) {
+            return Err(DecodeError::message("too few fields"));
+        }
+        Ok(Self {
+            id: id::decode(decoder, context)?,
+            at_ms: decoder.u64()?,
+            total_us: decoder.u64()?,
+            model: decoder.str()?,
+            session: decoder.decode_with(context)?,
+            executions: decoder.decode_with(context)?,
+            violations: decoder.decode_with(context)?,
+        })
+    }
 }
 
 /// Of one execution.

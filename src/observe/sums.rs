@@ -91,7 +91,17 @@ impl Sums {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|(number, amount)| self.add_number(*number, *amount));
+        let mut at = 0;
+        for (number, amount) in &other.0 {
+            // Both are in order.
+            while self.0.get(at).is_some_and(|(own, _)| own < number) {
+                at += 1;
+            }
+            match self.0.get_mut(at) {
+                Some((own, sum)) if own == number => *sum = sum.saturating_add(*amount),
+                _ => self.0.insert(at, (*number, *amount)),
+            }
+        }
     }
 
     fn add_number(&mut self, number: u16, amount: u64) {

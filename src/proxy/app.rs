@@ -234,7 +234,12 @@ impl App {
 
     /// Milliseconds since it started: a clock that only rises.
     pub fn uptime_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+        self.uptime_ms_at(Instant::now())
+    }
+
+    /// The same at a moment that is known.
+    pub fn uptime_ms_at(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.started).as_millis() as u64
     }
 
     /// Who this is; `None` where `[[clients]]` are named and it is none of them.
@@ -360,6 +365,6 @@ impl InForce {
     }
 }
 
-fn unix_ms() -> u64 {
+pub(super) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

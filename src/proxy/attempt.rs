@@ -98,7 +98,8 @@ impl Run {
         let settings = &self.endpoint().settings;
         let (name, path) = (settings.name.clone(), self.way.path(settings));
         self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.tally.violations.len());
-        let begun = Instant::now();
+        self.seen = Instant::now();
+        let begun = self.seen;
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
         let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
@@ -141,7 +142,7 @@ impl Run {
                 Failed::BrokenOff | Failed::Nonsense | Failed::Status(..) | Failed::Refused | Failed::NoTools => Trouble::Errors,
             });
         }
-        passage.report(if fault.is_some() { Outcome::Failed } else { Outcome::Answered });
+        passage.report(self.worker.app.uptime_ms_at(self.seen), if fault.is_some() { Outcome::Failed } else { Outcome::Answered });
     }
 
     /// What an error teaches; it may mean another try, or another upstream.
@@ -191,7 +192,7 @@ impl Run {
         let left = Left {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
             attempts: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
-            time: calls.repair_deadline.saturating_sub(self.rounds.since.unwrap_or(self.started).elapsed()),
+            time: calls.repair_deadline.saturating_sub(self.rounds.since.unwrap_or(self.started.at).elapsed()),
             repeatable: !self.is_kept_upstream(),
         };
         let app = self.worker.app.clone();
@@ -321,7 +322,7 @@ impl Run {
             Fitness::Unfit => return Err(no_tools(&entry)),
             Fitness::Ask => {}
         }
-        let limit = self.context.rules.policy.calls.repair_deadline.saturating_sub(self.started.elapsed());
+        let limit = self.context.rules.policy.calls.repair_deadline.saturating_sub(self.started.at.elapsed());
         // Rare, and large: it would make every exchange as large.
         match Box::pin(prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit)).await {
             Asked::Known(Calls::Yes) => Ok(()),
@@ -341,7 +342,7 @@ impl Run {
         let model = self.way.model().unwrap_or(&self.model);
         let called = judged.iter().any(|choice| choice.turn.has_calls());
         let leaked = || judged.iter().flat_map(JudgedChoice::violations).any(|violation| violation.code == Code::TextualToolCall);
-        let now_ms = self.worker.app.now_ms();
+        let now_ms = self.started.ms_at(self.seen);
         if called {
             standing.models.model(model).called(now_ms);
         } else if self.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {

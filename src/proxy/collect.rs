@@ -1,6 +1,6 @@
 //! What one exchange leaves for its record, noted as it goes, and put together when it has ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{
     chat,
@@ -181,11 +181,6 @@ fn message(violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
 /// A time in whole microseconds.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Microseconds since then.
-pub fn since(begun: Instant) -> u64 {
-    micros(begun.elapsed())
 }
 
 fn shortened(name: &str) -> Box<str> {

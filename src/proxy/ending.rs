@@ -1,5 +1,7 @@
 //! How an exchange ends, however it ended: its line in the log, its record, and what the upstream waits for.
 
+use std::time::Duration;
+
 use http::{Response, StatusCode};
 use uuid::Uuid;
 
@@ -15,10 +17,11 @@ impl Drop for Run {
         if let Some(memo) = self.unanswered.take() {
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
-        self.log();
+        let total = self.started.at.elapsed();
+        self.log(total);
         self.tape_end();
         if !self.recorded {
-            let record = self.record();
+            let record = self.record(total);
             self.worker.app.recorder.take(&record, false);
         }
     }
@@ -35,7 +38,7 @@ impl Run {
             return Ok(());
         }
         self.recorded = true;
-        let record = self.record();
+        let record = self.record(self.started.at.elapsed());
         let told = app.recorder.take(&record, true);
         let stored = async {
             match told {
@@ -77,7 +80,7 @@ impl Run {
 }
 
 impl Run {
-    fn log(&self) {
+    fn log(&self, total: Duration) {
         for execution in &self.context.executions {
             tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
         }
@@ -106,7 +109,7 @@ impl Run {
             attempts = self.attempts,
             repairs = self.tally.repairs,
             violations = self.tally.violations.len(),
-            total_ms = self.started.elapsed().as_millis() as u64,
+            total_ms = total.as_millis() as u64,
             upstream_ms = self.upstream_time.as_millis() as u64,
             "exchange {verdict}"
         );
@@ -120,7 +123,7 @@ impl Run {
             amends: Some(first.id),
             status: self.outcome,
             verdict: self.tally.verdict(),
-            total_us: collect::since(self.started),
+            total_us: collect::micros(self.started.at.elapsed()),
             attempts: Vec::new(),
             calls: Vec::new(),
             executions: Vec::new(),
@@ -131,7 +134,7 @@ impl Run {
     }
 
     /// The exchange as it is kept.
-    fn record(&mut self) -> ExchangeRecord {
+    fn record(&mut self, total: Duration) -> ExchangeRecord {
         let app = &self.worker.app;
         let rules = &self.context.rules;
         let verdict = match self.outcome {
@@ -144,7 +147,7 @@ impl Run {
         let record = ExchangeRecord {
             id: self.context.id,
             amends: None,
-            at_ms: self.begun_ms,
+            at_ms: self.started.ms,
             api: self.api,
             stream: self.stream,
             observed: self.context.observes(),
@@ -156,11 +159,11 @@ impl Run {
             status: self.outcome,
             verdict,
             repairs: self.tally.repairs,
-            total_us: collect::since(self.started),
+            total_us: collect::micros(total),
             upstream_us: collect::micros(self.upstream_time),
             attempts,
             calls,
-            executions: collect::executions(&self.context, &self.fresh, self.api, self.begun_ms, &app.settings.ledger),
+            executions: collect::executions(&self.context, &self.fresh, self.api, self.started.ms, &app.settings.ledger),
             claims: collect::claims(&self.tally),
             violations,
         };

@@ -3,7 +3,7 @@
 //! Waits and sends; what is judged and decided is in [`crate::exchange`], the APIs' adapters and
 //! [`crate::judge`].
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{
     app::{App, Caller, Standard},
     attempt::Downstream,
+    began::Began,
     body::{Body, Outlet},
     client::Answer,
     journal::Identity,
@@ -59,7 +60,7 @@ pub struct Incoming {
     /// Who sent it.
     pub caller: Caller,
     /// When its head was read.
-    pub started: Instant,
+    pub started: Began,
     /// Where it is recorded, if it is.
     pub tape: Option<Tape>,
     /// What it is counted as.
@@ -249,7 +250,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
 
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
 async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
-    let begun = Instant::now();
+    let begun = run.seen;
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {

@@ -5,6 +5,7 @@ pub mod answer;
 pub mod app;
 pub mod attempt;
 mod bare;
+mod began;
 mod beside;
 pub mod body;
 pub mod client;

@@ -8,14 +8,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use uuid::Uuid;
+use http::{HeaderMap, StatusCode};
 
 use super::{
     abreast,
+    began::Began,
     client::Answer,
     collect::Notes,
-    headers::{EXCHANGE, REPAIRS, SESSION, UPSTREAM, VERDICT, VIOLATIONS},
+    headers::SESSION,
     load::Held,
     reply::Failure,
     rounds::Rounds,
@@ -101,8 +101,6 @@ pub struct Run {
     pub(super) fresh: Vec<usize>,
     /// Its record was made.
     pub(super) recorded: bool,
-    /// Unix milliseconds.
-    pub(super) begun_ms: u64,
     /// To whom it goes.
     pub way: Way,
     pub(super) trace: Option<Box<ExchangeTrace>>,
@@ -112,7 +110,9 @@ pub struct Run {
     pub(super) looping: Looping,
     /// What is to be remembered if nothing comes after the turn that was rejected last.
     pub(super) unanswered: Option<Memo>,
-    pub(super) started: Instant,
+    pub(super) started: Began,
+    /// When the clock was looked at last: as an attempt began, or when what was waited for had come.
+    pub(super) seen: Instant,
     pub(super) upstream_time: Duration,
     pub(super) stream: bool,
     pub(super) outcome: Option<u16>,
@@ -131,12 +131,11 @@ impl Run {
         model: String,
         body: Bytes,
         stream: bool,
-        started: Instant,
+        started: Began,
         who: Who,
         held: Held,
     ) -> Box<Self> {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
-        let begun_ms = worker.app.now_ms();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
         if let Some(context) = Arc::get_mut(&mut context) {
             // Without a session nothing is in the same one.
@@ -158,7 +157,6 @@ impl Run {
             api,
             recorded: false,
             fresh: Vec::new(),
-            begun_ms,
             way,
             trace,
             attempts: 0,
@@ -167,6 +165,7 @@ impl Run {
             unanswered: None,
             stage: Stage::default(),
             started,
+            seen: started.at,
             upstream_time: Duration::ZERO,
             stream,
             outcome: None,
@@ -267,7 +266,7 @@ impl Run {
             repairs_left: repairs_max.saturating_sub(self.tally.repairs),
             // Going on after calls is no attempt at the same answer.
             attempts_left: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
-            in_time: self.rounds.since.unwrap_or(self.started).elapsed() < calls.repair_deadline,
+            in_time: turn.is_none() || self.rounds.since.unwrap_or(self.started.at).elapsed() < calls.repair_deadline,
             text_released,
             repeated,
             choices: self.context.choices,
@@ -350,30 +349,6 @@ impl Run {
         self.unanswered = unanswered;
     }
 
-    /// Headers that every enforced response has; `known`: the verdict is.
-    pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
-        let mut buffer = Uuid::encode_buffer();
-        let id = self.context.id.hyphenated().encode_lower(&mut buffer);
-        let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(name, value);
-            }
-        };
-        set(EXCHANGE, id);
-        let codes = self.tally.codes();
-        if !codes.is_empty() {
-            let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
-            set(VIOLATIONS, &list);
-        }
-        if let Some(name) = self.way.answered.as_deref() {
-            set(UPSTREAM, name);
-        }
-        if known {
-            headers.insert(VERDICT, HeaderValue::from_static(self.tally.verdict().as_str()));
-            headers.insert(REPAIRS, HeaderValue::from(self.tally.repairs));
-        }
-    }
-
     /// Between two stages, lets others at hand come as far; alone it goes on.
     pub async fn step(&self) {
         if self.worker.app.load.is_shared() {
@@ -383,7 +358,8 @@ impl Run {
 
     /// Counts time that was spent waiting for the upstream.
     pub fn waited(&mut self, since: Instant) {
-        let time = since.elapsed();
+        self.seen = Instant::now();
+        let time = self.seen.saturating_duration_since(since);
         self.upstream_time += time;
         self.notes.waited(time);
     }

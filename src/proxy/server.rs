@@ -8,7 +8,7 @@ use std::{
     net::{SocketAddr, TcpListener as StdListener},
     pin::pin,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -27,6 +27,7 @@ use super::{
     abreast::EVENTS_AT_ONCE,
     app::{App, Error},
     bare::Polite,
+    began::Began,
     body::Body,
     exchange::{self, Incoming},
     guard,
@@ -261,14 +262,14 @@ fn too_many(worker: &Worker) -> Response<Body> {
 
 /// One request, whatever it is.
 async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
-    let started = Instant::now();
+    let started = Began::now();
     match dispatch(worker, request, started).await {
         Ok(response) => response,
         Err(failure) => failure.response(),
     }
 }
 
-async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Instant) -> Result<Response<Body>, Failure> {
+async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
     let settings = &worker.app.settings;
     guard::header_bounds(request.headers())?;
     if settings.listen.ip().is_loopback() {

@@ -171,9 +171,9 @@ impl Stage {
 }
 
 impl Run {
-    /// The time of this exchange: as recorded, where it is played.
+    /// The time of this exchange, when the clock was looked at last; as recorded, where it is played.
     pub(super) fn now_ms(&self) -> u64 {
-        self.stage.take().map_or_else(|| self.worker.app.now_ms(), |take| take.at_ms)
+        self.stage.take().map_or_else(|| self.started.ms_at(self.seen), |take| take.at_ms)
     }
 
     /// Sends a request; or plays a recorded answer, or puts a fault in. How it failed, where another try may help.

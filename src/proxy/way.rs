@@ -133,11 +133,11 @@ impl Passage {
         Self { app, upstream, trial, reported: false }
     }
 
-    /// How it came out.
-    pub fn report(&mut self, outcome: Outcome) {
+    /// How it came out, and when.
+    pub fn report(&mut self, uptime_ms: u64, outcome: Outcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
-        let Some(condition) = standing.gauge.report(self.trial, outcome, self.app.uptime_ms()) else { return };
+        let Some(condition) = standing.gauge.report(self.trial, outcome, uptime_ms) else { return };
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {
@@ -150,7 +150,7 @@ impl Passage {
 impl Drop for Passage {
     fn drop(&mut self) {
         if !self.reported {
-            self.report(Outcome::Abandoned);
+            self.report(self.app.uptime_ms(), Outcome::Abandoned);
         }
     }
 }
