@@ -53,8 +53,10 @@ where
         let Fields { mut scratch, outcome } = fields;
         scratch.line.push('\n');
         let written = outcome.and_then(|()| out.write_str(&scratch.line));
-        scratch.line.shrink_to(KEPT_BYTES_MAX);
-        scratch.value.shrink_to(KEPT_BYTES_MAX);
+        for text in [&mut scratch.line, &mut scratch.value] {
+            text.clear();
+            text.shrink_to(KEPT_BYTES_MAX);
+        }
         SCRATCH.set(scratch);
         written
     }

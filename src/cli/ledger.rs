@@ -172,6 +172,7 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
     let ago = |time: Option<Duration>| time.map(|time| now.saturating_sub(time).as_millis() as u64);
     let (since, until) = (ago(since).unwrap_or(0), ago(until).unwrap_or(u64::MAX));
     let mut out = BufWriter::new(io::stdout().lock());
+    let mut unreadable = 0;
     for chain in store.chains().map_err(failed)? {
         let mut after = 0;
         loop {
@@ -180,8 +181,8 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
             after = last.position.sequence;
             for record in records.iter().filter(|record| (since..=until).contains(&record.ended_ms)) {
                 let Position { writer, sequence, mac } = &record.position;
-                // What can't be read `ledger verify` names.
                 let body = stored::read(&record.body).ok().and_then(|own| serde_json::to_string(&own).ok());
+                unreadable += u64::from(body.is_none());
                 let body = body.as_deref().unwrap_or("null");
                 match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{}\",\"record\":{body}}}", Digest(*mac)) {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
@@ -191,6 +192,11 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
         }
     }
     out.flush().map_err(written)?;
+    if unreadable > 0 {
+        return Err(Error::Failed(format!(
+            "{unreadable} records can't be read and are `null`: `toolmark ledger verify` names the first that isn't as it was written"
+        )));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

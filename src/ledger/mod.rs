@@ -9,6 +9,7 @@ pub mod lookup;
 pub mod memory;
 pub mod open;
 pub mod page;
+pub mod portion;
 pub mod postgres;
 pub mod queue;
 pub mod record;

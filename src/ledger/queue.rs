@@ -7,7 +7,6 @@
 
 use std::{
     cell::Cell,
-    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -19,9 +18,9 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
+    portion::{Portion, Shard},
     record::ExchangeRecord,
-    store::{HourRow, Hourly},
-    stored,
+    store::Hourly,
 };
 
 /// Records that may wait for the writer.
@@ -30,69 +29,15 @@ pub const RECORDS_MAX: usize = 20_000;
 pub const BYTES_MAX: usize = 64 << 20;
 /// So many that the writer is called before its time: few enough that they are still in the processor's cache.
 const CALLED_AT: usize = 256;
-/// Bytes that are set aside for a portion at most, when as many came before.
-const RESERVED_BYTES_MAX: usize = 1 << 20;
-
-/// Records on their way, in order.
-pub struct Portion {
-    bodies: Vec<u8>,
-    /// Where in `bodies` each ends.
-    ends: Vec<usize>,
-    hourly: Box<dyn Hourly>,
-    /// Told once all of it is on disk.
-    waiting: Vec<oneshot::Sender<()>>,
-}
-
-impl Portion {
-    fn new(hourly: Box<dyn Hourly>) -> Self {
-        Self { bodies: Vec::new(), ends: Vec::new(), hourly, waiting: Vec::new() }
-    }
-
-    /// An empty one, with room for as much.
-    fn next(&self) -> Self {
-        let bodies = Vec::with_capacity(self.bodies.len().min(RESERVED_BYTES_MAX));
-        Self { bodies, ends: Vec::with_capacity(self.ends.len()), hourly: self.hourly.apart(), waiting: Vec::new() }
-    }
-
-    /// The records, as [`stored::write`] writes them.
-    pub fn bodies(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).filter_map(|(begin, end)| self.bodies.get(begin..*end))
-    }
-
-    /// Their hourly sums.
-    pub fn hours(&mut self) -> Vec<HourRow> {
-        self.hourly.changed(0)
-    }
-
-    /// How many they are.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Is there none?
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Bytes that it takes.
-    fn put(&mut self, record: &ExchangeRecord) -> usize {
-        // A panic may have left half a record.
-        let begin = self.ends.last().copied().unwrap_or(0);
-        self.bodies.truncate(begin);
-        stored::write(record, &mut self.bodies);
-        self.hourly.add(record);
-        self.ends.push(self.bodies.len());
-        self.bodies.len() - begin
-    }
-}
+/// Records that are taken out at a time, and a portion.
+const BATCH: usize = 4_000;
 
 /// The exchanges' end.
 pub struct Queue(Arc<State>);
 
 /// What both ends know.
 struct State {
-    portions: Vec<Mutex<Portion>>,
+    shards: Vec<Mutex<Shard>>,
     records: AtomicUsize,
     bytes: AtomicUsize,
     /// The writer sleeps until it is called.
@@ -103,7 +48,7 @@ struct State {
 }
 
 thread_local! {
-    /// Which portion is this thread's.
+    /// Which shard is this thread's.
     static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 /// Threads that have one.
@@ -124,13 +69,13 @@ impl State {
         }
     }
 
-    /// This thread's portion: nobody waits for it, but while the writer takes it.
-    fn own(&self) -> MutexGuard<'_, Portion> {
+    /// This thread's shard: nobody waits for it, but while the writer takes something out.
+    fn own(&self) -> MutexGuard<'_, Shard> {
         if OWN.get() == usize::MAX {
             OWN.set(THREADS.fetch_add(1, Ordering::Relaxed));
         }
         // INVARIANT: there is one at least.
-        locked(&self.portions[OWN.get() % self.portions.len()])
+        locked(&self.shards[OWN.get() % self.shards.len()])
     }
 }
 
@@ -139,7 +84,7 @@ impl Queue {
     pub fn new(hourly: &dyn Hourly) -> (Self, Inlet) {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let state = Arc::new(State {
-            portions: (0..count).map(|_| Mutex::new(Portion::new(hourly.apart()))).collect(),
+            shards: (0..count).map(|_| Mutex::new(Shard::new(hourly.apart()))).collect(),
             records: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
@@ -178,8 +123,7 @@ impl Queue {
                 tracing::error!("a record came after the ledger was closed, and is lost");
                 return told;
             }
-            let bytes = own.put(record);
-            own.waiting.extend(committed);
+            let bytes = own.put(record, committed);
             state.bytes.fetch_add(bytes, Ordering::Relaxed);
             state.records.fetch_add(1, Ordering::SeqCst)
         };
@@ -201,6 +145,13 @@ impl Queue {
     }
 }
 
+impl Drop for Queue {
+    /// Nobody can put anything any more: the writer is to end.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// The writer's end.
 pub struct Inlet(Arc<State>);
 
@@ -208,6 +159,8 @@ pub struct Inlet(Arc<State>);
 pub struct Drained {
     /// The records; none of the portions is empty.
     pub portions: Vec<Portion>,
+    /// There is more.
+    pub more: bool,
     /// Nothing more will come.
     pub closed: bool,
 }
@@ -230,16 +183,29 @@ impl Inlet {
         *locked(&self.0.writer) = Some(std::thread::current());
     }
 
-    /// All that is there. It counts as waiting until it is [`Self::written`].
+    /// What is there, the oldest portions of all workers, and so many that it is some thousands of records at most. It counts
+    /// as waiting until it is [`Self::written`].
     pub fn drain(&self) -> Drained {
         // Before the look: what comes after it finds the queue closed.
         let closed = self.is_closed();
-        let take = |portion: &Mutex<Portion>| {
-            let mut portion = locked(portion);
-            let next = (!portion.is_empty()).then(|| portion.next())?;
-            Some(mem::replace(&mut *portion, next))
-        };
-        Drained { portions: self.0.portions.iter().filter_map(take).collect(), closed }
+        // What is put meanwhile waits for the next time.
+        let mut left: Vec<usize> = self.0.shards.iter().map(|shard| locked(shard).portions()).collect();
+        let mut drained = Drained { portions: Vec::new(), more: false, closed };
+        let mut count = 0;
+        loop {
+            let shards = self.0.shards.iter().zip(&mut left).filter(|(_, left)| **left > 0);
+            let oldest = shards.min_by_key(|(shard, _)| locked(shard).begun_ms());
+            let Some((shard, left)) = oldest else { return drained };
+            if count >= BATCH {
+                drained.more = true;
+                return drained;
+            }
+            *left -= 1;
+            if let Some(portion) = locked(shard).pop() {
+                count += portion.len();
+                drained.portions.push(portion);
+            }
+        }
     }
 
     /// Does anything wait?
@@ -261,11 +227,8 @@ impl Inlet {
     pub fn written(&self, portions: Vec<Portion>) {
         for portion in portions {
             self.0.records.fetch_sub(portion.len(), Ordering::Relaxed);
-            self.0.bytes.fetch_sub(portion.ends.last().copied().unwrap_or(0), Ordering::Relaxed);
-            for committed in portion.waiting {
-                // Whoever waited may have gone.
-                let _gone = committed.send(());
-            }
+            self.0.bytes.fetch_sub(portion.bytes(), Ordering::Relaxed);
+            portion.written();
         }
         self.0.room.notify_waiters();
     }
@@ -286,10 +249,25 @@ impl Inlet {
     }
 }
 
+impl Drop for Inlet {
+    /// Without its writer a queue takes nothing, and whoever waits is told so.
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Release);
+        let left = || self.0.shards.iter().find_map(|shard| locked(shard).pop());
+        let lost: usize = std::iter::from_fn(left).map(|portion| portion.len()).sum();
+        if lost > 0 {
+            tracing::error!(lost, "records that waited for the ledger's writer are lost");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ledger::sample::Sample, observe::rollup::Rollup};
+    use crate::{
+        ledger::{sample::Sample, stored},
+        observe::rollup::Rollup,
+    };
 
     fn run<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
@@ -312,11 +290,18 @@ mod tests {
         // What was under way gets in all the same, and whoever waits for it is told once it is written.
         let mut told = queue.put(&Sample::record(put), true).unwrap();
         assert_eq!(queue.depth() as u64, put + 1);
-        let drained = inlet.drain();
-        let records = drained.portions.iter().flat_map(Portion::bodies).map(|body| stored::read(body).unwrap());
-        assert!(records.eq((0..=put).map(Sample::record)));
-        assert!(told.try_recv().is_err() && inlet.drain().is_empty());
-        inlet.written(drained.portions);
+        let mut records = Vec::new();
+        loop {
+            let drained = inlet.drain();
+            if drained.is_empty() {
+                break;
+            }
+            assert!(drained.len() < BATCH + 1000 && told.try_recv().is_err());
+            records.extend(drained.portions.iter().flat_map(Portion::records).map(|(_, body)| stored::read(body).unwrap()));
+            assert_eq!(drained.more, (records.len() as u64) <= put);
+            inlet.written(drained.portions);
+        }
+        assert!(records.into_iter().eq((0..=put).map(Sample::record)));
         assert_eq!((queue.depth(), inlet.0.bytes.load(Ordering::Relaxed)), (0, 0));
         assert!(told.try_recv().is_ok() && run(queue.room(short)));
     }
@@ -346,6 +331,40 @@ mod tests {
     }
 
     #[test]
+    fn without_a_writer_nothing_is_taken_and_nobody_waits_in_vain() {
+        let (queue, inlet) = queue();
+        let told = queue.put(&Sample::record(1), true).unwrap();
+        drop(inlet);
+        assert!(run(told).is_err());
+        assert!(run(queue.put(&Sample::record(2), true).unwrap()).is_err());
+        // And without those who put, the writer ends.
+        let (queue, inlet) = self::queue();
+        drop(queue);
+        assert!(inlet.drain().closed);
+    }
+
+    #[test]
+    fn what_two_workers_put_over_minutes_comes_in_order() {
+        let (queue, inlet) = queue();
+        // Both had their turns over ten minutes, one after the other.
+        std::thread::scope(|scope| {
+            for own in 0..2 {
+                let queue = &queue;
+                scope.spawn(move || {
+                    (0..600).filter(|number| number % 2 == own).for_each(|number| drop(queue.put(&Sample::record(number), false)))
+                });
+            }
+        });
+        let times: Vec<u64> = inlet.drain().portions.iter().flat_map(Portion::records).map(|(ended_ms, _)| ended_ms).collect();
+        let mut latest = 0;
+        for time in &times {
+            assert!(*time + 10_000 >= latest, "at most ten seconds out of order");
+            latest = latest.max(*time);
+        }
+        assert_eq!(times.len(), 600);
+    }
+
+    #[test]
     fn threads_put_side_by_side_and_all_of_it_comes_and_counts() {
         let (queue, inlet) = queue();
         let mut hourly = Rollup::default();
@@ -365,7 +384,7 @@ mod tests {
         });
         drained.extend(inlet.drain().portions);
         for mut portion in drained {
-            bodies.extend(portion.bodies().map(|body| stored::read(body).unwrap().id));
+            bodies.extend(portion.records().map(|(_, body)| stored::read(body).unwrap().id));
             hourly.take_up(&portion.hours());
         }
         bodies.sort();

@@ -10,9 +10,10 @@ use std::{
 
 use super::{
     chain::ChainKeys,
-    queue::{Inlet, Portion},
+    portion::Portion,
+    queue::Inlet,
     shelf::KEPT_BYTES_MAX,
-    store::{Batch, ChainStore, Hourly, Position, Sealed, StoreError},
+    store::{Batch, ChainStore, HourRow, Hourly, Position, Sealed, StoreError},
 };
 
 /// So often records reach the disk, where nobody waits for them.
@@ -81,7 +82,7 @@ impl Writer {
             if drained.closed {
                 state.closed.get_or_insert(begun);
             }
-            let count = drained.len();
+            let (count, more) = (drained.len(), drained.more);
             if count > 0 && !self.store_all(&mut state, drained.portions) {
                 return;
             }
@@ -89,7 +90,7 @@ impl Writer {
                 return;
             }
             let pruning = self.prune(&mut state, count);
-            if state.closed.is_some() || (!self.commit && self.inlet.is_called()) {
+            if more || state.closed.is_some() || (!self.commit && self.inlet.is_called()) {
                 continue;
             }
             let interval = if pruning { PRUNE_REST } else { INTERVAL };
@@ -105,9 +106,10 @@ impl Writer {
 
     /// Stores these, however long it takes; false where toolmark stops and it can't be done.
     fn store_all(&mut self, state: &mut State, mut portions: Vec<Portion>) -> bool {
-        for portion in &mut portions {
-            self.hourly.take_up(&portion.hours());
-        }
+        // In their order, so that none counts for a later hour.
+        let mut hours: Vec<HourRow> = portions.iter_mut().flat_map(Portion::hours).collect();
+        hours.sort_by_key(|row| row.hour);
+        self.hourly.take_up(&hours);
         let mut batch = self.seal(&state.tip, &portions);
         let mut pause = PAUSES.0;
         let mut failing: Option<Instant> = None;
@@ -161,7 +163,7 @@ impl Writer {
             let hours = std::mem::take(&mut batch.hours);
             *batch = self.seal(&state.tip, portions);
             let writer = state.tip.writer;
-            batch.hours = hours.into_iter().map(|row| super::store::HourRow { writer, ..row }).collect();
+            batch.hours = hours.into_iter().map(|row| HourRow { writer, ..row }).collect();
         }
         false
     }
@@ -176,7 +178,7 @@ impl Writer {
         let hours = self.hourly.changed(tip.writer);
         let lasting = self.store.is_lasting();
         let mut before = tip.clone();
-        let seal = |body: &'p [u8]| {
+        let mut seal = |body: &'p [u8]| {
             if lasting {
                 let sequence = before.sequence + 1;
                 let mac = self.keys.record(before.writer, sequence, &before.mac, body);
@@ -184,7 +186,10 @@ impl Writer {
             }
             Sealed { position: before.clone(), body: body.into() }
         };
-        Batch { records: portions.iter().flat_map(Portion::bodies).map(seal).collect(), hours }
+        let mut records: Vec<(u64, &[u8])> = portions.iter().flat_map(Portion::records).collect();
+        // Whoever looks for the latest relies on it that the chain is nearly in order.
+        records.sort_by_key(|(ended_ms, _)| *ended_ms);
+        Batch { records: records.into_iter().map(|(_, body)| seal(body)).collect(), hours }
     }
 
     /// Removes some of what is too old, `written` records having been written meanwhile; true where there may be more.

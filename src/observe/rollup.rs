@@ -18,6 +18,8 @@ pub const HOUR_MS: u64 = 3_600_000;
 #[derive(Debug, Default)]
 pub struct Rollup {
     sheets: BTreeMap<u32, Sheet>,
+    /// It is only a part, to be taken up by another.
+    apart: bool,
     /// INVARIANT: what is stored of this hour and of later ones is in `sheets`; rows of earlier ones are never
     /// written again. A record that comes late counts for this hour.
     floor: Option<u32>,
@@ -29,7 +31,8 @@ impl Rollup {
         let hour = hour.max(floor);
         // The hour before may still get records of exchanges that ended in it.
         self.floor = Some(floor.max(hour.saturating_sub(1)));
-        self.sheets.entry(hour).or_default()
+        let apart = self.apart;
+        self.sheets.entry(hour).or_insert_with(|| if apart { Sheet::apart() } else { Sheet::default() })
     }
 }
 
@@ -50,7 +53,8 @@ impl Hourly for Rollup {
     }
 
     fn apart(&self) -> Box<dyn Hourly> {
-        Box::new(Self::default())
+        // Which hours are over, only the whole knows.
+        Box::new(Self { apart: true, floor: Some(0), ..Self::default() })
     }
 
     fn take_up(&mut self, apart: &[HourRow]) {

@@ -59,8 +59,10 @@ struct Row {
 }
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sheet {
+    /// Rows of one kind.
+    rows_max: usize,
     rows: Vec<Row>,
     /// Where each name's row is.
     places: BTreeMap<Box<str>, usize>,
@@ -70,7 +72,18 @@ pub struct Sheet {
     name: String,
 }
 
+impl Default for Sheet {
+    fn default() -> Self {
+        Self { rows_max: ROWS_MAX, rows: Vec::new(), places: BTreeMap::new(), counts: Default::default(), name: String::new() }
+    }
+}
+
 impl Sheet {
+    /// One of a few records only, to be merged into another: that has the last word on which names are too many.
+    pub fn apart() -> Self {
+        Self { rows_max: 4 * ROWS_MAX, ..Self::default() }
+    }
+
     /// Adds a record.
     pub fn add(&mut self, record: &ExchangeRecord) {
         let whole = of_exchange(record);
@@ -133,7 +146,9 @@ impl Sheet {
         full.push_str(name);
         if !self.places.contains_key(&*full) {
             match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
-                Some(count) if *count >= ROWS_MAX => {
+                // What counts together already takes nobody's place.
+                _ if name == OTHER => {}
+                Some(count) if *count >= self.rows_max => {
                     full.truncate(kind.map_or("", Kind::prefix).len());
                     full.push_str(OTHER);
                 }

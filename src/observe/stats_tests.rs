@@ -123,6 +123,30 @@ fn a_writer_that_starts_again_goes_on_adding() {
 }
 
 #[test]
+fn what_is_added_up_apart_counts_in_its_own_hour_and_by_its_own_name() {
+    let at = |hour: u64, tool: &str| record(hour * HOUR_MS, json!({"calls": [call(1, tool, "accepted", &[])]}));
+    let mut whole = Rollup::default();
+    whole.add(&at(5, "known"));
+    // Two workers, after hours without a database: one has the latest hour first, and a crowd of names before the known one.
+    let mut parts = [whole.apart(), whole.apart()];
+    (0..ROWS_MAX + 20).for_each(|number| parts[0].add(&at(8, &format!("tool_{number}"))));
+    parts[0].add(&at(8, "known"));
+    parts[0].add(&at(7, "known"));
+    [6, 5, 7, 8].into_iter().for_each(|hour| parts[1].add(&at(hour, "known")));
+    let mut rows: Vec<_> = parts.iter_mut().flat_map(|part| part.changed(0)).collect();
+    rows.sort_by_key(|row| row.hour);
+    whole.take_up(&rows);
+    let rows = whole.changed(1);
+    let accepted = |hour: u32, name: &str| {
+        let row = rows.iter().find(|row| (row.hour, &*row.name) == (hour, name));
+        row.map_or(0, |row| Sums::decode(&row.sums).unwrap().of(Field::Accepted))
+    };
+    assert_eq!([5, 6, 7].map(|hour| accepted(hour, "t:known")), [2, 1, 2]);
+    assert_eq!([5, 6, 7].map(|hour| accepted(hour, "all")), [2, 1, 2]);
+    assert_eq!((accepted(8, "t:known"), accepted(8, "t:other"), accepted(8, "all")), (2, 21, ROWS_MAX as u64 + 22));
+}
+
+#[test]
 fn names_are_bounded() {
     let records: Vec<_> =
         (0..ROWS_MAX + 20).map(|number| record(HOUR_MS, json!({"calls": [call(1, &format!("tool_{number}"), "accepted", &[])]}))).collect();

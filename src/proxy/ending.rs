@@ -163,7 +163,7 @@ impl Run {
             upstream_us: collect::micros(self.upstream_time),
             attempts,
             calls,
-            executions: collect::executions(&self.context, &self.fresh, self.api, self.started.ms, &app.settings.ledger),
+            executions: collect::executions(&self.context, &self.fresh, self.api, self.came_ms, &app.settings.ledger),
             claims: collect::claims(&self.tally),
             violations,
         };

@@ -113,6 +113,8 @@ pub struct Run {
     pub(super) started: Began,
     /// When the clock was looked at last: as an attempt began, or when what was waited for had come.
     pub(super) seen: Instant,
+    /// When all of the request had come, in Unix milliseconds.
+    pub(super) came_ms: u64,
     pub(super) upstream_time: Duration,
     pub(super) stream: bool,
     pub(super) outcome: Option<u16>,
@@ -136,6 +138,7 @@ impl Run {
         held: Held,
     ) -> Box<Self> {
         let api = if way.is_chat() { Api::Chat } else { Api::Responses };
+        let came = Instant::now();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
         if let Some(context) = Arc::get_mut(&mut context) {
             // Without a session nothing is in the same one.
@@ -165,7 +168,8 @@ impl Run {
             unanswered: None,
             stage: Stage::default(),
             started,
-            seen: started.at,
+            seen: came,
+            came_ms: started.ms_at(came),
             upstream_time: Duration::ZERO,
             stream,
             outcome: None,

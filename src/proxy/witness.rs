@@ -73,7 +73,7 @@ impl Run {
             session: self.who.session.clone(),
             recorded: false,
         };
-        let answered = app.recorder.lookup().claim(unsure.iter().map(first).collect(), self.started.ms).await;
+        let answered = app.recorder.lookup().claim(unsure.iter().map(first).collect(), self.worker.app.now_ms()).await;
         let Ok(firsts) = answered else {
             // They are recorded all the same: what is there twice can be told, what is missing can't.
             self.fresh.extend(unsure.iter().map(|(at, ..)| *at));
@@ -136,7 +136,7 @@ impl Run {
         }
         let mut failed = Ok(());
         if !unknown.is_empty() {
-            match app.recorder.lookup().known(unknown, self.started.ms).await {
+            match app.recorder.lookup().known(unknown, self.worker.app.now_ms()).await {
                 Ok(firsts) => known.extend(firsts.iter().map(|first| (first.key, session_key(first.session.as_deref())))),
                 Err(Unanswered) => failed = Err(Unanswered),
             }

@@ -38,7 +38,7 @@ const LOG_BYTES: i64 = 16 << 20;
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
 /// What turns an older file into one of this version: each step once, in order. A step, once released, never changes.
-const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// See the module.
 pub struct SqliteStore {

@@ -1,0 +1,1 @@
+-- Records are CBOR from here on, which earlier versions can't read; the tables stay as they are.
