@@ -63,7 +63,15 @@ fn commands_read_what_the_proxy_wrote() {
             assert!(unknown.code == Some(1) && unknown.stdout.starts_with("NOT OURS"), "{unknown:?}");
         }
 
-        let table = if matches!(ledger, Ledger::Sqlite(_)) { "records" } else { "toolmark_records" };
+        let (table, garbage) = match &ledger {
+            Ledger::Sqlite(_) => ("records", "x'00'"),
+            Ledger::Postgres(..) => ("toolmark_records", "'\\x00'::bytea"),
+        };
+        ledger.execute(&format!("UPDATE {table} SET body = {garbage} WHERE sequence = 1"));
+        let exported = finish(&["ledger", "export"], directory);
+        let lines: Vec<Value> = exported.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines[0]["record"].is_null() && lines[1]["record"].is_object(), "{exported:?}");
+        assert!(exported.code != Some(0) && exported.stderr.contains("1 records can't be read"), "{exported:?}");
         ledger.execute(&format!("DELETE FROM {table} WHERE sequence = 2"));
         let cut = finish(&["ledger", "verify", "--anchor", "anchor.json"], directory);
         assert!(cut.code == Some(1) && cut.stdout.starts_with("NOT WHOLE: "), "{cut:?}");

@@ -2,14 +2,20 @@
 
 use serde_json::json;
 
-use super::talk::{self, KEY, request, result, script, user};
+use super::{
+    crash::store_of,
+    talk::{self, KEY, request, result, script, user},
+};
 use crate::{
     harness::Fixture,
     postgres::Ledger,
     process::Process,
     wire::{Connection, Reply},
 };
-use toolmark::testing::ScriptedUpstream;
+use toolmark::{
+    ledger::store::{ExecutionFilter, Page},
+    testing::ScriptedUpstream,
+};
 
 fn as_session(connection: &mut Connection, session: &str, body: &str) -> Reply {
     connection.post("/v1/chat/completions", &format!("toolmark-session: {session}\r\n"), body.as_bytes())
@@ -88,4 +94,30 @@ fn survives_a_restart(ledger: &Ledger) {
 fn what_was_first_and_whose_survives_a_restart() {
     survives_a_restart(&Ledger::sqlite());
     survives_a_restart(&Ledger::postgres());
+}
+
+#[test]
+fn a_result_is_seen_when_it_has_come_and_not_when_its_upload_began() {
+    let upstream = ScriptedUpstream::start(script).unwrap();
+    let ledger = Ledger::sqlite();
+    let settings = format!("[ledger]\nurl = \"{}\"\n", ledger.url());
+    let process = Process::start_in(ledger.directory(), &upstream, &settings, Some(KEY));
+    let mut slow = process.connect();
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer test\r\nexpect: 100-continue\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    slow.send(head.as_bytes());
+    let told = [slow.line().unwrap(), slow.line().unwrap()];
+    assert_eq!(told, ["HTTP/1.1 100 Continue", ""], "the head has been read");
+    // Only now the call is made whose result the body will bring.
+    let called = process.connect().chat(&request(&[user("Weather?")])).json()["choices"][0]["message"].clone();
+    let body = request(&[user("Weather?"), called.clone(), result(&called, "clear")]);
+    slow.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    assert_eq!(slow.reply().status, 200);
+    drop(slow);
+    assert!(process.stop().success());
+    let found = store_of(&ledger).executions(&ExecutionFilter { page: Page { limit: 9, ..Page::default() }, ..ExecutionFilter::default() });
+    let [row] = &found.unwrap().rows[..] else { panic!("one execution") };
+    let exchange = store_of(&ledger).exchange(row.exchange).unwrap().unwrap();
+    let (began, called, seen) = (exchange.at_ms, row.execution.started_ms, row.execution.seen_ms);
+    assert!(began <= called && called <= seen && seen <= exchange.ended_ms(), "{began} {called} {seen}");
 }

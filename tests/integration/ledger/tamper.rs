@@ -7,6 +7,7 @@ use toolmark::{
         open::open,
         sample::{Sample, seal},
         store::{Batch, Position},
+        stored,
         verify::{Fault, verify},
     },
     settings::{LedgerUrl, Secret},
@@ -193,4 +194,42 @@ fn the_first_record_that_is_wrong_is_named() {
     let ledger = filled(Ledger::sqlite());
     ledger.execute("DELETE FROM records WHERE sequence IN (9, 10)");
     assert_eq!(verify(&*store_of(&ledger), &keys(), &[]).unwrap().fault, Some(Fault::Missing { writer: 1, first: 9, last: 10 }));
+}
+
+#[test]
+fn records_that_an_earlier_version_wrote_as_json_are_as_good() {
+    for ledger in [filled(Ledger::sqlite()), filled(Ledger::postgres())] {
+        let store = store_of(&ledger);
+        let anchor = store.chains().unwrap().pop().unwrap().anchor.unwrap();
+        let (table, hex) = match &ledger {
+            Ledger::Sqlite(_) => ("records", "x'{}'"),
+            Ledger::Postgres(..) => ("toolmark_records", "'\\x{}'::bytea"),
+        };
+        let blob = |bytes: &[u8]| hex.replace("{}", &bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let mut before = Position { writer: anchor.writer, sequence: anchor.sequence, mac: anchor.mac };
+        let mut sql = String::new();
+        // The later half stays as this version writes it, sealed anew.
+        for (record, json) in store
+            .records(before.writer, before.sequence, 1000)
+            .unwrap()
+            .into_iter()
+            .zip((0..10).map(|_| true).chain(std::iter::repeat(false)))
+        {
+            let sequence = record.position.sequence;
+            let body = if json { serde_json::to_vec(&stored::read(&record.body).unwrap()).unwrap() } else { record.body };
+            let mac = keys().record(before.writer, sequence, &before.mac, &body);
+            before = Position { sequence, mac, ..before };
+            sql.push_str(&format!("UPDATE {table} SET body = {}, mac = {} WHERE sequence = {sequence};", blob(&body), blob(&mac)));
+        }
+        drop(store);
+        ledger.execute(&sql);
+        let store = store_of(&ledger);
+        let report = verify(&*store, &keys(), &[]).unwrap();
+        assert_eq!((report.fault, report.records), (None, RECORDS - 4));
+        for number in 4..RECORDS {
+            let record = Sample::record(number);
+            assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
+            assert_eq!(store.execution(&record.executions[0].id).unwrap().map(|found| found.execution), record.executions.first().cloned());
+        }
+    }
 }
