@@ -1,8 +1,8 @@
 //! The way from exchanges to the writer: bounded, and cheap for the exchange.
 //!
 //! Records wait in the form in which they are stored, one behind the other, and are summed up as they come: nothing that one
-//! thread takes from the heap is given back by another. Each worker has a portion of its own; the writer takes all of it at
-//! once. Handing over never waits, as nobody is there to wait for any more when an exchange has ended; instead an exchange
+//! thread takes from the heap bit by bit is given back by another. Each worker has portions of its own, and the writer takes
+//! the oldest, whole. Handing over never waits, as nobody is there to wait for any more when an exchange has ended; instead an exchange
 //! doesn't begin while the queue is full. So at most the bound is in it, and what was under way when it got full.
 
 use std::{

@@ -88,14 +88,9 @@ impl<'r> Rows<'r> {
     /// What belongs beside this record.
     pub fn of(record: &'r ExchangeRecord, writer: u32, sequence: u64) -> Self {
         let place = Place { writer, sequence, ended_ms: record.ended_ms(), session: record.session.as_deref(), model: &record.model };
-        let executions = record.executions.iter().zip(0..);
-        let violations = record.violations.iter().zip(0..);
-        Self {
-            exchange: record.id,
-            ended_ms: place.ended_ms,
-            executions: executions.filter_map(|(own, at)| place.execution(at, &own.id, &own.tool, own.result)).collect(),
-            violations: violations.map(|(own, at)| place.violation(at, own.code.as_str(), own.tool.as_deref())).collect(),
-        }
+        let executions = record.executions.iter().map(|own| (&*own.id, &*own.tool, own.result));
+        let violations = record.violations.iter().map(|own| (own.code.as_str(), own.tool.as_deref()));
+        place.rows(record.id, executions, violations)
     }
 
     /// The same, of a record as [`stored::write`] wrote it.
@@ -106,14 +101,9 @@ impl<'r> Rows<'r> {
         let record = stored::beside(record)?;
         let ended_ms = ended_ms(record.at_ms, record.total_us);
         let place = Place { writer, sequence, ended_ms, session: record.session, model: record.model };
-        let executions = record.executions.iter().zip(0..);
-        let violations = record.violations.iter().zip(0..);
-        Ok(Self {
-            exchange: record.id,
-            ended_ms,
-            executions: executions.filter_map(|(own, at)| place.execution(at, own.id, own.tool, own.result)).collect(),
-            violations: violations.map(|(own, at)| place.violation(at, own.code, own.tool)).collect(),
-        })
+        let executions = record.executions.iter().map(|own| (own.id, own.tool, own.result));
+        let violations = record.violations.iter().map(|own| (own.code, own.tool));
+        Ok(place.rows(record.id, executions, violations))
     }
 }
 
@@ -127,10 +117,25 @@ struct Place<'r> {
 }
 
 impl<'r> Place<'r> {
+    /// Of executions by id, tool and result; of violations by code and tool.
+    fn rows<'x>(
+        &self,
+        exchange: Uuid,
+        executions: impl Iterator<Item = (&'x str, &'r str, Digest)>,
+        violations: impl Iterator<Item = (&'r str, Option<&'r str>)>,
+    ) -> Rows<'r> {
+        Rows {
+            exchange,
+            ended_ms: self.ended_ms,
+            executions: executions.zip(0..).filter_map(|((id, tool, result), at)| self.execution(at, id, tool, result)).collect(),
+            violations: violations.zip(0..).map(|((code, tool), at)| self.violation(at, code, tool)).collect(),
+        }
+    }
+
     fn execution(&self, place: u32, id: &str, tool: &'r str, result: Digest) -> Option<ExecutionRow<'r>> {
-        let (Self { writer, sequence, .. }, key) = (self, ExecutionKey::of(id)?);
-        let (writer, sequence) = (*writer, *sequence);
-        Some(ExecutionRow { key, writer, sequence, place, tool: plain(tool), session: self.session.map(plain), result })
+        let Self { writer, sequence, session, .. } = *self;
+        let key = ExecutionKey::of(id)?;
+        Some(ExecutionRow { key, writer, sequence, place, tool: plain(tool), session: session.map(plain), result })
     }
 
     fn violation(&self, place: u32, code: &'r str, tool: Option<&'r str>) -> ViolationRow<'r> {

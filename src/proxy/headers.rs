@@ -1,6 +1,6 @@
 //! toolmark's own headers: their names, checked and hashed once, and what every response says with them.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::InvalidHeaderValue};
 use uuid::Uuid;
 
 use super::run::Run;
@@ -23,27 +23,25 @@ impl Run {
     pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
         let mut buffer = Uuid::encode_buffer();
         let id = self.context.id.hyphenated().encode_lower(&mut buffer);
-        let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
+        let mut set = |name, value: Result<HeaderValue, InvalidHeaderValue>| {
+            if let Ok(value) = value {
                 headers.insert(name, value);
             }
         };
-        set(EXCHANGE, id);
-        let codes = self.tally.codes();
-        if codes.len() > 1 {
-            let list = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
-            set(VIOLATIONS, &list);
+        set(EXCHANGE, HeaderValue::from_str(id));
+        match self.tally.codes()[..] {
+            [] => {}
+            // The usual case needs no text of its own.
+            [only] => set(VIOLATIONS, Ok(HeaderValue::from_static(only.as_str()))),
+            ref codes => set(VIOLATIONS, codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",").try_into()),
         }
         if let Some(name) = self.way.answered.as_deref() {
-            set(UPSTREAM, name);
-        }
-        if let [only] = codes[..] {
-            headers.insert(VIOLATIONS, HeaderValue::from_static(only.as_str()));
+            set(UPSTREAM, HeaderValue::from_str(name));
         }
         if known {
-            headers.insert(VERDICT, HeaderValue::from_static(self.tally.verdict().as_str()));
+            set(VERDICT, Ok(HeaderValue::from_static(self.tally.verdict().as_str())));
             let repairs = self.tally.repairs;
-            headers.insert(REPAIRS, if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() });
+            set(REPAIRS, Ok(if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() }));
         }
     }
 }
