@@ -1,4 +1,4 @@
-//! The rules of the house that no compiler checks: lengths, purity, no panics on what comes from outside.
+//! Rules of this repository that no compiler checks: module docs, a pure core, no panics on input from outside.
 
 use std::path::{Path, PathBuf};
 
@@ -26,31 +26,6 @@ fn product(text: &str) -> &str {
 
 fn is_test(path: &Path) -> bool {
     path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains("tests"))
-}
-
-#[test]
-fn files_and_functions_are_short() {
-    for (path, text) in sources("src").into_iter().chain(sources("tests")).chain(sources("benches")) {
-        let lines = text.lines().count();
-        assert!(lines <= 400, "{}: {lines} lines", path.display());
-        let mut start: Option<(usize, usize)> = None;
-        for (number, line) in text.lines().enumerate() {
-            let indent = line.len() - line.trim_start().len();
-            let head = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
-            if start.is_none() && (head.starts_with("fn ") || head.starts_with("async fn ")) && !line.ends_with('}') && !line.ends_with(';')
-            {
-                start = Some((number, indent));
-            }
-            if let Some((first, depth)) = start
-                && indent == depth
-                && line.trim() == "}"
-            {
-                let long = number - first + 1;
-                assert!(long <= 70, "{}:{}: a function of {long} lines", path.display(), first + 1);
-                start = None;
-            }
-        }
-    }
 }
 
 #[test]
