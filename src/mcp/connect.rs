@@ -17,11 +17,11 @@ use rmcp::{
         PaginatedRequestParams, ProtocolVersion, ServerResult, SubscriptionFilter,
     },
     service::{
-        ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer, RoleClient, RunningService, RunningServiceCancellationToken,
-        ServiceError,
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer, RoleClient, RunningService,
+        RunningServiceCancellationToken, ServiceError,
     },
     transport::{
-        StreamableHttpClientTransport, TokioChildProcess,
+        DynamicTransportError, StreamableHttpClientTransport, TokioChildProcess,
         streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
@@ -127,7 +127,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, 
             handler.serve_with_lifecycle(child, lifecycle).await
         }
         Transport::Http { url, headers } => {
-            let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT_MAX / 3);
+            let client = reqwest::Client::builder().no_proxy().redirect(refused()).connect_timeout(CONNECT_MAX / 3);
             let client = client.build().map_err(|error| error.to_string())?;
             let config = StreamableHttpClientTransportConfig::with_uri(&**url)
                 .custom_headers(headers.iter().cloned().collect())
@@ -137,13 +137,36 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, 
             handler.serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), lifecycle).await
         }
     };
-    let service = service.map_err(|error| shortened(&error.to_string()))?;
+    let service = service.map_err(|error| match &error {
+        ClientInitializeError::TransportError { error: sent, .. } => redirected(sent).unwrap_or_else(|| shortened(&error.to_string())),
+        _ => shortened(&error.to_string()),
+    })?;
     let peer = service.peer().clone();
     if peer.peer_info().is_some_and(|info| info.protocol_version == ProtocolVersion::LATEST) {
         tokio::spawn(listen(peer.clone(), changed));
     }
     let ending = service.cancellation_token();
     Ok(Connected { peer, service: tokio::sync::Mutex::new(Some(service)), ending: Mutex::new(Some(ending)) })
+}
+
+/// Follows no redirect: another server would get the calls, and the headers that let someone in.
+fn refused() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let mut place = attempt.url().clone();
+        // Keys are sent in these.
+        place.set_query(None);
+        let _bare = place.set_username("").and_then(|()| place.set_password(None));
+        let status = attempt.status().as_u16();
+        attempt.error(format!("it is a redirect (status {status}) to `{place}`, and none is followed: set `url` of this `[[mcp]]` to that"))
+    })
+}
+
+/// What is said where a server redirects.
+fn redirected(error: &DynamicTransportError) -> Option<String> {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
+        StreamableHttpError::Client(error) if error.is_redirect() => Some(shortened(&std::error::Error::source(error)?.to_string())),
+        _ => None,
+    }
 }
 
 /// Hears of changes where the protocol has no other way to tell them.
@@ -280,6 +303,9 @@ fn fault(error: ServiceError) -> CallFault {
     match error {
         ServiceError::McpError(error) => CallFault::Refused(shortened(&error.message)),
         ServiceError::TransportSend(error) => {
+            if let Some(said) = redirected(&error) {
+                return CallFault::NotSent(said);
+            }
             let unsent = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
                 Some(StreamableHttpError::Client(error)) => error.is_connect(),
                 Some(StreamableHttpError::SessionExpired) => true,

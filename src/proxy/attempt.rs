@@ -112,7 +112,12 @@ impl Run {
                 let wait = retry::retry_after(asked("retry-after-ms"), asked(header::RETRY_AFTER.as_str()));
                 let status = response.status().as_u16();
                 let outcome = self.receive(response).await;
-                let failed = matches!(outcome, Ok(Reply::Error(..))).then_some(Failed::Status(status, wait));
+                let failed = match outcome {
+                    Ok(Reply::Error(..)) => Some(Failed::Status(status, wait)),
+                    // A redirect and the like: it would be none the next time, but another upstream may answer.
+                    Err(_) if !matches!(status, 200..=299 | 400..=599) => Some(Failed::Nonsense),
+                    Ok(Reply::Answer(_) | Reply::FailedCall(_)) | Err(_) => None,
+                };
                 (outcome, failed)
             }
         };

@@ -37,6 +37,7 @@ mod stalled;
 pub mod standard;
 pub mod standing;
 pub mod state;
+pub mod status;
 pub mod streaming;
 mod traced;
 pub mod upstream;

@@ -12,6 +12,7 @@ use super::{
     reply::{self, Failure},
     server::Worker,
     stage,
+    status::Asked,
     upstream::{self, Endpoint},
 };
 use crate::{
@@ -41,6 +42,7 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
     let endpoint = worker.endpoints.get(named.unwrap_or(0)).ok_or_else(|| Failure::unreachable("upstream"))?;
     let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the path can't be passed on");
     let target = endpoint.target(rest, parts.uri.query()).ok_or_else(wrong)?;
+    let asked = Asked::passed(&parts.method, &parts.headers);
     let mut headers = endpoint.headers(&parts.headers, worker.app.settings.clients.is_empty());
     // Nothing is read here, so what the client can decode may come encoded.
     if let Some(encodings) = parts.headers.get(header::ACCEPT_ENCODING) {
@@ -56,6 +58,7 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
         Some(played) => played,
         None => endpoint.send(parts.method, target, headers, body).await?,
     };
+    endpoint.usable(asked, rest, &response)?;
     let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), false));
     let mut passed = Response::new(match endpoint.own_key().filter(|_| !status.is_success()) {
         // An error may quote the key that it was called with.
@@ -107,6 +110,7 @@ async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMa
     let name = &endpoint.settings.name;
     let Some(target) = endpoint.target("/models", query) else { return Ok(Vec::new()) };
     let response = endpoint.send(Method::GET, target, headers, Outgoing::Whole(Bytes::new())).await?;
+    endpoint.usable(Asked::Answer, "/models", &response)?;
     if !response.status().is_success() {
         return Err(Failure::protocol(name, format_args!("its list of models came with status {}", response.status())));
     }

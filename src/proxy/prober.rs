@@ -13,6 +13,7 @@ use super::{
     app::{App, Error},
     client::Outgoing,
     reply::Failure,
+    status,
     upstream::{ERROR_BYTES_MAX, Endpoint},
 };
 use crate::{
@@ -86,7 +87,13 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 note_open(app, name, model, entry, &error.failure.message, Open::Failed);
                 return Asked::Failed(Some(error.failure));
             }
-            Ok(response) => (response.status().as_u16(), endpoint.read(response, ERROR_BYTES_MAX).await.unwrap_or_default()),
+            Ok(response) => {
+                if let Err(failure) = endpoint.usable(status::Asked::Answer, Chat::PATH, &response) {
+                    note_open(app, name, model, entry, &failure.message, Open::Failed);
+                    return Asked::Failed(Some(failure));
+                }
+                (response.status().as_u16(), endpoint.read(response, ERROR_BYTES_MAX).await.unwrap_or_default())
+            }
         };
         match finding(status, &body) {
             Finding::Known(calls, why) => {
@@ -252,6 +259,7 @@ async fn listed(endpoint: &Endpoint) -> Vec<String> {
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     let listing = async {
         let response = endpoint.send(Method::GET, target, headers, Outgoing::Whole(bytes::Bytes::new())).await.ok()?;
+        endpoint.usable(status::Asked::Answer, "/models", &response).ok()?;
         let body = endpoint.read(response, LIST_BYTES_MAX).await.ok()?;
         let document = Document::parse(body).ok()?;
         let ids = document.root().get("data")?.items().filter_map(|model| Some(model.get("id")?.text()?.into_owned()));

@@ -22,6 +22,7 @@ use super::{
     server::Worker,
     stage::Stage,
     state::Asked,
+    status,
     upstream::{self, Endpoint},
     way::Way,
 };
@@ -212,6 +213,7 @@ impl Run {
     pub(super) async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
         self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
+        endpoint.usable(status::Asked::Answer, self.way.path(&endpoint.settings), &response)?;
         if upstream::is_encoded(response.headers()) {
             return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
         }

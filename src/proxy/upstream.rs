@@ -13,6 +13,7 @@ use super::{
     client::{Answer, Client, Outgoing, SendError},
     patience::within,
     reply::Failure,
+    status::{self, Asked},
 };
 use crate::{
     exchange::context,
@@ -169,6 +170,25 @@ impl Endpoint {
         }
     }
 
+    /// Has this response a status that may pass? `rest`: what was asked below the base URL.
+    ///
+    /// # Errors
+    /// 502 `upstream_protocol`: a redirect, or neither an answer nor an error.
+    pub fn usable(&self, asked: Asked, rest: &str, response: &Answer) -> Result<(), Failure> {
+        let (name, base_url) = (&*self.settings.name, &*self.settings.base_url);
+        match status::unusable(asked, response.status(), response.headers(), base_url, rest, self.own_key()) {
+            None => Ok(()),
+            Some(why) => {
+                tracing::error!(
+                    upstream = name,
+                    status = response.status().as_u16(),
+                    "the answer of upstream `{name}` can't be passed on: {why}"
+                );
+                Err(Failure::protocol(name, why))
+            }
+        }
+    }
+
     /// Reads a whole body.
     ///
     /// # Errors
@@ -269,7 +289,9 @@ pub fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
                 name.as_str(),
                 "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest"
             );
-        if !of_body && !is_hop(name) && !name.as_str().starts_with("toolmark-") && !listed.contains(name) {
+        // What these say of an origin would be said of toolmark's: where else to send requests to.
+        let of_origin = matches!(name.as_str(), "alt-svc" | "refresh");
+        if !of_body && !of_origin && !is_hop(name) && !name.as_str().starts_with("toolmark-") && !listed.contains(name) {
             headers.append(name, value.clone());
         }
     }

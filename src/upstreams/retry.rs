@@ -50,7 +50,7 @@ impl Failed {
             Self::Timeout => "no answer in time",
             Self::Status(429, _) => "rate limit",
             Self::Status(..) => "an error of its own",
-            Self::Nonsense => "no HTTP",
+            Self::Nonsense => "no answer",
             Self::Refused => "a parameter refused",
             Self::NoTools => "tools refused",
         }

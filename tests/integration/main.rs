@@ -38,6 +38,7 @@ mod responses_folded;
 mod responses_stateful;
 mod responses_traffic;
 mod stall;
+mod statuses;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;

@@ -169,7 +169,8 @@ async fn post(alert: &Alert, message: &Value, client: &reqwest::Client) -> bool 
             Ok(answer) => {
                 let status = answer.status().as_u16();
                 if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) {
-                    tracing::error!(alert = &*alert.name, status, "the webhook of alert `{}` refuses its message", alert.name);
+                    let hint = if status < 400 { ": it redirects, which isn't followed: set its `url` to where it leads" } else { "" };
+                    tracing::error!(alert = &*alert.name, status, "the webhook of alert `{}` refuses its message{hint}", alert.name);
                     return false;
                 }
                 format!("it answered {status}")

@@ -120,7 +120,11 @@ impl Traces {
 
 fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Error> {
     let failed = |error: &dyn std::fmt::Display| Error(error.to_string());
-    let mut client = reqwest::blocking::Client::builder().timeout(settings.timeout);
+    // Another server would get the headers that let someone in.
+    let refused = reqwest::redirect::Policy::custom(|attempt| {
+        attempt.error("it is a redirect, and none is followed: is the endpoint of `[traces]` right?")
+    });
+    let mut client = reqwest::blocking::Client::builder().timeout(settings.timeout).redirect(refused);
     let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
     if host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()) {
         client = client.no_proxy();
