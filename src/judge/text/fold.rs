@@ -1,14 +1,16 @@
 //! Folding what hides an id from the eye: one symbol of a text as a reader sees it. Pure.
 //!
-//! Invisible characters and markup are told apart from letters; full-width and mathematical letters,
-//! escapes, entities and short tags are resolved. It never changes the text.
+//! Invisible characters and markup are told apart from letters; full-width, mathematical and look-alike letters,
+//! escapes, entities, percent-encoding, tags, comments and empty links are resolved. It never changes the text.
+
+use std::sync::OnceLock;
 
 use unicode_normalization::char::decompose_compatible;
 
-/// Bytes of the longest tag or comment that is taken for markup.
-const TAG_BYTES_MAX: usize = 160;
-/// Bytes of the longest entity.
-const ENTITY_BYTES_MAX: usize = 20;
+/// Bytes of the longest tag, comment or empty link that is taken for markup; a longer one is text.
+pub(super) const TAG_BYTES_MAX: usize = 4096;
+/// Digits of the longest numeric entity, leading zeros included.
+const ENTITY_DIGITS_MAX: usize = 256;
 /// Backslashes that may stand before one underscore.
 const BACKSLASHES_MAX: usize = 4;
 /// Tags that show nothing themselves.
@@ -16,20 +18,166 @@ const INLINE_TAGS: [&str; 25] = [
     "a", "b", "big", "bdi", "bdo", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span", "strong",
     "sub", "sup", "tt", "u", "var", "wbr",
 ];
-/// Named entities that matter here.
-const ENTITIES: [(&str, char); 12] = [
-    ("lowbar;", '_'),
-    ("UnderBar;", '_'),
-    ("hyphen;", '-'),
-    ("dash;", '-'),
-    ("shy;", '\u{ad}'),
-    ("ZeroWidthSpace;", '\u{200b}'),
-    ("zwj;", '\u{200d}'),
-    ("zwnj;", '\u{200c}'),
-    ("NoBreak;", '\u{2060}'),
-    ("nbsp;", '\u{a0}'),
-    ("quot;", '"'),
-    ("colon;", ':'),
+/// Tags that break a line or show something: what stands on both sides isn't read as one word.
+const BREAKING_TAGS: [&str; 44] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "br",
+    "button",
+    "canvas",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "dialog",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "iframe",
+    "img",
+    "input",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+];
+/// Named entities that matter here, with those names that browsers also read without a semicolon.
+const ENTITIES: [(&str, char, bool); 53] = [
+    ("lowbar", '_', false),
+    ("UnderBar", '_', false),
+    ("hyphen", '-', false),
+    ("dash", '-', false),
+    ("minus", '-', false),
+    ("shy", '\u{ad}', true),
+    ("ZeroWidthSpace", '\u{200b}', false),
+    ("NegativeVeryThinSpace", '\u{200b}', false),
+    ("NegativeThinSpace", '\u{200b}', false),
+    ("NegativeMediumSpace", '\u{200b}', false),
+    ("NegativeThickSpace", '\u{200b}', false),
+    ("zwj", '\u{200d}', false),
+    ("zwnj", '\u{200c}', false),
+    ("lrm", '\u{200e}', false),
+    ("rlm", '\u{200f}', false),
+    ("NoBreak", '\u{2060}', false),
+    ("ApplyFunction", '\u{2061}', false),
+    ("af", '\u{2061}', false),
+    ("InvisibleTimes", '\u{2062}', false),
+    ("it", '\u{2062}', false),
+    ("InvisibleComma", '\u{2063}', false),
+    ("ic", '\u{2063}', false),
+    ("nbsp", '\u{a0}', true),
+    ("NonBreakingSpace", '\u{a0}', false),
+    ("ensp", ' ', false),
+    ("emsp", ' ', false),
+    ("thinsp", ' ', false),
+    ("ThinSpace", ' ', false),
+    ("hairsp", ' ', false),
+    ("Tab", '\t', false),
+    ("NewLine", '\n', false),
+    ("quot", '"', true),
+    ("QUOT", '"', true),
+    ("apos", '\'', false),
+    ("ldquo", '“', false),
+    ("rdquo", '”', false),
+    ("lsquo", '‘', false),
+    ("rsquo", '’', false),
+    ("colon", ':', false),
+    ("equals", '=', false),
+    ("comma", ',', false),
+    ("period", '.', false),
+    ("lpar", '(', false),
+    ("rpar", ')', false),
+    ("lbrack", '[', false),
+    ("lsqb", '[', false),
+    ("rsqb", ']', false),
+    ("lcub", '{', false),
+    ("lbrace", '{', false),
+    ("rcub", '}', false),
+    ("rbrace", '}', false),
+    ("rarr", '→', false),
+    ("rArr", '⇒', false),
+];
+/// Letters and digits of other scripts that look like those of ids (UTS #39, the part that matters): what a reader takes for
+/// an id is one.
+const CONFUSABLES: [(char, &str); 49] = [
+    ('a', "аɑα"),
+    ('b', "ЬьƅᏏ"),
+    ('c', "сϲⲥ\u{1d04}"),
+    ('d', "ԁᏧ"),
+    ('e', "еҽⲉ\u{1d07}"),
+    ('f', "ẝꜰք"),
+    ('g', "ɡց"),
+    ('h', "һհ"),
+    ('i', "іιı"),
+    ('j', "јϳ"),
+    ('k', "к"),
+    ('m', "ᴍ"),
+    ('n', "ոռɴ"),
+    ('o', "оοօⲟᴏ"),
+    ('p', "рρ"),
+    ('q', "ԛ"),
+    ('r', "гᴦ"),
+    ('s', "ѕꜱ"),
+    ('t', "тτᴛ"),
+    ('u', "υսᴜ"),
+    ('v', "ѵνᴠ"),
+    ('w', "ԝѡᴡ"),
+    ('x', "хχ"),
+    ('y', "уγʏ"),
+    ('z', "ᴢ"),
+    ('A', "АΑᎪꓮᴀ"),
+    ('B', "ВΒᏴꓐʙв"),
+    ('C', "СϹᏟꓚ"),
+    ('D', "ᎠꓓᴅԀ"),
+    ('E', "ЕΕᎬꓰ"),
+    ('F', "ϜꓝᖴҒ"),
+    ('G', "ԌᏀꓖ"),
+    ('H', "НΗᎻꓧн"),
+    ('I', "ІΙӀꓲ"),
+    ('J', "ЈͿᎫꓙ"),
+    ('K', "КΚᏦꓗ"),
+    ('M', "МΜᎷꓟм"),
+    ('N', "ΝꓠИ"),
+    ('O', "ОΟՕꓳ"),
+    ('P', "РΡᏢꓑ"),
+    ('S', "ЅՏᏚꓢ"),
+    ('T', "ТΤᎢꓔ"),
+    ('X', "ХΧꓫ"),
+    ('Y', "УΥҮꓬ"),
+    ('Z', "ΖᏃꓜ"),
+    ('3', "ЗзƷʒȜ"),
+    ('5', "Ƽ"),
+    ('6', "бᏮ"),
+    ('_', "ˍ‗▁"),
+];
+/// The zeros of decimal digits of other scripts; nine more follow each (Unicode, `Nd`).
+const ZEROS: [u32; 22] = [
+    0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x17e0, 0x1810,
+    0x1946, 0xa620, 0xa8d0,
 ];
 
 /// What a byte begins, for the quick way through plain text.
@@ -51,13 +199,18 @@ pub(super) const CLASSES: [Class; 256] = {
         let b = byte as u8;
         if b.is_ascii_alphanumeric() || b == b'_' || b == b'-' {
             classes[byte] = Class::Word;
-        } else if b >= 0x80 || matches!(b, b'*' | b'`' | b'~' | b'\\' | b'<' | b'&' | b'%') {
+        } else if b >= 0x80 || is_control(b) || matches!(b, b'*' | b'`' | b'~' | b'\\' | b'<' | b'&' | b'%' | b'[' | b']' | b'!') {
             classes[byte] = Class::Special;
         }
         byte += 1;
     }
     classes
 };
+
+/// Control characters show nothing.
+const fn is_control(byte: u8) -> bool {
+    byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r') || byte == 0x7f
+}
 
 /// Up to four letters that one character folds to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,8 +237,10 @@ pub(super) enum Symbol {
     Word(Letters),
     /// Nothing.
     Invisible,
-    /// Markup of this character: `*`, `` ` ``, `~`, or `<` for a tag.
+    /// Markup of this character: `*`, `` ` ``, `~`, or `<` for a tag or comment.
     Markup(char),
+    /// A tag that isn't known to show nothing, such as `<id>`: markup inside an id, else text.
+    Tag,
     /// White space of this character.
     Blank(char),
     /// Anything else, folded.
@@ -100,6 +255,7 @@ pub(super) fn next(rest: &str, last: bool) -> Option<(Symbol, usize)> {
         '<' => tag(rest, last),
         '&' => entity(rest, last),
         '%' => percent(rest, last),
+        '[' | '!' => empty_link(rest, last),
         _ => Some((fold(first), first.len_utf8())),
     }
 }
@@ -112,7 +268,7 @@ pub(super) fn plain(text: &str) -> String {
         match symbol {
             Symbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
             Symbol::Blank(c) | Symbol::Other(c) => seen.push(c),
-            Symbol::Markup(_) | Symbol::Invisible => {}
+            Symbol::Markup(_) | Symbol::Invisible | Symbol::Tag => {}
         }
         rest = rest.get(length..).unwrap_or_default();
     }
@@ -125,17 +281,40 @@ fn fold(c: char) -> Symbol {
             'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => Symbol::Word(Letters::one(c as u8)),
             '*' | '`' | '~' => Symbol::Markup(c),
             ' ' | '\t' | '\n' | '\r' => Symbol::Blank(c),
+            _ if c.is_ascii_control() => Symbol::Invisible,
             _ => Symbol::Other(c),
         };
     }
     match u32::from(c) {
-        // Scripts that fold to themselves: kana, Han, Hangul, Cyrillic, Latin with accents, Greek.
-        0x3041..=0x30ff | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0x400..=0x52f | 0xc0..=0x131 | 0x391..=0x3c9 => Symbol::Other(c),
-        0x2010 | 0x2011 | 0x2212 => Symbol::Word(Letters::one(b'-')),
+        // Scripts that fold to themselves: kana, Han, Hangul, Latin with accents.
+        0x3041..=0x30ff | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0xc0..=0x130 => Symbol::Other(c),
+        0x85 | 0x2800 => Symbol::Blank(c),
+        0x80..=0x9f => Symbol::Invisible,
+        0x2010..=0x2012 | 0x2043 | 0x2212 => Symbol::Word(Letters::one(b'-')),
         point if is_invisible(point) => Symbol::Invisible,
         _ if c.is_whitespace() => Symbol::Blank(c),
-        _ => fold_compatible(c),
+        _ => match confusable(c) {
+            Some(letter) => Symbol::Word(Letters::one(letter)),
+            // Cyrillic and Greek.
+            None if matches!(u32::from(c), 0x370..=0x52f) => Symbol::Other(c),
+            None => fold_compatible(c),
+        },
     }
+}
+
+/// The letter or digit that `c` looks like.
+fn confusable(c: char) -> Option<u8> {
+    static BY_CHARACTER: OnceLock<Vec<(char, u8)>> = OnceLock::new();
+    let table = BY_CHARACTER.get_or_init(|| {
+        let letters = CONFUSABLES.iter().flat_map(|(letter, others)| others.chars().map(|other| (other, *letter as u8)));
+        let digit = |zero: u32, digit: u8| Some((char::from_u32(zero + u32::from(digit))?, b'0' + digit));
+        let digits = ZEROS.iter().flat_map(|zero| (0..10).filter_map(move |value| digit(*zero, value)));
+        let mut table: Vec<(char, u8)> = letters.chain(digits).collect();
+        table.sort_unstable();
+        table
+    });
+    let at = table.binary_search_by_key(&c, |(other, _)| *other).ok()?;
+    table.get(at).map(|(_, letter)| *letter)
 }
 
 fn fold_compatible(c: char) -> Symbol {
@@ -161,9 +340,9 @@ fn fold_compatible(c: char) -> Symbol {
 /// strike letters through without changing how they read.
 fn is_invisible(point: u32) -> bool {
     matches!(point,
-        0xad | 0x300..=0x36f | 0x61c | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180b..=0x180f | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff
+        0xad | 0x300..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x61c | 0x64b..=0x65f | 0x670 | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180b..=0x180f | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff
         | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0x20d0..=0x20f0 | 0x3164 | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f
-        | 0xfeff | 0xffa0 | 0xfff0..=0xfff8 | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
+        | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
 }
 
 fn escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
@@ -220,67 +399,157 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let itself = Some((Symbol::Other('<'), 1));
     let window = rest.get(..rest.floor_char_boundary(TAG_BYTES_MAX)).unwrap_or(rest);
     let more = !last && rest.len() < TAG_BYTES_MAX;
-    let closed = |end: Option<usize>| match end {
-        Some(length) => Some((Symbol::Markup('<'), length)),
+    let closed = |symbol: Symbol, end: Option<usize>| match end {
+        Some(length) => Some((symbol, length)),
         None if more => None,
         None => itself,
     };
     let inside = window.get(1..).unwrap_or_default();
     if inside.starts_with("!--") {
-        return closed(window.find("-->").map(|at| at + 3));
+        let body = window.get(4..).unwrap_or_default();
+        // `<!-->` and `<!--->` are whole comments in HTML.
+        let short = [">", "->"].iter().find(|end| body.starts_with(**end)).map(|end| 4 + end.len());
+        return closed(Symbol::Markup('<'), short.or_else(|| memchr::memmem::find(body.as_bytes(), b"-->").map(|at| at + 7)));
     }
     if more && "!--".starts_with(inside) {
         return None;
     }
-    let body = inside.strip_prefix('/').unwrap_or(inside);
-    let name = body.get(..body.bytes().take_while(u8::is_ascii_alphabetic).count()).unwrap_or_default();
-    let after = body.get(name.len()..).unwrap_or_default();
-    let begins = |tag: &&str| tag.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    if after.is_empty() {
-        return if more && INLINE_TAGS.iter().any(begins) { None } else { itself };
+    // `<!…>` and `<?…?>`: declarations and instructions.
+    if inside.starts_with(['!', '?']) {
+        return match inside.find(['>', '<', '\n']) {
+            Some(at) if inside.as_bytes().get(at) != Some(&b'>') => itself,
+            end => closed(Symbol::Markup('<'), end.map(|at| at + 2)),
+        };
     }
-    let known = INLINE_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name));
-    if !known || !after.starts_with(['>', '/', ' ', '\t']) {
+    let body = inside.strip_prefix('/').unwrap_or(inside);
+    let length = body.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b':' | b'_')).count();
+    let name = body.get(..length).unwrap_or_default();
+    let after = body.get(length..).unwrap_or_default();
+    if after.is_empty() {
+        // A letter begins a tag's name.
+        let begins = name.is_empty() || name.starts_with(|c: char| c.is_ascii_alphabetic());
+        return if more && begins { None } else { itself };
+    }
+    let is = |tags: &[&str]| tags.iter().any(|tag| tag.eq_ignore_ascii_case(name));
+    let legal = name.starts_with(|c: char| c.is_ascii_alphabetic()) && after.starts_with(['>', '/', ' ', '\t', '\n', '\r']);
+    // What is named after an execution, or says something of one, is read as text.
+    if !legal || is(&BREAKING_TAGS) || is_label(name) {
         return itself;
     }
-    match after.find(['>', '<', '\n']) {
-        Some(at) if after.as_bytes().get(at) != Some(&b'>') => itself,
-        end => closed(end.map(|at| window.len() - after.len() + at + 1)),
+    let end = match tag_end(after) {
+        TagEnd::At(at) => Some(window.len() - after.len() + at + 1),
+        TagEnd::Never => return itself,
+        TagEnd::Unknown => None,
+    };
+    closed(if is(&INLINE_TAGS) { Symbol::Markup('<') } else { Symbol::Tag }, end)
+}
+
+/// Does the name of a tag begin as that of a label does?
+fn is_label(name: &str) -> bool {
+    name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("execution"))
+}
+
+enum TagEnd {
+    At(usize),
+    /// Another tag begins before this one ends.
+    Never,
+    Unknown,
+}
+
+/// Where a tag ends; what its quoted attributes say doesn't count. Looks at each byte once: a `<` outside quotes ends it.
+fn tag_end(attributes: &str) -> TagEnd {
+    let bytes = attributes.as_bytes();
+    let mut at = 0;
+    while let Some(offset) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'>' | b'<' | b'"' | b'\''))) {
+        at += offset;
+        match bytes.get(at) {
+            Some(b'>') => return TagEnd::At(at),
+            Some(quote @ (b'"' | b'\'')) => match bytes.get(at + 1..).and_then(|rest| memchr::memchr(*quote, rest)) {
+                Some(length) => at += length + 2,
+                None => return TagEnd::Unknown,
+            },
+            Some(_) | None => return TagEnd::Never,
+        }
+    }
+    TagEnd::Unknown
+}
+
+/// `[](…)`, `[][…]`, `![](…)`: links without words show nothing.
+fn empty_link(rest: &str, last: bool) -> Option<(Symbol, usize)> {
+    let first = rest.chars().next().unwrap_or('[');
+    let itself = Some((Symbol::Other(first), 1));
+    let bang = usize::from(first == '!');
+    let body = rest.get(bang..).unwrap_or_default();
+    let at = 1;
+    if !body.starts_with('[') {
+        return if body.is_empty() && !last { None } else { itself };
+    }
+    let close = match (body.as_bytes().get(at), body.as_bytes().get(at + 1)) {
+        (Some(b']'), Some(b'(')) => b')',
+        (Some(b']'), Some(b'[')) => b']',
+        (None, _) | (Some(b']'), None) if !last => return None,
+        (_, _) => return itself,
+    };
+    let window = body.as_bytes().get(at + 2..body.len().min(TAG_BYTES_MAX)).unwrap_or_default();
+    match memchr::memchr2(close, b'\n', window) {
+        Some(end) if window.get(end) == Some(&close) => Some((Symbol::Invisible, bang + at + 2 + end + 1)),
+        None if !last && body.len() < TAG_BYTES_MAX => None,
+        Some(_) | None => itself,
     }
 }
 
 fn entity(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let itself = Some((Symbol::Other('&'), 1));
     let body = rest.get(1..).unwrap_or_default();
-    if let Some((name, c)) = ENTITIES.iter().find(|(name, _)| body.starts_with(name)) {
-        return Some((fold(*c), name.len() + 1));
-    }
-    if !last && ENTITIES.iter().any(|(name, _)| name.starts_with(body)) {
-        return None;
-    }
-    let Some(number) = body.strip_prefix('#') else { return itself };
+    let Some(number) = body.strip_prefix('#') else { return named_entity(body, last) };
     let (digits, radix) = match number.strip_prefix(['x', 'X']) {
         Some(digits) => (digits, 16),
         None => (number, 10),
     };
-    let count = digits.chars().take(ENTITY_BYTES_MAX).take_while(|c| c.is_digit(radix)).count();
-    match digits.as_bytes().get(count) {
-        None if !last && count < ENTITY_BYTES_MAX => None,
-        Some(b';') if count > 0 => {
-            let point = digits.get(..count).and_then(|digits| u32::from_str_radix(digits, radix).ok());
-            let length = rest.len() - digits.len() + count + 1;
-            Some((point.and_then(char::from_u32).map_or(Symbol::Other('\u{fffd}'), fold), length))
-        }
-        Some(_) | None => itself,
+    let count = digits.bytes().take(ENTITY_DIGITS_MAX).take_while(|byte| char::from(*byte).is_digit(radix)).count();
+    let ended = match digits.as_bytes().get(count) {
+        None if !last && count < ENTITY_DIGITS_MAX => return None,
+        Some(b';') => 1,
+        // Browsers read `&#95x` too.
+        Some(_) | None => 0,
+    };
+    if count == 0 || count == ENTITY_DIGITS_MAX {
+        return itself;
+    }
+    let point = digits.get(..count).and_then(|digits| u32::from_str_radix(digits, radix).ok());
+    let length = rest.len() - digits.len() + count + ended;
+    Some((point.and_then(char::from_u32).map_or(Symbol::Other('\u{fffd}'), fold), length))
+}
+
+fn named_entity(body: &str, last: bool) -> Option<(Symbol, usize)> {
+    let length = body.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let (name, after) = body.split_at(length);
+    if after.is_empty() && !last && ENTITIES.iter().any(|(known, ..)| known.starts_with(name)) {
+        return None;
+    }
+    if after.starts_with(';')
+        && let Some((_, c, _)) = ENTITIES.iter().find(|(known, ..)| *known == name)
+    {
+        return Some((fold(*c), length + 2));
+    }
+    let bare = ENTITIES.iter().find(|(known, _, bare)| *bare && name.starts_with(known));
+    match bare {
+        Some((known, ..)) if after.is_empty() && !last && known.len() == length => None,
+        Some((known, c, _)) => Some((fold(*c), known.len() + 1)),
+        None => Some((Symbol::Other('&'), 1)),
     }
 }
 
 fn percent(rest: &str, last: bool) -> Option<(Symbol, usize)> {
-    let body = rest.as_bytes().get(1..).unwrap_or_default();
-    match body {
-        [b'5', b'F' | b'f', ..] => Some((Symbol::Word(Letters::one(b'_')), 3)),
-        [b'2', b'D' | b'd', ..] => Some((Symbol::Word(Letters::one(b'-')), 3)),
-        [] | [b'5' | b'2'] if !last => None,
-        _ => Some((Symbol::Other('%'), 1)),
+    let digit = |at: usize| rest.as_bytes().get(at).map(|byte| char::from(*byte).to_digit(16));
+    let (high, low) = match (digit(1), digit(2)) {
+        (None, _) | (Some(Some(_)), None) if !last => return None,
+        (Some(Some(high)), Some(Some(low))) => (high, low),
+        (_, _) => return Some((Symbol::Other('%'), 1)),
+    };
+    match u8::try_from(high * 16 + low) {
+        Ok(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') => Some((Symbol::Word(Letters::one(byte)), 3)),
+        Ok(byte @ (b':' | b'=' | b'"' | b'\'')) => Some((Symbol::Other(char::from(byte)), 3)),
+        Ok(_) | Err(_) => Some((Symbol::Other('%'), 1)),
     }
 }

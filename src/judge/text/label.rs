@@ -1,22 +1,114 @@
 //! Labels: `execution_id: X` in all its spellings, read from the end of the label's name. Pure.
 //!
-//! Reading starts over while the text is too short to say; [`READ_BYTES_MAX`] bounds what that costs.
+//! Reading starts over while the text is too short to say; [`READ_BYTES_MAX`] bounds what that costs. Where no colon,
+//! equals sign, arrow or element stands between name and value (`execution id is X`, a table's cell), the value must look
+//! like an id: those words also explain what an id is.
+
+use std::{ops::Range, sync::OnceLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::{
     around,
     fold::{self, Symbol},
     item::Label,
     shape,
+    tail::Tail,
 };
 
 /// Bytes that are read after a label's name.
-const READ_BYTES_MAX: usize = 512;
+const READ_BYTES_MAX: usize = 2 * fold::TAG_BYTES_MAX;
 /// Symbols between name and value.
 const BETWEEN_MAX: usize = 24;
 /// Bytes of most values.
 const VALUE_BYTES: usize = 64;
+/// Bytes of a copula at most.
+const COPULA_BYTES: usize = 8;
 /// Marks remembered on either side.
 const MARKS_MAX: usize = 8;
+/// Words between a label and its value.
+const COPULAS: [&str; 17] =
+    ["is", "was", "of", "equals", "to", "are", "ist", "war", "lautet", "est", "es", "fue", "foi", "jest", "are", "als", "dengan"];
+/// Names of standards and algorithms that a number follows, which is no id.
+const STANDARDS: [&str; 14] = ["sha", "md", "uuid", "uuidv", "utf", "iso", "rfc", "base", "int", "uint", "ascii", "version", "v", "ed"];
+/// A label in other languages; in any case of ASCII.
+const PHRASES: [&str; 66] = [
+    "ausführungs-id",
+    "ausführungs‑id",
+    "ausführungsid",
+    "ausführungs id",
+    "ausführungskennung",
+    "ausfuehrungs-id",
+    "id der ausführung",
+    "id d'exécution",
+    "id d’exécution",
+    "id d'execution",
+    "identifiant d'exécution",
+    "identifiant d’exécution",
+    "id de l'exécution",
+    "id de l’exécution",
+    "identifiant de l'exécution",
+    "identifiant de l’exécution",
+    "id de ejecución",
+    "id de ejecucion",
+    "id de la ejecución",
+    "identificador de ejecución",
+    "identificador de la ejecución",
+    "id di esecuzione",
+    "id esecuzione",
+    "id dell'esecuzione",
+    "id dell’esecuzione",
+    "identificativo di esecuzione",
+    "identificativo dell'esecuzione",
+    "id de execução",
+    "id da execução",
+    "id de execucao",
+    "identificador de execução",
+    "identificador da execução",
+    "uitvoerings-id",
+    "uitvoeringsid",
+    "uitvoerings id",
+    "id van de uitvoering",
+    "identyfikator wykonania",
+    "id wykonania",
+    "yürütme kimliği",
+    "yürütme id",
+    "çalıştırma kimliği",
+    "çalıştırma id",
+    "идентификатор выполнения",
+    "Идентификатор выполнения",
+    "id выполнения",
+    "идентификатор запуска",
+    "id запуска",
+    "ідентифікатор виконання",
+    "id виконання",
+    "执行id",
+    "执行 id",
+    "执行编号",
+    "执行标识",
+    "執行id",
+    "執行 id",
+    "実行id",
+    "実行 id",
+    "실행 id",
+    "실행id",
+    "निष्पादन आईडी",
+    "निष्पादन id",
+    "körnings-id",
+    "exekverings-id",
+    "udførelses-id",
+    "معرف التنفيذ",
+    "mã thực thi",
+];
+/// Bytes of the longest of them.
+const PHRASE_BYTES_MAX: usize = {
+    let (mut longest, mut at) = (0, 0);
+    while at < PHRASES.len() {
+        longest = if PHRASES[at].len() > longest { PHRASES[at].len() } else { longest };
+        at += 1;
+    }
+    longest
+};
 /// Words that stand where a value would, have digits, and are types or ways of making one.
 const TYPES: [&str; 22] = [
     "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "int32", "int64", "uint32", "uint64", "uuid1", "uuid4", "uuid7",
@@ -46,7 +138,18 @@ pub(super) enum Reading {
 /// The label that `word` is, or the first half of.
 pub(super) fn name(word: &[u8]) -> Option<Name> {
     let word = trim(word);
-    let whole = ["execution_id", "execution-id", "executionid"];
+    let whole = [
+        "execution_id",
+        "execution-id",
+        "executionid",
+        "execution_ids",
+        "execution-ids",
+        "executionids",
+        "data-execution-id",
+        "tool_execution_id",
+        "toolexecutionid",
+        "x-execution-id",
+    ];
     if whole.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes())) {
         return Some(Name::Whole);
     }
@@ -54,7 +157,7 @@ pub(super) fn name(word: &[u8]) -> Option<Name> {
 }
 
 fn trim(word: &[u8]) -> &[u8] {
-    let inside = |b: &u8| *b != b'_';
+    let inside = |b: &u8| !matches!(b, b'_' | b'-');
     let start = word.iter().position(inside).unwrap_or(word.len());
     let end = word.iter().rposition(inside).map_or(start, |at| at + 1);
     word.get(start..end).unwrap_or_default()
@@ -98,34 +201,61 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Reads what follows a label's name.
-pub(super) fn read(text: &str, name: Name, last: bool) -> Reading {
+/// Does `value` look like an id, not like a word, a number or a unit?
+fn is_likely(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
+    let word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'#' | b'/'));
+    let head = value.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    let standard = STANDARDS.iter().any(|name| name.eq_ignore_ascii_case(head)) && value.len() <= head.len() + 4;
+    // `13-digit`, `64bit`, `2nd`.
+    let counts = value.starts_with(|c: char| c.is_ascii_digit())
+        && value.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('-').bytes().all(|b| b.is_ascii_alphabetic())
+        && letters > 0
+        && digits <= 3;
+    word && !standard && !counts && (digits >= 5 && letters == 0 && digits == value.len() || digits > 0 && letters > 0 && value.len() >= 4)
+}
+
+/// How a value is bound to its label.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Bond {
+    /// By a mark that binds.
+    Mark,
+    /// By words, or by standing beside it.
+    Words,
+}
+
+/// Reads what follows a label's name. `element`: a `<` stands right before it.
+pub(super) fn read(text: &str, name: Name, element: bool, last: bool) -> Reading {
     let mut reader = Reader { text, at: 0, last };
-    match read_label(&mut reader, name) {
-        Ok(label) if label.text.is_empty() => Reading::Nothing,
-        Ok(label) => Reading::Found(label),
+    match read_label(&mut reader, name, element) {
+        Ok((label, _)) if label.text.is_empty() => Reading::Nothing,
+        Ok((label, Bond::Words)) if !is_likely(&label.text) => Reading::Nothing,
+        Ok((label, _)) => Reading::Found(label),
         Err(reading) => reading,
     }
 }
 
-fn read_label(reader: &mut Reader, name: Name) -> Result<Label, Reading> {
+fn read_label(reader: &mut Reader, name: Name, element: bool) -> Result<(Label, Bond), Reading> {
     if name == Name::Half {
         second_half(reader)?;
     }
-    let closers = separator(reader)?;
+    let (closers, bond) = separator(reader, element)?;
     let (openers, start) = opening(reader)?;
-    value(reader, start, openers, closers)
+    Ok((value(reader, start, openers, closers)?, bond))
 }
 
 fn second_half(reader: &mut Reader) -> Result<(), Reading> {
-    let (mut blanks, mut word) = (0, String::new());
+    let (mut between, mut word) = (0, String::new());
     loop {
         let before = reader.at;
         match reader.next()?.0 {
-            Symbol::Blank(' ' | '\t' | '\u{a0}') if word.is_empty() && blanks < 3 => blanks += 1,
+            Symbol::Blank(_) if word.is_empty() && between < 12 => between += 1,
+            // `"execution": {"id": …`, `execution.id`, `execution/id`.
+            Symbol::Other('"' | '\'' | ':' | '{' | '.' | '/' | '[' | '\\') if word.is_empty() && between < 12 => between += 1,
             Symbol::Markup(_) | Symbol::Invisible if word.is_empty() => {}
-            Symbol::Word(letters) if blanks > 0 && word.len() < 3 => word.extend(letters.as_bytes().iter().copied().map(char::from)),
-            _ if word.trim_end_matches('_').eq_ignore_ascii_case("id") => {
+            Symbol::Word(letters) if between > 0 && word.len() < 12 => word.extend(letters.as_bytes().iter().copied().map(char::from)),
+            _ if ["id", "ids", "identifier"].iter().any(|name| word.trim_end_matches('_').eq_ignore_ascii_case(name)) => {
                 reader.at = before;
                 return Ok(());
             }
@@ -134,15 +264,42 @@ fn second_half(reader: &mut Reader) -> Result<(), Reading> {
     }
 }
 
-/// Up to the colon or equals sign; returns the marks closed before it.
-fn separator(reader: &mut Reader) -> Result<String, Reading> {
+/// Up to what binds the value to the label; returns the marks closed before it.
+fn separator(reader: &mut Reader, element: bool) -> Result<(String, Bond), Reading> {
     let mut closers = String::new();
+    let (mut blanks, mut dashes) = (0, 0);
     for _ in 0..BETWEEN_MAX {
+        let before = reader.at;
         let mark = match reader.next()?.0 {
-            Symbol::Other(':' | '=') => return Ok(closers),
+            Symbol::Other(':' | '=' | '→' | '⇒' | '➔' | '➜' | '➡' | '⟶' | '⟹' | '⇨' | '›') => {
+                return Ok((closers, Bond::Mark));
+            }
+            // `->`, `<execution_id>`, and the end of a name's own element.
+            Symbol::Other('>') => return Ok((closers, if element || dashes > 0 { Bond::Mark } else { Bond::Words })),
+            Symbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => return Ok((closers, Bond::Words)),
+            Symbol::Word(letters) if letters.as_bytes() == b"-" && dashes < 3 => {
+                dashes += 1;
+                continue;
+            }
+            Symbol::Other('<') => {
+                reader.at = before;
+                cell(reader)?;
+                return Ok((closers, Bond::Words));
+            }
+            Symbol::Other('\\') | Symbol::Tag => continue,
             Symbol::Other(c @ ('"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」')) => c,
             Symbol::Markup(c) if c != '<' => c,
-            Symbol::Blank(' ' | '\t' | '\u{a0}') | Symbol::Markup(_) | Symbol::Invisible => continue,
+            Symbol::Blank(' ' | '\t' | '\u{a0}' | '\u{3000}') => {
+                blanks += 1;
+                continue;
+            }
+            Symbol::Markup(_) | Symbol::Invisible => continue,
+            // The value stands beside the label, or words do.
+            Symbol::Word(_) | Symbol::Other('(' | '“' | '‘' | '«' | '「') if blanks > 0 => {
+                reader.at = before;
+                copula(reader)?;
+                return Ok((closers, Bond::Words));
+            }
             Symbol::Word(_) | Symbol::Blank(_) | Symbol::Other(_) => return Err(Reading::Nothing),
         };
         if closers.chars().count() < MARKS_MAX {
@@ -150,6 +307,61 @@ fn separator(reader: &mut Reader) -> Result<String, Reading> {
         }
     }
     Err(Reading::Nothing)
+}
+
+/// `</td><td>`: the end of one cell, and the beginning of the next.
+fn cell(reader: &mut Reader) -> Result<(), Reading> {
+    let rest = reader.text.get(reader.at..).unwrap_or_default();
+    let window = rest.get(..rest.floor_char_boundary(BETWEEN_MAX * 16)).unwrap_or(rest);
+    let inside = |tag: &str| {
+        let name = tag.trim_start_matches(['<', '/']).split([' ', '>', '\n', '\t']).next().unwrap_or_default();
+        ["td", "th", "dt", "dd", "tr"].iter().any(|own| own.eq_ignore_ascii_case(name))
+    };
+    let mut at = 0;
+    while let Some(tag) = window.get(at..).filter(|rest| rest.starts_with('<')) {
+        let Some(end) = tag.find('>') else {
+            return Err(if reader.last || window.len() < rest.len() { Reading::Nothing } else { Reading::More });
+        };
+        if !inside(tag) {
+            return if at > 0 { found_cell(reader, at) } else { Err(Reading::Nothing) };
+        }
+        at += end + 1;
+        at += window.get(at..).map_or(0, |rest| rest.len() - rest.trim_start().len());
+    }
+    if at == window.len() && !reader.last && window.len() == rest.len() {
+        return Err(Reading::More);
+    }
+    found_cell(reader, at)
+}
+
+fn found_cell(reader: &mut Reader, length: usize) -> Result<(), Reading> {
+    reader.at += length;
+    if length > 0 { Ok(()) } else { Err(Reading::Nothing) }
+}
+
+/// Passes over a word such as `is`.
+fn copula(reader: &mut Reader) -> Result<(), Reading> {
+    for _ in 0..2 {
+        let before = reader.at;
+        let mut word = String::new();
+        loop {
+            let at = reader.at;
+            match reader.next()?.0 {
+                Symbol::Word(letters) if word.len() < COPULA_BYTES => word.extend(letters.as_bytes().iter().copied().map(char::from)),
+                Symbol::Blank(' ' | '\t' | '\u{a0}') if !word.is_empty() => break,
+                _ => {
+                    reader.at = at;
+                    word.clear();
+                    break;
+                }
+            }
+        }
+        if !COPULAS.iter().any(|copula| copula.eq_ignore_ascii_case(&word)) {
+            reader.at = before;
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Up to the value's first character; returns the marks opened before it, and its place.
@@ -164,10 +376,18 @@ fn opening(reader: &mut Reader) -> Result<(String, usize), Reading> {
                 lines += usize::from(c == '\n');
                 continue;
             }
-            Symbol::Invisible | Symbol::Other(':' | '=' | '>') => continue,
+            Symbol::Invisible | Symbol::Other(':' | '=' | '>' | '\\' | '#' | '→') => continue,
+            // `->` and `=>`, but not a number below zero.
+            Symbol::Word(letters)
+                if letters.as_bytes() == b"-" && reader.text.get(reader.at..).is_some_and(|rest| rest.starts_with('>')) =>
+            {
+                continue;
+            }
             Symbol::Markup(c) if c != '<' => c,
             Symbol::Markup(_) => continue,
             Symbol::Other(c) if around::closer(c).is_some() => c,
+            // A placeholder: `<id>`.
+            Symbol::Tag => return Err(Reading::Nothing),
             Symbol::Word(_) | Symbol::Other(_) => {
                 reader.at = start;
                 return Ok((openers, start));
@@ -191,7 +411,7 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
             text.push_str(plain);
             end = reader.at;
         }
-        let (symbol, _) = match reader.next() {
+        let (symbol, from) = match reader.next() {
             Ok(next) => next,
             Err(Reading::More) => return Err(Reading::More),
             Err(_) => break,
@@ -207,7 +427,8 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
                 break;
             }
             Symbol::Other(c) if !c.is_ascii() && quote.is_none() => break,
-            Symbol::Invisible | Symbol::Markup(_) => continue,
+            Symbol::Tag if reader.text.get(from..).is_some_and(|rest| rest.starts_with("</")) => break,
+            Symbol::Invisible | Symbol::Markup(_) | Symbol::Tag => continue,
             Symbol::Word(letters) => text.extend(letters.as_bytes().iter().copied().map(char::from)),
             Symbol::Blank(c) | Symbol::Other(c) => text.push(c),
         }
@@ -223,4 +444,75 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
         text.clear();
     }
     Ok(Label { value: start..end, text, openers, closers })
+}
+
+/// The reader of labels in other languages, which are more than one word or have letters that no id has.
+#[derive(Debug, Default)]
+pub(super) struct Phrases {
+    at: usize,
+    /// The end of what was read may begin one from here on.
+    open: usize,
+}
+
+impl Phrases {
+    /// Reads up to `end`.
+    pub fn advance(&mut self, tail: &Tail, end: usize, last: bool, mut found: impl FnMut(Range<usize>)) {
+        let end = end.max(self.at);
+        let Some(automaton) = automaton() else {
+            (self.at, self.open) = (end, end);
+            return;
+        };
+        let bytes = tail.bytes(self.open..end);
+        let mut done = 0;
+        while let Some(phrase) = automaton.find(Input::new(bytes).range(done..)) {
+            done = phrase.end();
+            // `valid de ejecución` is another word.
+            if tail.before(self.open + phrase.start()).is_some_and(|before| before.is_ascii_alphanumeric()) {
+                continue;
+            }
+            found(self.open + phrase.start()..self.open + phrase.end());
+        }
+        let kept = if last { 0 } else { partial(bytes.get(done..).unwrap_or_default()) };
+        (self.at, self.open) = (end, end - kept);
+    }
+
+    /// Nothing that starts before this place will be found any more.
+    pub fn hold(&self) -> usize {
+        self.open
+    }
+}
+
+/// Bytes at the end of `rest` that may begin a phrase.
+fn partial(rest: &[u8]) -> usize {
+    let end = rest.get(rest.len().saturating_sub(PHRASE_BYTES_MAX - 1)..).unwrap_or_default();
+    let begins = |from: &usize| {
+        let end = end.get(*from..).unwrap_or_default();
+        PHRASES.iter().any(|phrase| phrase.as_bytes().get(..end.len()).is_some_and(|start| start.eq_ignore_ascii_case(end)))
+    };
+    let likely = |from: &usize| end.get(*from).is_some_and(|byte| BEGINNINGS[usize::from(byte.to_ascii_lowercase())]);
+    (0..end.len()).filter(likely).find(begins).map_or(0, |from| end.len() - from)
+}
+
+/// The bytes that phrases begin with.
+const BEGINNINGS: [bool; 256] = {
+    let mut beginnings = [false; 256];
+    let mut at = 0;
+    while at < PHRASES.len() {
+        beginnings[PHRASES[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    beginnings
+};
+
+fn automaton() -> Option<&'static AhoCorasick> {
+    static AUTOMATON: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let build = || {
+        AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(PHRASES)
+            .ok()
+    };
+    AUTOMATON.get_or_init(build).as_ref()
 }

@@ -12,9 +12,9 @@ use std::{collections::VecDeque, ops::Range};
 use super::{
     Rules,
     fence::{Fences, Mode},
-    fold::{self, CLASSES, Class, Symbol},
+    fold::{self, CLASSES, Class, Symbol, TAG_BYTES_MAX},
     item::{Id, Item, Kind},
-    label::{self, Name, Reading},
+    label::{self, Name, Phrases, Reading},
     shape,
     tail::Tail,
 };
@@ -27,6 +27,8 @@ const KEPT: usize = shape::ID_BYTES_MAX + 1;
 const SPREAD_BYTES_MIN: usize = 1024;
 /// Bytes of the shortest word that matters.
 const WORD_BYTES_MIN: usize = "execution".len();
+/// Bytes of the longest escape or entity: what shows nothing and is longer may hold an id.
+const ESCAPE_BYTES_MAX: usize = 12;
 /// Bytes of the longest word that is looked at as a label.
 const LABEL_BYTES_MAX: usize = 24;
 
@@ -52,6 +54,8 @@ struct Waiting {
     start: usize,
     from: usize,
     name: Name,
+    /// Bytes that must be there before it is worth another look.
+    retry: usize,
 }
 
 /// The reader of word runs.
@@ -66,22 +70,30 @@ pub(super) struct Runs {
     letters: Vec<u8>,
     places: Vec<Place>,
     labels: VecDeque<Waiting>,
+    /// Bytes that must be there before what stands at `at` is worth another look.
+    retry: usize,
+    /// No comment that begins before this place ends before it.
+    commented: usize,
+    phrases: Phrases,
 }
 
 impl Runs {
     /// Is there anything in a whole text that [`Self::advance`] looks at closely?
     pub fn may_find(text: &[u8]) -> bool {
-        let mut word = 0;
+        let (mut word, mut before) = (0, 0);
         text.iter().any(|byte| {
             word = if class(*byte) == Class::Word { word + 1 } else { 0 };
-            word >= WORD_BYTES_MIN || class(*byte) == Class::Special
+            // Of brackets only empty ones hide anything.
+            let special = class(*byte) == Class::Special && !matches!(byte, b'[' | b']' | b'!') || (before, *byte) == (b'[', b']');
+            before = *byte;
+            word >= WORD_BYTES_MIN || special
         })
     }
 
     /// Reads all that is there.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
         let begin = self.at;
-        let bytes = tail.bytes(begin..tail.end());
+        let bytes = if tail.end() < self.retry && !last { &[] } else { tail.bytes(begin..tail.end()) };
         while let Some(first) = bytes.get(self.at - begin) {
             let rest = bytes.get(self.at - begin..).unwrap_or_default();
             match class(*first) {
@@ -100,7 +112,11 @@ impl Runs {
                     self.at += 1;
                 }
                 Class::Special => {
-                    let Some((symbol, length)) = fold::next(tail.from(self.at), last) else { break };
+                    let Some((symbol, length)) = self.special(tail, rest, last) else {
+                        // What goes on for long is looked at again when there is a good part more of it.
+                        self.retry = tail.end() + rest.len() / 4;
+                        break;
+                    };
                     self.symbol(tail, fences, rules, symbol, length, found);
                     self.at += length;
                 }
@@ -111,12 +127,62 @@ impl Runs {
         } else {
             self.slide(tail, found);
         }
+        if rules.has_tools {
+            let end = if last { tail.end() } else { self.at };
+            self.phrases.advance(tail, end, last, |span| {
+                let after = self.labels.partition_point(|label| label.start <= span.start);
+                self.labels.insert(after, Waiting { start: span.start, from: span.end, name: Name::Whole, retry: 0 });
+            });
+        }
         self.read_labels(tail, last, found);
+    }
+
+    /// The symbol at the place at hand, which begins `rest`.
+    fn special(&mut self, tail: &Tail, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+        let itself = rest.first().map(|byte| (Symbol::Other(char::from(*byte)), 1));
+        if rest.starts_with(b"<!--") {
+            // Between words a comment is read as text: programs read it, too.
+            return if self.open { self.comment(rest, last) } else { itself };
+        }
+        if rest.first() == Some(&b']') {
+            return if self.is_piece(tail) { link_end(rest, last) } else { itself };
+        }
+        let (symbol, length) = fold::next(tail.from(self.at), last)?;
+        match symbol {
+            // Inside an id any tag, and the brackets of a link, are markup.
+            Symbol::Tag if self.is_piece(tail) => Some((Symbol::Markup('<'), length)),
+            Symbol::Tag => itself,
+            Symbol::Other('[') if self.is_piece(tail) => Some((Symbol::Markup('['), length)),
+            _ => Some((symbol, length)),
+        }
+    }
+
+    /// The comment that begins `rest`; each byte is searched for its end once.
+    fn comment(&mut self, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+        let short = [&b">"[..], b"->"].iter().find(|end| rest.get(4..).is_some_and(|body| body.starts_with(end))).map(|end| 4 + end.len());
+        let limit = rest.len().min(TAG_BYTES_MAX);
+        let from = self.commented.saturating_sub(self.at + 2).max(4);
+        let find = || rest.get(from..limit).and_then(|window| memchr::memmem::find(window, b"-->")).map(|at| from + at + 3);
+        if let Some(length) = short.or_else(find) {
+            return Some((Symbol::Markup('<'), length));
+        }
+        self.commented = self.at + limit;
+        (last || rest.len() >= TAG_BYTES_MAX).then_some((Symbol::Other('<'), 1))
+    }
+
+    /// Can what was read of the run be the beginning of an id whose tool's name is over?
+    fn is_piece(&self, tail: &Tail) -> bool {
+        if !self.open {
+            return false;
+        }
+        let run = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
+        shape::is_piece(run)
     }
 
     /// Nothing that starts before this place will be found any more.
     pub fn hold(&self) -> usize {
         let run = if self.open { self.start } else { self.at };
+        let run = run.min(self.phrases.hold());
         self.labels.front().map_or(run, |label| label.start.min(run))
     }
 
@@ -140,7 +206,7 @@ impl Runs {
     }
 
     fn symbol(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, symbol: Symbol, length: usize, found: &mut Vec<Item>) {
-        if symbol == Symbol::Markup('<') {
+        if matches!(symbol, Symbol::Markup('<' | '[')) || (symbol == Symbol::Invisible && length > ESCAPE_BYTES_MAX) {
             hidden(tail, self.at..self.at + length, found);
         }
         match symbol {
@@ -156,7 +222,7 @@ impl Runs {
             }
             Symbol::Invisible => self.gap = self.gap.max(Gap::Invisible),
             Symbol::Markup(_) => self.gap = Gap::Markup,
-            Symbol::Blank(_) | Symbol::Other(_) => self.close(tail, fences, rules, found),
+            Symbol::Blank(_) | Symbol::Other(_) | Symbol::Tag => self.close(tail, fences, rules, found),
         }
         if !self.open {
             self.gap = Gap::None;
@@ -216,12 +282,12 @@ impl Runs {
         }
         self.find(tail, true, found);
         let word = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
-        let labels = rules.has_tools && !rules.json_only && word.len() <= LABEL_BYTES_MAX;
+        let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX;
         if labels
             && let Some(name) = label::name(word)
             && fences.mode(self.start) != Mode::Code
         {
-            self.labels.push_back(Waiting { start: self.start, from: self.end, name });
+            self.labels.push_back(Waiting { start: self.start, from: self.end, name, retry: 0 });
         }
         self.drop_run();
     }
@@ -264,10 +330,18 @@ impl Runs {
     }
 
     fn read_labels(&mut self, tail: &Tail, last: bool, found: &mut Vec<Item>) {
-        while let Some(waiting) = self.labels.front() {
+        while let Some(waiting) = self.labels.front_mut() {
             let (start, from) = (waiting.start, waiting.from);
-            match label::read(tail.from(from), waiting.name, last) {
-                Reading::More => return,
+            if tail.end() < waiting.retry && !last {
+                return;
+            }
+            // `<execution_id>`, `execution_id->`.
+            let element = tail.before(start) == Some('<') || tail.before(from) == Some('-');
+            match label::read(tail.from(from), waiting.name, element, last) {
+                Reading::More => {
+                    waiting.retry = tail.end() + (tail.end() - from) / 4;
+                    return;
+                }
                 Reading::Nothing => {
                     self.labels.pop_front();
                 }
@@ -281,6 +355,22 @@ impl Runs {
                 }
             }
         }
+    }
+}
+
+/// The `](…)` or `][…]` that ends a link with words and begins `rest`.
+fn link_end(rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+    let close = match rest.get(1) {
+        Some(b'(') => b')',
+        Some(b'[') => b']',
+        None if !last => return None,
+        Some(_) | None => return Some((Symbol::Other(']'), 1)),
+    };
+    let window = rest.get(2..rest.len().min(TAG_BYTES_MAX)).unwrap_or_default();
+    match memchr::memchr2(close, b'\n', window) {
+        Some(end) if window.get(end) == Some(&close) => Some((Symbol::Markup('['), end + 3)),
+        None if !last && rest.len() < TAG_BYTES_MAX => None,
+        Some(_) | None => Some((Symbol::Other(']'), 1)),
     }
 }
 

@@ -60,6 +60,16 @@ pub(super) fn find_apart(text: &[u8], mut found: impl FnMut(Range<usize>)) {
     }
 }
 
+/// Can `run` go on as an id whose tool's name and `_` it has already: digits next, or the rest of them?
+pub(super) fn is_piece(run: &[u8]) -> bool {
+    let segment = run.iter().rposition(|byte| *byte == b'_').map_or(0, |at| at + 1);
+    let part = run.get(segment..).unwrap_or_default();
+    let time = |part: &[u8]| part.len() == DIGITS && part.iter().all(u8::is_ascii_digit);
+    let before = segment.checked_sub(DIGITS + 1).and_then(|from| run.get(from..segment - 1)).is_some_and(time);
+    let digits = part.len() <= DIGITS && part.iter().all(u8::is_ascii_digit);
+    segment > 1 && (digits || before && part.len() < HEX && part.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// True if the whole of `text` is one id.
 pub(super) fn is_id(text: &str) -> bool {
     let word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

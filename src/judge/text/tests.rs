@@ -142,8 +142,35 @@ fn disguises() {
         "run_speed_test_\u{1d7cf}700000000000_ffffffffffffffff",
         "\"run_speed_test\\u005f1700000000000_ffffffffffffffff\"",
         "exec\u{200b}ution_id: 12",
+        "run_speed_test_\u{1}1700000000000\u{7f}_ffffffffffffffff",
+        "run_speed_test_1700000000000_\u{b}ffffffffffffffff\u{9d}",
+        "run_speed_test&#951700000000000_ffffffffffffffff &#x5fx run_speed_test&lowbar;1700000000000&#95ffffffffffffffff",
+        "run_speed_test_&shy1700000000000_ffffffffffffffff",
+        "run_speed_test_1700000000000&#00000000000000000000000000000000000095;ffffffffffffffff",
+        "run_speed_test_17000&NegativeThinSpace;00000000_fffffffff&InvisibleComma;fffffff",
+        "run_speed_test_1700000000000_[](https://example.org/a)ffffffffffffffff",
+        "run_speed_test_![](x)1700000000000[][ref]_ffffffffffffffff",
+        "run_speed_test_[1700000000000](https://example.org/)_[ffffffff](b)ffffffff",
+        "run_speed_test_<x-y z=\"a>b\">1700000000000</x-y>_<foo>ffffffffffffffff</foo>",
+        "run_speed_test_1700000000000_ffff<!-- > -- <b> -->ffffffffffff",
+        "run_speed_test_1700000000000_ffff<!-->ffffffffffff",
+        "run_speed_test_1700000000000_\u{430}bcd\u{435}f0123456789",
+        "run_speed_test_1700000000000_\u{3b1}bcd\u{435}f0123456789",
+        "run_speed_test_\u{661}\u{667}00000000000_ffffffffffffffff",
+        "run_speed_test_1700000000000_f\u{fe0f}f\u{336}f\u{483}fffffffffffff",
+        "run_speed_test_1700000000000_\u{202e}ffffffffffffffff\u{2069}",
+        "run_speed_test_%31%3700000000000_%66fffffffffffffff",
+        "run_speed_test\u{2581}1700000000000\u{2cd}ffffffffffffffff",
+        "\u{435}\u{445}\u{435}\u{441}uti\u{43e}n_id: x12",
     ] {
         check(text, &[UnknownExecution]);
+    }
+    for filler in [format!("<!-- {} -->", "long ".repeat(400)), format!("<span title=\"{}\">", "long > ".repeat(400))] {
+        for text in [format!("run_speed_test_{filler}1700000000000_ffffffffffffffff"), format!("execution_id{filler}: {filler}abc-1")] {
+            check(&text, &[UnknownExecution]);
+            let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+            assert_eq!(judge_pieces(single, &Rules::default()), judge(&text), "{text}");
+        }
     }
     assert_eq!(judge("run\\_speed\\_test\\_1700000000000\\_0123456789ABCDEF").citations, [VALID]);
 }
@@ -175,13 +202,62 @@ fn labels() {
         ("```json\n{\"execution_id\": \"a1\"}\n```", &[UnknownExecution]),
         ("```\nexecution_id: a1\n```", &[UnknownExecution]),
         ("~~~yaml\nexecution_id: a1\n~~~\nexecution_id: a2", &[UnknownExecution]),
+        ("<execution_id>a1</execution_id>", &[UnknownExecution]),
+        ("<Execution-ID> a1 </Execution-ID>", &[UnknownExecution]),
+        ("<result execution_id=\"a1\">up</result>", &[UnknownExecution]),
+        ("<execution id=\"a1\">up</execution>", &[UnknownExecution]),
+        ("{\"execution\": {\"id\": \"a1\"}}", &[UnknownExecution]),
+        ("execution.id = a1", &[UnknownExecution]),
+        ("| execution_id | exec-1 |", &[UnknownExecution]),
+        ("<tr><td>execution_id</td><td>exec-1</td></tr>", &[UnknownExecution]),
+        ("execution_id → a1", &[UnknownExecution]),
+        ("execution_id -> a1", &[UnknownExecution]),
+        ("execution_id->a1", &[UnknownExecution]),
+        ("execution_id => a1", &[UnknownExecution]),
+        ("Execution ID ⇒ `a1`", &[UnknownExecution]),
+        ("execution_id := a1", &[UnknownExecution]),
+        ("The execution id is exec-12.", &[UnknownExecution]),
+        ("Its execution ID was `9f8e7d`.", &[UnknownExecution]),
+        ("with an execution ID of chk-2024-1", &[UnknownExecution]),
+        ("(execution ID chk_2024_1)", &[UnknownExecution]),
+        ("Execution ID – chk_2024_1", &[UnknownExecution]),
+        ("Execution identifier: chk_1", &[UnknownExecution]),
+        ("execution_ids: [\"a1\"]", &[UnknownExecution]),
+        ("Ausführungs-ID: chk-1", &[UnknownExecution]),
+        ("AUSFÜHRUNGS-ID = chk-1; Id D'EXÉCUTION", &[]),
+        ("ID d'exécution : chk-1", &[UnknownExecution]),
+        ("El ID de ejecución es chk-1.", &[UnknownExecution]),
+        ("ID di esecuzione: chk-1", &[UnknownExecution]),
+        ("Идентификатор выполнения: chk-1", &[UnknownExecution]),
+        ("执行ID：chk-1", &[UnknownExecution]),
+        ("（実行ID：chk-1）", &[UnknownExecution]),
+        ("실행 ID: chk-1", &[UnknownExecution]),
+        ("The execution id is 13 digits and 16 hex behind the name. The execution ID is UUIDv4, SHA-256 or 36-character text.", &[]),
+        ("An execution ID is checked. Execution IDs are 2nd. Each execution id of step 2 counts; the execution id has 64 bits.", &[]),
+        ("execution_id > 5 and execution_id < 7; execution_id | p95 | 12", &[]),
+        ("Vec<execution_id>, <execution_id>, <execution_id/>", &[]),
     ] {
         check(text, codes);
     }
     let without = Rules { has_tools: false, ..Rules::default() };
     assert_eq!(judge_pieces(["execution_id: a1 {'tool':'check_net','result':1}"], &without).codes, []);
+    // Whatever the format, a labelled id is judged: CONTRACT, "What is judged as a citation".
     let json = Rules { json_only: true, ..Rules::default() };
-    assert_eq!(judge_pieces(["{\"execution_id\": \"a1\"}"], &json).codes, []);
+    for text in [
+        "{\"execution_id\": \"a1\"}",
+        "{\"executionId\":17}",
+        "{\"answer\": \"It is up (execution_id: a1)\"}",
+        "{\"answer\": \"It is up.\\nExecution ID: a1\"}",
+        "{\"answer\": \"{\\\"execution_id\\\": \\\"a1\\\"}\"}",
+        "{\"answer\": \"{\\\\\\\"execution_id\\\\\\\": \\\\\\\"a1\\\\\\\"}\"}",
+        "{\"sources\": [{\"execution_id\": [\"a1\"]}]}",
+        "{\"answer\": \"**execution_id** = `a1`\"}",
+    ] {
+        assert_eq!(judge_pieces([text], &json).codes, [UnknownExecution], "{text}");
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &json), judge_pieces([text], &json), "{text}");
+    }
+    assert_eq!(judge_pieces(["{\"execution_id\": \"wf-77a\", \"id\": \"\", \"n\": 1}"], &json).codes, []);
     let cited = format!("{{\"answer\": \"ok ({VALID}) {FAKE}\"}}");
     assert_eq!(judge_pieces([cited.as_str()], &json).codes, [UnknownExecution]);
 }
@@ -304,7 +380,8 @@ fn what_flows_at_once() {
         ("日本語です", "日本語です"),
         ("the execution ", "the "),
         ("the execution of ", "the execution of "),
-        ("execution_id is ", "execution_id is "),
+        ("execution_id is ", ""),
+        ("execution_id is there ", "execution_id is there "),
     ] {
         let mut gate = TextGate::new();
         assert_eq!(gate.handle(text, &show, &Stub), Progress::Flow);

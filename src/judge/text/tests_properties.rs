@@ -11,7 +11,24 @@ use super::{
 };
 use crate::judge::violation::Code;
 
-const SCRAPS: [&str; 67] = [
+const SCRAPS: [&str; 84] = [
+    "<!-- ",
+    "-->",
+    "[](u)",
+    "](u)",
+    "<x>",
+    "</td><td>",
+    " is ",
+    " -> ",
+    "|",
+    "实行",
+    "执行ID",
+    "ID d'exécution",
+    "а",
+    "\u{1}",
+    "&shy",
+    "&#95",
+    "%31",
     VALID,
     FAKE,
     OLD,
