@@ -66,7 +66,7 @@ impl Bench {
             tools,
             now_ms: NOW_MS,
             upstream: Upstream::default(),
-            protocol: &self.standard.protocol,
+            protocol: self.standard.protocol.as_deref(),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
         };

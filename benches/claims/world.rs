@@ -79,7 +79,7 @@ impl World {
             tools,
             now_ms: NOW_MS + 1000,
             upstream: Upstream::default(),
-            protocol: &self.standard.protocol,
+            protocol: self.standard.protocol.as_deref(),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
         };

@@ -104,7 +104,7 @@ impl Bench {
             tools,
             now_ms: when.now_ms,
             upstream: when.upstream,
-            protocol: &standard.protocol,
+            protocol: standard.protocol.as_deref(),
             held_bytes_max: HELD_BYTES_MAX,
             beyond: Beyond::default(),
         };

@@ -49,8 +49,8 @@ pub struct Inputs<'i> {
     pub now_ms: u64,
     /// The upstream's needs.
     pub upstream: Upstream,
-    /// The protocol text, as a JSON string.
-    pub protocol: &'i str,
+    /// The protocol text, as a JSON string, where the model is told something.
+    pub protocol: Option<&'i str>,
 }
 
 /// What a request says, as far as toolmark must know.
@@ -180,8 +180,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
     if rules.policy.mode == Mode::Enforce {
         stamp_results(&mut edits, &past, &items, &places, inputs);
         edit_tools(&mut edits, root, head, tools, inputs.upstream);
-        if tools.any && rules.policy.protocol.inject && !head.json_only {
-            inject_protocol(&mut edits, head.messages, inputs.protocol);
+        if let Some(protocol) = inputs.protocol.filter(|_| tools.any && !head.json_only) {
+            inject_protocol(&mut edits, head.messages, protocol);
         }
     }
     for (item, at) in items.iter().zip(&places) {

@@ -136,8 +136,8 @@ pub struct Basis<'b> {
     pub now_ms: u64,
     /// What the upstream needs.
     pub upstream: Upstream,
-    /// The protocol text, as a JSON string.
-    pub protocol: &'b str,
+    /// The protocol text, as a JSON string, where the model is told something.
+    pub protocol: Option<&'b str>,
     /// Bytes held of one call.
     pub held_bytes_max: usize,
     /// What loop control counts besides the conversation.

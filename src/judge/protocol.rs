@@ -1,8 +1,20 @@
-//! What the model is told about tools. DESIGN.md, "Stamps". Pure.
+//! What the model is told about tools: nothing, unless the policy asks for it. Pure.
+//!
+//! Every sentence costs: a model of half a billion parameters lost two thirds of its right answers to an earlier, longer
+//! text. So there is one sentence for what enforcement needs, and one for what some users want.
 
-/// The protocol text, where the policy has none of its own.
-pub const PROTOCOL_TEXT: &str = "\
-Tool protocol: Before you use a tool, say in a few words which one and why; then call it and wait for its result. \
-Report a tool's result only after it was returned in this conversation. Where a result carries an execution_id, cite it with what you report, \
-as (execution_id: …), copied exactly; where it carries none, cite none. Never write an execution_id that no result carries, and never present \
-a result that was not returned. If a tool can't be run, say so.";
+/// The citation text, where the policy has no words of its own: what `[citations] require` needs the model to know.
+pub const CITE_TEXT: &str = "When you report a tool result that carries an execution_id, cite it as (execution_id: …).";
+
+/// What `[protocol] announce` adds.
+pub const ANNOUNCE_TEXT: &str = "Before you call a tool, say in a few words which one and why.";
+
+/// The whole text. `cite`: the words about citing, where the model is told to.
+pub fn protocol_text(cite: Option<&str>, announce: bool) -> Option<String> {
+    match (cite, announce) {
+        (None, false) => None,
+        (Some(cite), false) => Some(cite.to_owned()),
+        (None, true) => Some(ANNOUNCE_TEXT.to_owned()),
+        (Some(cite), true) => Some(format!("{ANNOUNCE_TEXT} {cite}")),
+    }
+}

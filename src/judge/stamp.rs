@@ -23,37 +23,31 @@ use crate::{
 pub struct Stamp<'s> {
     /// The execution ID.
     pub execution_id: &'s str,
-    /// The tool's name.
+    /// The tool's name; only earlier forms of the stamp say it.
     pub tool: &'s str,
-    /// The call mark's moment.
+    /// The call mark's moment; only earlier forms of the stamp say it.
     pub moment: Moment,
 }
 
 impl Stamp<'_> {
-    /// The call mark's time as RFC 3339 with milliseconds.
-    fn executed_at(&self) -> String {
-        let time = UNIX_EPOCH + Duration::from_millis(self.moment.time_ms);
-        humantime::format_rfc3339_millis(time).to_string()
-    }
-
-    fn members(&self) -> String {
-        format!(r#""execution_id":"{}","executed_at":"{}""#, self.execution_id, self.executed_at())
+    fn member(&self) -> String {
+        format!(r#""execution_id":"{}""#, self.execution_id)
     }
 
     fn line(&self) -> String {
-        // A tool's name is the model's and the client's data: a line break in it must not end the line.
-        let tool: String = self.tool.chars().filter(|c| !c.is_control()).collect();
-        format!("[execution_id: {} tool: {tool} executed_at: {}]\n", self.execution_id, self.executed_at())
+        format!("[execution_id: {}]\n", self.execution_id)
     }
 
     /// `result`: JSON text.
     fn wrapped(&self, result: &str) -> String {
-        format!(
-            r#"{{"execution_id":"{}","tool_name":{},"executed_at":"{}","result":{result}}}"#,
-            self.execution_id,
-            quote(self.tool),
-            self.executed_at()
-        )
+        format!(r#"{{{},"result":{result}}}"#, self.member())
+    }
+
+    /// The line of toolmark up to 0.1.0, which also said the tool and the time.
+    fn earlier_line(&self) -> String {
+        let tool: String = self.tool.chars().filter(|c| !c.is_control()).collect();
+        let executed_at = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(self.moment.time_ms));
+        format!("[execution_id: {} tool: {tool} executed_at: {executed_at}]\n", self.execution_id)
     }
 }
 
@@ -64,8 +58,6 @@ pub struct Nature {
     pub failed: bool,
     /// It carries an execution ID of its own.
     pub stamped: bool,
-    /// It has a member of a stamp's, so that one in front would be the second of its name.
-    pub dated: bool,
     /// A JSON object.
     pub object: bool,
     /// An object with members.
@@ -88,7 +80,6 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
     Nature {
         failed: error || flag("success", b"false") || flag("isError", b"true"),
         stamped: root.get("execution_id").is_some(),
-        dated: root.get("executed_at").is_some(),
         object: true,
         members: root.members().next().is_some(),
     }
@@ -103,22 +94,22 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp
         return;
     }
     let wrap = |result: &str, edits: &mut Edits| edits.replace(content.span(), quote(&stamp.wrapped(result)));
-    if nature.object && (nature.stamped || nature.dated) {
+    if nature.object && nature.stamped {
         return wrap(&text(), edits);
     }
     if nature.object {
-        let mut members = stamp.members();
+        let mut member = stamp.member();
         if nature.members {
-            members.push(',');
+            member.push(',');
         }
         return match brace(content) {
             Some(brace) => {
-                let mut escaped = String::with_capacity(members.len() + 16);
-                escape_into(&mut escaped, &members);
+                let mut escaped = String::with_capacity(member.len() + 16);
+                escape_into(&mut escaped, &member);
                 edits.insert(brace + 1, escaped);
             }
             // The brace itself is spelled as an escape: the same text, spelled plainly.
-            None => edits.replace(content.span(), quote(&text().replacen('{', &format!("{{{members}"), 1))),
+            None => edits.replace(content.span(), quote(&text().replacen('{', &format!("{{{member}"), 1))),
         };
     }
     if form == StampForm::Json {
@@ -134,7 +125,10 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp
 /// Stamps a result whose content is a list of parts: a text part in front. `kind`: the type of text parts.
 pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
     let first = parts.items().next();
-    let stamped = first.and_then(|part| part.get("text")).and_then(Value::text).is_some_and(|text| text == stamp.line().trim_end());
+    let stamped = first.and_then(|part| part.get("text")).and_then(Value::text).is_some_and(|text| {
+        let text = format!("{text}\n");
+        text == stamp.line() || text == stamp.earlier_line()
+    });
     if form == StampForm::Off || stamped {
         return;
     }
@@ -147,11 +141,13 @@ pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form:
     edits.insert(parts.span().start + 1, part);
 }
 
-/// Is this text the result of stamping with `stamp`?
+/// Is this text the result of stamping with `stamp`, in today's form or an earlier one?
 fn is_stamped_so(text: &str, stamp: &Stamp<'_>) -> bool {
-    let object = || text.trim_start().strip_prefix('{').is_some_and(|rest| rest.starts_with(&stamp.members()));
-    let wrapped = || text.starts_with(stamp.wrapped("").trim_end_matches('}'));
-    text.starts_with(&stamp.line()) || object() || wrapped()
+    // All forms of an object begin with the same member, earlier ones and wrapped ones too.
+    let object = || text.trim_start().strip_prefix('{').and_then(|rest| rest.strip_prefix(stamp.member().as_str()));
+    text.starts_with(&stamp.line())
+        || object().is_some_and(|rest| rest.starts_with([',', '}']))
+        || text.starts_with(&stamp.earlier_line())
 }
 
 /// Where the text's opening brace lies in the request, if it is spelled as itself.
@@ -190,38 +186,56 @@ mod tests {
         stamped_json(&quote(text), form)
     }
 
-    const MEMBERS: &str = r#""execution_id":"t_1763760000123_abc0000000000001","executed_at":"2025-11-21T21:20:00.123Z""#;
-    const LINE: &str = "[execution_id: t_1763760000123_abc0000000000001 tool: t executed_at: 2025-11-21T21:20:00.123Z]\n";
+    const MEMBER: &str = r#""execution_id":"t_1763760000123_abc0000000000001""#;
+    const LINE: &str = "[execution_id: t_1763760000123_abc0000000000001]\n";
 
     #[test]
     fn forms() {
         for (text, form, expected) in [
-            (r#"{"a": 1.10}"#, StampForm::Auto, format!(r#"{{{MEMBERS},"a": 1.10}}"#)),
-            (
-                r#"{"executed_at":"2026-03-01"}"#,
-                StampForm::Auto,
-                format!(
-                    r#"{{{},"result":{{"executed_at":"2026-03-01"}}}}"#,
-                    MEMBERS.replacen(r#","executed"#, r#","tool_name":"t","executed"#, 1)
-                ),
-            ),
-            ("\n {}", StampForm::Auto, format!("\n {{{MEMBERS}}}")),
+            (r#"{"a": 1.10}"#, StampForm::Auto, format!(r#"{{{MEMBER},"a": 1.10}}"#)),
+            (r#"{"executed_at":"2026-03-01"}"#, StampForm::Auto, format!(r#"{{{MEMBER},"executed_at":"2026-03-01"}}"#)),
+            ("\n {}", StampForm::Auto, format!("\n {{{MEMBER}}}")),
             ("18 °C\n\"x\"", StampForm::Auto, format!("{LINE}18 °C\n\"x\"")),
             ("[1]", StampForm::Auto, format!("{LINE}[1]")),
             ("{broken", StampForm::Auto, format!("{LINE}{{broken")),
             ("", StampForm::Auto, LINE.to_owned()),
-            ("[1]", StampForm::Json, format!(r#"{{{},"result":[1]}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
-            ("x\"", StampForm::Json, format!(r#"{{{},"result":"x\""}}"#, MEMBERS.replace(",", r#","tool_name":"t","#))),
+            ("[1]", StampForm::Json, format!(r#"{{{MEMBER},"result":[1]}}"#)),
+            ("x\"", StampForm::Json, format!(r#"{{{MEMBER},"result":"x\""}}"#)),
+            (r#"{"execution_id":1}"#, StampForm::Auto, format!(r#"{{{MEMBER},"result":{{"execution_id":1}}}}"#)),
             (
-                r#"{"execution_id":1}"#,
+                r#"{"execution_id":"t_1763760000123_abc00000000000012"}"#,
                 StampForm::Auto,
-                format!(r#"{{{},"result":{{"execution_id":1}}}}"#, MEMBERS.replace(",", r#","tool_name":"t","#)),
+                format!(r#"{{{MEMBER},"result":{{"execution_id":"t_1763760000123_abc00000000000012"}}}}"#),
             ),
             ("x", StampForm::Off, "x".to_owned()),
         ] {
             assert_eq!(stamped(text, form), expected, "{text:?} {form:?}");
         }
-        assert_eq!(stamped_json(r#""\u007b\"a\":1}""#, StampForm::Auto), format!(r#"{{{MEMBERS},"a":1}}"#));
+        assert_eq!(stamped_json(r#""\u007b\"a\":1}""#, StampForm::Auto), format!(r#"{{{MEMBER},"a":1}}"#));
+    }
+
+    #[test]
+    fn a_stamp_of_an_earlier_form_stays() {
+        let earlier = "t_1763760000123_abc0000000000001";
+        for text in [
+            format!(r#"{{"execution_id":"{earlier}","executed_at":"2025-11-21T21:20:00.123Z","a":1}}"#),
+            format!(r#"{{"execution_id":"{earlier}","tool_name":"t","executed_at":"2025-11-21T21:20:00.123Z","result":[1]}}"#),
+            format!("[execution_id: {earlier} tool: t executed_at: 2025-11-21T21:20:00.123Z]\n18 °C"),
+        ] {
+            assert_eq!(stamped(&text, StampForm::Auto), text);
+            assert_eq!(stamped(&text, StampForm::Json), text);
+        }
+        let parts = |first: &str| format!(r#"[{{"type":"text","text":{}}},{{"type":"image_url"}}]"#, quote(first));
+        let stamp_of = |json: &str| {
+            let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap();
+            let mut edits = Edits::default();
+            stamp_parts(&mut edits, document.root(), &stamp(), StampForm::Auto, "text");
+            String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap()
+        };
+        for first in [format!("[execution_id: {earlier} tool: t executed_at: 2025-11-21T21:20:00.123Z]"), LINE.trim_end().to_owned()] {
+            assert_eq!(stamp_of(&parts(&first)), parts(&first));
+        }
+        assert_eq!(stamp_of(&parts("x")), parts("x").replacen('[', &format!(r#"[{{"type":"text","text":"{}"}},"#, LINE.trim_end()), 1));
     }
 
     #[test]

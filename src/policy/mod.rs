@@ -19,7 +19,10 @@ pub use self::{
     loops::{Loops, OnLimit, Rate, ToolLimits, ToolLoops},
     responses::{Responses, Stateful},
 };
-use crate::judge::violation::Severity;
+use crate::judge::{
+    protocol::{CITE_TEXT, protocol_text},
+    violation::Severity,
+};
 
 /// `mode`: is anything changed at all?
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -137,6 +140,18 @@ pub struct Policy {
     pub checks: BTreeMap<String, Severity>,
 }
 
+impl Policy {
+    /// What the model is told about tools, if anything: [`crate::judge::protocol`].
+    pub fn protocol_text(&self) -> Option<String> {
+        let Protocol { inject, announce, text } = &self.protocol;
+        let told = inject.unwrap_or(self.citations.require || text.is_some());
+        // Without stamps there is nothing to cite; words of the policy's own may be about something else.
+        let built_in = || Some(CITE_TEXT).filter(|_| self.results.stamp != StampForm::Off);
+        let cite = if told { text.as_deref().or_else(built_in) } else { None };
+        protocol_text(cite, *announce)
+    }
+}
+
 /// `[tools]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -152,19 +167,15 @@ pub struct Tools {
 }
 
 /// `[protocol]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Protocol {
-    /// Is the model told about announcing, calling, waiting and citing?
-    pub inject: bool,
-    /// Other words for it.
+    /// Is the model told to cite? `None`: where citations are required, or a text of the policy's own says how.
+    pub inject: Option<bool>,
+    /// Is it told to announce its calls?
+    pub announce: bool,
+    /// Other words about citing.
     pub text: Option<String>,
-}
-
-impl Default for Protocol {
-    fn default() -> Self {
-        Self { inject: true, text: None }
-    }
 }
 
 /// `[calls]`

@@ -181,7 +181,7 @@ fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(
 fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
     if let Some(text) = &policy.protocol.text {
         if text.trim().is_empty() {
-            return Err(layers.fault("protocol.text", "empty: leave it out for the built-in text, or write `inject = false` for none"));
+            return Err(layers.fault("protocol.text", "empty: leave it out, or write `inject = true` for the built-in text"));
         }
         if text.len() > PROTOCOL_BYTES_MAX {
             return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));
@@ -299,6 +299,12 @@ fn notices(policy: &Policy, tools: &[PolicyTool]) -> Vec<String> {
     };
     let require = policy.citations.require;
     say(require && policy.results.stamp == StampForm::Off, "citations.require is true, but results.stamp is off: there is nothing to cite");
+    let protocol = &policy.protocol;
+    say(
+        require && protocol.inject == Some(false),
+        "citations.require is true, but protocol.inject is false: the model must learn from your own prompt that it has to cite",
+    );
+    say(protocol.text.is_some() && protocol.inject == Some(false), "protocol.text is not used: protocol.inject is false");
     say(
         policy.tools.undeclared == Undeclared::Reject && tools.is_empty(),
         "tools.undeclared is reject and no tool file has a tool: every tool of every request is left out",

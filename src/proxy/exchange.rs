@@ -135,7 +135,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         tools,
         now_ms: app.now_ms(),
         upstream,
-        protocol: &standard.protocol,
+        protocol: standard.protocol.as_deref(),
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
         beyond: Beyond::default(),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::app::Error;
 use crate::{
     exchange::tools::ToolSets,
-    judge::{call::CallRules, protocol::PROTOCOL_TEXT, registry::ToolSource, text},
+    judge::{call::CallRules, registry::ToolSource, text},
     mcp::catalog::Catalog,
     policy::rules::Rules,
     wire::text::quote,
@@ -22,7 +22,7 @@ pub struct Standard {
     /// Its rules for text, but for what the exchange adds.
     pub text: text::Rules,
     /// What the model is told about tools, as a JSON string.
-    pub protocol: String,
+    pub protocol: Option<String>,
     /// What MCP servers offer, with its generation.
     pub offered: Arc<(u64, Catalog)>,
 }
@@ -56,7 +56,7 @@ impl Standard {
             ..text::Rules::default()
         };
         let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
-        let protocol = quote(rules.policy.protocol.text.as_deref().unwrap_or(PROTOCOL_TEXT));
+        let protocol = rules.policy.protocol_text().map(|text| quote(&text));
         Ok(Self { rules: Arc::new(rules), calls, tools, text, protocol, offered })
     }
 

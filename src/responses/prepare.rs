@@ -70,8 +70,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
             stateful::forget(&mut edits, root, head);
         }
         offer::edit_tools(&mut edits, root, head, tools, basis.upstream);
-        if tools.any && rules.policy.protocol.inject && !head.json_only {
-            front.extend(offer::inject_protocol(&mut edits, root, head, basis.protocol, gone));
+        if let Some(protocol) = basis.protocol.filter(|_| tools.any && !head.json_only) {
+            front.extend(offer::inject_protocol(&mut edits, root, head, protocol, gone));
         }
         edit_input(&mut edits, root, head, &fates, &front, &ids);
     }

@@ -103,7 +103,7 @@ fn objects_are_stamped_inside() {
     let bench = plain();
     let mark = bench.mark("call_1");
     let body = bench.prepared(&request(&[call(&mark), output(&mark, r#"{"mbit": 90.10}"#)]), &none());
-    let expected = format!(r#"{{"execution_id":"{}","executed_at":"2025-11-21T21:20:00.000Z","mbit": 90.10}}"#, bench.execution_id());
+    let expected = format!(r#"{{"execution_id":"{}","mbit": 90.10}}"#, bench.execution_id());
     assert_eq!(body, request(&[call("call_1"), output("call_1", &expected)]));
 }
 
@@ -198,7 +198,7 @@ fn what_is_remembered() {
 
 #[test]
 fn the_protocol() {
-    let bench = Bench::new(|policy| policy.protocol.inject = true);
+    let bench = Bench::new(|policy| policy.protocol.inject = Some(true));
     let inside = &PROTOCOL[1..PROTOCOL.len() - 1];
     let developer = format!(r#"{{"role":"developer","content":{PROTOCOL}}}"#);
     let part = format!(r#"{{"type":"input_text","text":{PROTOCOL}}}"#);
@@ -237,7 +237,7 @@ fn the_protocol() {
 
 #[test]
 fn observing_changes_nothing() {
-    let bench = Bench::new(|policy| (policy.mode, policy.protocol.inject) = (Mode::Observe, true));
+    let bench = Bench::new(|policy| (policy.mode, policy.protocol.inject) = (Mode::Observe, Some(true)));
     let mark = bench.mark("call_1");
     let items = vec![("d".to_owned(), Fate::Dropped)];
     let recalled = Recalled { thread: Some(Arc::new(thread())), items, ..none() };

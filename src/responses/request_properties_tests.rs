@@ -22,7 +22,7 @@ static BENCHES: LazyLock<Vec<Bench>> = LazyLock::new(|| {
     let with = |mode, stateful, undeclared| {
         Bench::new(move |policy| {
             (policy.mode, policy.responses.stateful, policy.tools.undeclared) = (mode, stateful, undeclared);
-            policy.protocol.inject = true;
+            policy.protocol.inject = Some(true);
         })
     };
     vec![

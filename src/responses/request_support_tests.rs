@@ -35,10 +35,9 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// The default policy without the protocol text, as `change` leaves it.
+    /// The default policy, as `change` leaves it.
     pub fn new(change: impl Fn(&mut Policy)) -> Self {
         let mut rules = PolicySource::choose(Some("default"), Path::new(".")).load().unwrap();
-        rules.policy.protocol.inject = false;
         change(&mut rules.policy);
         let standard = Standard::new(rules, 1 << 20).unwrap();
         let ring = Arc::new(KeyRing::new(&[[7; 32]]));
@@ -62,7 +61,7 @@ impl Bench {
 
     /// The line that stands in front of that call's result.
     pub fn stamp(&self) -> String {
-        format!("[execution_id: {} tool: {TOOL} executed_at: 2025-11-21T21:20:00.000Z]", self.execution_id())
+        format!("[execution_id: {}]", self.execution_id())
     }
 
     /// An exchange that begins with this request.
@@ -83,7 +82,7 @@ impl Bench {
             tools,
             now_ms: MOMENT.time_ms + 1000,
             upstream: self.upstream,
-            protocol: PROTOCOL,
+            protocol: self.standard.protocol.as_ref().map(|_| PROTOCOL),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
         };

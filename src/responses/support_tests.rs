@@ -96,7 +96,7 @@ impl Bench {
             tools,
             now_ms: MOMENT.time_ms + 1000,
             upstream: Upstream::default(),
-            protocol: "\"Use tools honestly.\"",
+            protocol: Some("\"Use tools honestly.\""),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
         };

@@ -67,7 +67,7 @@ impl Bench {
             tools,
             now_ms: 1_763_760_000_000,
             upstream: Upstream::default(),
-            protocol: "\"\"",
+            protocol: None,
             held_bytes_max: 1 << 20,
             beyond: Beyond::default(),
         };

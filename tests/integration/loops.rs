@@ -243,7 +243,7 @@ impl Replay {
             tools,
             now_ms: Self::moment(turns, 0).time_ms,
             upstream: Upstream::default(),
-            protocol: "\"\"",
+            protocol: None,
             held_bytes_max: 1 << 20,
             beyond: Beyond::default(),
         };

@@ -132,8 +132,8 @@ impl Check {
         self.that("no two calls have one id", marks.len() == count);
         let tools = |request: &Value| request["tools"].as_array().map_or(0, Vec::len);
         self.that("the upstream got the tools each time", played.upstream.iter().all(|request| tools(request) == TOOLS.len()));
-        let told = (0..played.upstream.len()).all(|at| played.sent(at, "system").iter().any(|text| text.contains("execution_id")));
-        self.that("the model was told how to cite", told);
+        let told = (0..played.upstream.len()).any(|at| !played.sent(at, "system").is_empty());
+        self.that("nothing was said to the model that nobody asked for", !told);
     }
 }
 
