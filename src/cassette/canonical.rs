@@ -25,8 +25,12 @@ pub enum Times {
 }
 
 /// The first line of a stamped result that is no object, as [`crate::judge::stamp`] writes it or did.
-static STAMP_LINE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"\A\[execution_id: (?:[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}|\S{1,200} tool: .{1,128}? executed_at: [0-9T:.Z+-]{10,40})\]\n").ok());
+static STAMP_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"\A\[execution_id: (?:[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}|\S{1,200} tool: .{1,128}? executed_at: [0-9T:.Z+-]{10,40})\]\n",
+    )
+    .ok()
+});
 /// The first member of one that is, or the first two in the earlier form.
 static STAMP_MEMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
@@ -197,7 +201,9 @@ mod tests {
             {"role":"tool","tool_call_id":"9","content":"[execution_id: x_1700000000000_0123456789abcdef tool: x executed_at: 2023-11-14T22:13:20.000Z]\ntext"}],
             "user":"b","model":"m"}"#;
         assert!(same(one, other, Times::Count));
-        let shorter = other.replace(r#"\"executed_at\":\"2023-11-14T22:13:20.000Z\","#, "").replace(" tool: x executed_at: 2023-11-14T22:13:20.000Z", "");
+        let shorter = other
+            .replace(r#"\"executed_at\":\"2023-11-14T22:13:20.000Z\","#, "")
+            .replace(" tool: x executed_at: 2023-11-14T22:13:20.000Z", "");
         assert!(shorter.len() + 80 < other.len());
         assert!(same(one, &shorter, Times::Count), "today's stamps");
         assert!(!same(one, &other.replace("\"9\"", "\"call_0123456789abcdef0123456789abcdef\""), Times::Count), "another call's result");

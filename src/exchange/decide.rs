@@ -24,7 +24,7 @@ pub struct Budget {
     pub repairs_left: u32,
     /// Upstream requests.
     pub attempts_left: u32,
-    /// The deadline hasn't passed.
+    /// The deadline hasn't passed since the first rejection, or nothing was repaired yet.
     pub in_time: bool,
     /// Text of the answer has left already.
     pub text_released: bool,
@@ -71,14 +71,14 @@ pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted
     }
 }
 
-/// The words that stand instead of a bad choice.
-pub fn words(choice: &JudgedChoice) -> String {
+/// The words that stand instead of a bad choice. `repairs`: how often the model was asked again.
+pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
     let blocking = choice.blocking();
     let looping = blocking.iter().any(|violation| violation.code == Code::LoopDetected);
     match (choice.blocks_text(), looping) {
-        (true, _) => reply::safe(&blocking),
+        (true, _) => reply::safe(&blocking, repairs),
         (false, true) => reply::ended(&blocking),
-        (false, false) => reply::exhausted(&blocking),
+        (false, false) => reply::exhausted(&blocking, repairs),
     }
 }
 
@@ -183,9 +183,9 @@ pub fn may_repair(budget: &Budget) -> bool {
 }
 
 /// The words where repair of a call that the upstream refused is exhausted; `None` where its error is passed on.
-pub fn exhausted_words(violations: &[Violation], on_exhausted: OnExhausted) -> Option<String> {
+pub fn exhausted_words(violations: &[Violation], repairs: u32, on_exhausted: OnExhausted) -> Option<String> {
     match on_exhausted {
-        OnExhausted::Explain => Some(reply::exhausted(&violations.iter().collect::<Vec<_>>())),
+        OnExhausted::Explain => Some(reply::exhausted(&violations.iter().collect::<Vec<_>>(), repairs)),
         OnExhausted::Error => None,
     }
 }

@@ -90,16 +90,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_what_was_read() {
         let natures = natures();
-        let texts = [
-            r#"{"error":"no"}"#,
-            "{}",
-            r#"{"a":1}"#,
-            r#"{"execution_id":"x"}"#,
-            "Error: x",
-            "[execution_id: x]",
-            "",
-            "fine",
-        ];
+        let texts = [r#"{"error":"no"}"#, "{}", r#"{"a":1}"#, r#"{"execution_id":"x"}"#, "Error: x", "[execution_id: x]", "", "fine"];
         for round in 0..3 {
             for text in texts {
                 let raw = quote(text);

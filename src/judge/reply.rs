@@ -56,13 +56,14 @@ pub fn objection(violations: &[&Violation]) -> String {
     text
 }
 
-/// What the application gets instead of an answer that can't be mended.
-pub fn safe(violations: &[&Violation]) -> String {
+/// What the application gets instead of an answer that can't be mended. `repairs`: how often the model was asked again.
+pub fn safe(violations: &[&Violation], repairs: u32) -> String {
     let mut text = String::from("I reported a tool result that I can't back with an execution.\n");
     for violation in violations {
         text.push_str(&blame(violation));
     }
-    text.push_str("Please treat that part of my answer as not checked, and ask again if you need it.");
+    text.push_str(tried(repairs).as_str());
+    text.push_str(" Please treat that part of my answer as not checked, and ask again if you need it.");
     text
 }
 
@@ -76,16 +77,24 @@ pub fn ended(violations: &[&Violation]) -> String {
     text
 }
 
-/// What the application gets when the model keeps calling what can't be called.
-pub fn exhausted(violations: &[&Violation]) -> String {
-    let mut text = String::from(
-        "I could not finish this: I tried to use tools in a way that doesn't work, and correcting me didn't help. Nothing was run.\n",
-    );
+/// What the application gets when a call can't be mended. `repairs`: how often the model was asked again.
+pub fn exhausted(violations: &[&Violation], repairs: u32) -> String {
+    let mut text = String::from("I could not finish this: I tried to use tools in a way that doesn't work. Nothing was run.\n");
     for violation in violations {
         text.push_str(&blame(violation));
     }
-    text.push_str("You can ask again, or in other words.");
+    text.push_str(tried(repairs).as_str());
+    text.push_str(" You can ask again, or in other words.");
     text
+}
+
+/// How often a correction was tried, in a sentence.
+fn tried(repairs: u32) -> String {
+    match repairs {
+        0 => "No correction was attempted.".to_owned(),
+        1 => "One correction was attempted, and it didn't help.".to_owned(),
+        repairs => format!("{repairs} corrections were attempted, and they didn't help."),
+    }
 }
 
 /// A violation as the application hears of it: without the rejected words, which another reader might
@@ -140,11 +149,18 @@ mod tests {
     use crate::judge::violation::Checks;
 
     #[test]
+    fn what_was_tried_is_said_as_it_was() {
+        for (repairs, said) in [(0, "No correction was attempted."), (1, "One correction was"), (3, "3 corrections were")] {
+            assert!(safe(&[], repairs).contains(said) && exhausted(&[], repairs).contains(said), "{repairs}");
+        }
+    }
+
+    #[test]
     fn the_contracts_openings() {
         let violation = Checks::default().violation(Code::UnknownTool, Some("x"), "tool `x` does not exist", "did you mean `y`?").unwrap();
         let text = rejection("x", &[&violation], Some(&"é".repeat(2000)));
         assert!(text.starts_with("Tool call rejected: x\n- [unknown_tool] tool `x` does not exist (did you mean `y`?)\n"), "{text}");
         assert!(text.len() < 3000);
-        assert!(safe(&[&violation]).starts_with("I reported a tool result that I can't back with an execution.\n- [unknown_tool]"));
+        assert!(safe(&[&violation], 0).starts_with("I reported a tool result that I can't back with an execution.\n- [unknown_tool]"));
     }
 }

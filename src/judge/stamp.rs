@@ -145,9 +145,7 @@ pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form:
 fn is_stamped_so(text: &str, stamp: &Stamp<'_>) -> bool {
     // All forms of an object begin with the same member, earlier ones and wrapped ones too.
     let object = || text.trim_start().strip_prefix('{').and_then(|rest| rest.strip_prefix(stamp.member().as_str()));
-    text.starts_with(&stamp.line())
-        || object().is_some_and(|rest| rest.starts_with([',', '}']))
-        || text.starts_with(&stamp.earlier_line())
+    text.starts_with(&stamp.line()) || object().is_some_and(|rest| rest.starts_with([',', '}'])) || text.starts_with(&stamp.earlier_line())
 }
 
 /// Where the text's opening brace lies in the request, if it is spelled as itself.

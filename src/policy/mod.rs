@@ -186,7 +186,7 @@ pub struct Calls {
     pub max_repairs: u32,
     /// Upstream requests of one exchange, everything included; 1 to 50.
     pub max_attempts: u32,
-    /// After it no further attempt is started.
+    /// After it no further attempt is started; it counts from the first rejection.
     #[serde(with = "duration")]
     pub repair_deadline: Duration,
     /// What the application gets when repair fails.

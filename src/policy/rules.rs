@@ -181,7 +181,7 @@ fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(
 fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
     if let Some(text) = &policy.protocol.text {
         if text.trim().is_empty() {
-            return Err(layers.fault("protocol.text", "empty: leave it out, or write `inject = true` for the built-in text"));
+            return Err(layers.fault("protocol.text", "empty: leave it out for the built-in text, or write `inject = false` for none"));
         }
         if text.len() > PROTOCOL_BYTES_MAX {
             return Err(layers.fault("protocol.text", format!("{} bytes long, at most {PROTOCOL_BYTES_MAX} are taken", text.len())));

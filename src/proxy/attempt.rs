@@ -197,7 +197,7 @@ impl Run {
         let left = Left {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
             attempts: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
-            time: calls.repair_deadline.saturating_sub(self.rounds.since.unwrap_or(self.started.at).elapsed()),
+            time: self.repair_time(),
             repeatable: !self.is_kept_upstream(),
         };
         let app = self.worker.app.clone();
@@ -327,7 +327,7 @@ impl Run {
             Fitness::Unfit => return Err(no_tools(&entry)),
             Fitness::Ask => {}
         }
-        let limit = self.context.rules.policy.calls.repair_deadline.saturating_sub(self.started.at.elapsed());
+        let limit = self.repair_time();
         // Rare, and large: it would make every exchange as large.
         match Box::pin(prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit)).await {
             Asked::Known(Calls::Yes) => Ok(()),

@@ -235,7 +235,7 @@ fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
 pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
     run.tally.blocked = true;
     let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
-    let words = decide::exhausted_words(&turn.violations, run.context.rules.policy.calls.on_exhausted);
+    let words = decide::exhausted_words(&turn.violations, run.tally.repairs, run.context.rules.policy.calls.on_exhausted);
     words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
 }
 

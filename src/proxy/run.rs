@@ -108,6 +108,8 @@ pub struct Run {
     _held: Held,
     pub(super) attempts: u32,
     signature: Option<blake3::Hash>,
+    /// When an answer was rejected first, in this round of the calls that toolmark runs.
+    rejected_at: Option<Instant>,
     pub(super) looping: Looping,
     /// What is to be remembered if nothing comes after the turn that was rejected last.
     pub(super) unanswered: Option<Memo>,
@@ -165,6 +167,7 @@ impl Run {
             trace,
             attempts: 0,
             signature: None,
+            rejected_at: None,
             looping: Looping::default(),
             unanswered: None,
             stage: Stage::default(),
@@ -262,6 +265,9 @@ impl Run {
         if let Some(turn) = turn.filter(bad) {
             self.notes.turn(turn, &self.worker.app.settings.ledger);
         }
+        if turn.is_some() {
+            self.rejected();
+        }
         let calls = &self.context.rules.policy.calls;
         let signature = turn.map(signature);
         // Who goes in circles is told so twice.
@@ -272,11 +278,24 @@ impl Run {
             repairs_left: repairs_max.saturating_sub(self.tally.repairs),
             // Going on after calls is no attempt at the same answer.
             attempts_left: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
-            in_time: turn.is_none() || self.rounds.since.unwrap_or(self.started.at).elapsed() < calls.repair_deadline,
+            // However long the first answer took: one repair is always allowed.
+            in_time: turn.is_none() || self.tally.repairs == 0 || !self.repair_time().is_zero(),
             text_released,
             repeated,
             choices: self.context.choices,
         }
+    }
+
+    /// An answer is rejected: from the first time on, repairs have their time.
+    fn rejected(&mut self) {
+        let before = self.rejected_at.filter(|at| self.rounds.since.is_none_or(|since| *at >= since));
+        self.rejected_at = before.or_else(|| Some(Instant::now()));
+    }
+
+    /// What is left of `repair_deadline`: since the first rejection; before one, since the request or the last round came.
+    pub(super) fn repair_time(&self) -> Duration {
+        let since = self.rejected_at.max(self.rounds.since).unwrap_or(self.started.at);
+        self.context.rules.policy.calls.repair_deadline.saturating_sub(since.elapsed())
     }
 
     /// Makes the next attempt's request.
@@ -306,11 +325,12 @@ impl Run {
         // The calls of one turn have one time, by which they are known for one turn's later.
         let now_ms = self.now_ms();
         let (context, hidden) = (self.context.clone(), self.rounds.hide());
+        let repairs = self.tally.repairs;
         let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, context.id, &mut self.stage);
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
                 (!choice.stops.is_empty()).then(|| app.loops.end());
-                return Final::Say(words(&choice));
+                return Final::Say(words(&choice, repairs));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
             for call in &calls {

@@ -66,7 +66,7 @@ fn judge(body: &str, context: &Context) -> Result<Outcome, Fault> {
     let choice = judged.pop().filter(|_| judged.is_empty()).expect("one choice");
     let (codes, blocks) = (choice.violations().map(|violation| violation.code).collect(), choice.blocks());
     let ending = match blocks {
-        true => Final::Say(decide::words(&choice)),
+        true => Final::Say(decide::words(&choice, 0)),
         false => Final::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
     };
     let Written { body, memo } = answer.write(vec![ending], context, None, None);

@@ -37,7 +37,7 @@ struct Outcome {
 
 fn finals(judged: Vec<JudgedChoice>) -> Vec<Final> {
     let end = |choice: JudgedChoice| match choice.blocks() {
-        true => Final::Say(decide::words(&choice)),
+        true => Final::Say(decide::words(&choice, 0)),
         false => Final::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
     };
     judged.into_iter().map(end).collect()

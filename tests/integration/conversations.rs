@@ -148,17 +148,49 @@ fn calls_pass_or_are_repaired() {
     scene("same_again_stops_early", QUIET, std::slice::from_ref(&invented), &[&first]);
     scene("exhausted_error", &format!("{QUIET}[calls]\non_exhausted = \"error\"\n"), std::slice::from_ref(&invented), &[&first, &stream]);
     scene("json_only_refusal", QUIET, std::slice::from_ref(&invented), &[&|_| request(r#","response_format":{"type":"json_object"}"#)]);
-    scene(
-        "attempts_are_bounded",
-        &format!("{QUIET}[calls]\nmax_attempts = 2\n"),
-        &[invented.clone(), calls(&[("b", "{}")]), good()],
-        &[&first],
-    );
-    scene("no_time_to_repair", &format!("{QUIET}[calls]\nrepair_deadline = \"1ms\"\n"), &[invented, good()], &[&first]);
+    scene("attempts_are_bounded", &format!("{QUIET}[calls]\nmax_attempts = 2\n"), &[invented, calls(&[("b", "{}")]), good()], &[&first]);
     scene("streamed_repair", QUIET, &[
         events(&[r#"{"role":"assistant","content":"One moment."}"#, r#"{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"speed","arguments":""}}]}"#], "tool_calls"),
         events(&[r#"{"role":"assistant","tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"run_speed_test","arguments":"{\"server\":"}}]}"#, r#"{"tool_calls":[{"index":0,"function":{"arguments":"\"a\"}"}}]}"#], "tool_calls").replace("\"c1\"", "\"c2\""),
     ], &[&stream]);
+}
+
+/// A slow model: every answer takes longer than the deadline of repairs.
+#[test]
+fn one_repair_is_always_allowed() {
+    let ask = |policy: &str, replies: Vec<String>, stream: bool| {
+        let replies = Mutex::new(replies);
+        let fixture = Fixture::with_policy(policy, "", move |_| {
+            std::thread::sleep(std::time::Duration::from_millis(60));
+            let mut replies = replies.lock().unwrap();
+            let reply = if replies.len() > 1 { replies.remove(0) } else { replies[0].clone() };
+            if reply.starts_with("data: ") { Reply::events([reply]) } else { Reply::json(200, reply) }
+        });
+        let answer = fixture.chat(&request(if stream { r#","stream":true"# } else { "" }));
+        (answer.body, fixture.upstream.received().len())
+    };
+    let slow = "[calls]\nrepair_deadline = \"30ms\"\n";
+    let bad = |name: &str| calls(&[(name, "{}")]);
+    let (answer, asked) = ask(slow, vec![bad("a"), good()], false);
+    assert!(asked == 2 && answer.contains("run_speed_test"), "{asked} {answer}");
+    let (answer, asked) = ask(slow, vec![bad("a"), bad("b"), good()], false);
+    assert!(asked == 2 && answer.contains("One correction was attempted, and it didn't help."), "{asked} {answer}");
+    let in_time = "[calls]\nrepair_deadline = \"600ms\"\nmax_repairs = 2\n";
+    let (answer, asked) = ask(in_time, vec![bad("a"), bad("b"), bad("c")], false);
+    assert!(asked == 3 && answer.contains("2 corrections were attempted, and they didn't help."), "{asked} {answer}");
+    let (answer, asked) = ask("[calls]\nmax_repairs = 0\n", vec![bad("a")], false);
+    assert!(asked == 1 && answer.contains("No correction was attempted.") && !answer.contains("didn't help"), "{asked} {answer}");
+    let forged = said(&format!("90 Mbit/s (execution_id: {FORGED})."));
+    let (answer, asked) = ask("[calls]\nmax_repairs = 0\n", vec![forged], false);
+    assert!(asked == 1 && answer.contains("No correction was attempted."), "{asked} {answer}");
+    let streamed = |name: &str| {
+        let call = format!(
+            r#"{{"role":"assistant","tool_calls":[{{"index":0,"id":"x","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}"#
+        );
+        events(&[&call], "tool_calls")
+    };
+    let (answer, asked) = ask(slow, vec![streamed("a"), streamed("b"), streamed("c")], true);
+    assert!(asked == 2 && answer.contains("One correction was attempted"), "{asked} {answer}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ fn the_default_policy_is_the_default() {
     let rules = PolicySource::Default.load().unwrap();
     let mut written = rules.policy.clone();
     let listed = std::mem::take(&mut written.checks);
+    // The file says what it comes to.
+    assert_eq!((written.protocol.inject.take(), rules.policy.protocol_text()), (Some(false), None));
     assert_eq!(format!("{written:?}"), format!("{:?}", Policy::default()));
     assert_eq!(rules.checks, Checks::default());
     assert_eq!(listed.len(), Code::ALL.iter().filter(|code| !is_internal(**code)).count());
@@ -64,9 +66,34 @@ fn the_strict_policy_is_the_contracts() {
     let usual = Policy::default();
     rest.checks.clear();
     rest.results.window = None;
+    assert_eq!(rest.protocol.inject.take(), Some(true));
     (rest.loops, rest.citations) = (usual.loops.clone(), usual.citations.clone());
     (rest.calls.max_per_turn, rest.calls.corrections) = (128, usual.calls.corrections.clone());
     assert_eq!(format!("{rest:?}"), format!("{usual:?}"));
+}
+
+#[test]
+fn what_the_model_is_told() {
+    use crate::judge::protocol::{ANNOUNCE_TEXT, CITE_TEXT};
+    let both = format!("{ANNOUNCE_TEXT} {CITE_TEXT}");
+    for (policy, told) in [
+        ("", None),
+        ("[protocol]\ninject = true", Some(CITE_TEXT)),
+        ("[protocol]\nannounce = true", Some(ANNOUNCE_TEXT)),
+        ("[protocol]\ninject = true\nannounce = true", Some(&*both)),
+        ("[protocol]\ntext = 'x'", Some("x")),
+        ("[protocol]\ntext = 'x'\ninject = false", None),
+        ("[citations]\nrequire = true", Some(CITE_TEXT)),
+        ("[citations]\nrequire = true\n[protocol]\ninject = false", None),
+        ("[protocol]\ninject = true\n[results]\nstamp = 'off'", None),
+    ] {
+        assert_eq!(read(&[("p.toml", policy)]).unwrap().policy.protocol_text().as_deref(), told, "{policy}");
+    }
+    let notices = |policy: &str| read(&[("p.toml", policy)]).unwrap().notices;
+    assert!(notices("[citations]\nrequire = true\n[protocol]\ninject = false")[0].contains("protocol.inject is false"));
+    assert!(notices("[protocol]\ntext = 'x'\ninject = false")[0].contains("protocol.text is not used"));
+    assert!(PolicySource::Strict.load().unwrap().policy.protocol_text().as_deref() == Some(CITE_TEXT));
+    assert!(CITE_TEXT.len() < 100 && ANNOUNCE_TEXT.len() < 80);
 }
 
 #[test]
