@@ -6,14 +6,14 @@
 mod recorded;
 mod seal;
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{borrow::Cow, fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use subtle::ConstantTimeEq;
 
 pub use recorded::RecordedMarks;
 
-use crate::wire::canonical::canonical;
+use crate::wire::canonical::{canonical, canonical_doubles};
 
 /// A call mark on chat: `call_` and 32 hex digits.
 pub const CALL_MARK_BYTES: usize = 37;
@@ -25,6 +25,8 @@ const SUFFIX_BYTES: usize = 22;
 const PLAUSIBLE_MS: std::ops::Range<u64> = 1_735_689_600_000..4_102_444_800_000;
 const COUNTER_BITS: u32 = 12;
 const MAC_BITS_CALL: u32 = 62;
+/// Of those, the bits that say whose key and scope it is, whatever the call.
+const TAG_BITS: u32 = 8;
 const MAC_BITS_EXECUTION: u32 = 52;
 
 /// The keys: the first mints, all verify.
@@ -37,6 +39,9 @@ pub struct KeyRing {
 
 #[derive(Clone)]
 struct Keys {
+    /// Of marks.
+    mark: [u8; 32],
+    /// Of marks that were minted before numbers were compared as doubles.
     call: [u8; 32],
     suffix: [u8; 32],
     execution: [u8; 32],
@@ -101,6 +106,7 @@ impl KeyRing {
     pub fn new(keys: &[[u8; 32]]) -> Self {
         let derive = |purpose: &str, key: &[u8; 32]| blake3::derive_key(purpose, key);
         let keys = keys.iter().map(|key| Keys {
+            mark: derive("toolmark 2026-11-23 call mark v2", key),
             call: derive("toolmark 2026-11-21 call mark v1", key),
             suffix: derive("toolmark 2026-11-22 call mark behind an upstream's id v1", key),
             execution: derive("toolmark 2026-11-21 execution id v1", key),
@@ -120,7 +126,7 @@ impl KeyRing {
         if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(None, tool, arguments, moment)) {
             return mark.to_owned();
         }
-        let mac = self.keys.first().map_or(0, |keys| call_mac(&keys.call, scope, None, tool, arguments, moment));
+        let mac = self.keys.first().map_or(0, |keys| Call { scope, upstream_id: None, tool, moment }.mac(keys, &doubles(arguments)));
         let mut mark = String::with_capacity(CALL_MARK_BYTES);
         mark.push_str("call_");
         for byte in mark_bytes(moment, mac) {
@@ -139,19 +145,29 @@ impl KeyRing {
         if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(Some(upstream_id), tool, arguments, moment)) {
             return Some(mark.to_owned());
         }
-        let mac = self.keys.first().map_or(0, |keys| call_mac(&keys.suffix, scope, Some(upstream_id), tool, arguments, moment));
+        let call = Call { scope, upstream_id: Some(upstream_id), tool, moment };
+        let mac = self.keys.first().map_or(0, |keys| call.mac(keys, &doubles(arguments)));
         Some(format!("{upstream_id}_{}", URL_SAFE_NO_PAD.encode(mark_bytes(moment, mac))))
     }
 
     /// The moment of a mark that fits this scope, tool and arguments; `None` for any other.
     pub fn verify(&self, mark: &CallMark<'_>, scope: &Scope, tool: &str, arguments: &str) -> Option<Moment> {
-        let fits = |keys: &Keys| {
-            let key = if mark.upstream_id.is_some() { &keys.suffix } else { &keys.call };
-            let mac = call_mac(key, scope, mark.upstream_id, tool, arguments, mark.moment);
-            bool::from(mac.ct_eq(&mark.mac))
+        let call = Call { scope, upstream_id: mark.upstream_id, tool, moment: mark.moment };
+        let signed = doubles(arguments);
+        let fits = |keys: &Keys| bool::from(call.mac(keys, &signed).ct_eq(&mark.mac));
+        let earlier = || {
+            let signed = Signed::of(arguments, canonical);
+            self.keys.iter().any(|keys| bool::from(call.earlier_mac(keys, &signed).ct_eq(&mark.mac)))
         };
         let held = || self.recorded.as_ref().is_some_and(|recorded| recorded.holds(mark, tool, arguments));
-        (self.keys.iter().any(fits) || held()).then_some(mark.moment)
+        (self.keys.iter().any(fits) || earlier() || held()).then_some(mark.moment)
+    }
+
+    /// Was a mark of this moment made here for this scope, as far as can be told? One that was, and doesn't verify, is of
+    /// another call; of the others one in 256 is taken for such a one.
+    pub fn made(&self, mark: &CallMark<'_>, scope: &Scope) -> bool {
+        let call = Call { scope, upstream_id: None, tool: "", moment: mark.moment };
+        self.keys.iter().any(|keys| call.tag(&call.begin(keys)) == mark.mac >> (MAC_BITS_CALL - TAG_BITS))
     }
 
     /// The execution ID that follows from a call mark's moment.
@@ -309,22 +325,80 @@ fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
 }
 
-fn call_mac(key: &[u8; 32], scope: &Scope, upstream_id: Option<&str>, tool: &str, arguments: &str, moment: Moment) -> u64 {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    part(&mut hasher, scope.0.as_bytes());
-    if let Some(id) = upstream_id {
-        part(&mut hasher, id.as_bytes());
-    }
-    part(&mut hasher, tool.as_bytes());
-    // Absent arguments are an empty object to every client; text that is no JSON counts as it stands.
-    match canonical(if arguments.trim().is_empty() { "{}" } else { arguments }) {
-        Some(json) => part(&mut hasher, json.as_bytes()),
-        None => {
-            part(&mut hasher, b"verbatim");
-            part(&mut hasher, arguments.as_bytes());
+/// What a call's MAC is over, but for its arguments.
+struct Call<'c> {
+    scope: &'c Scope,
+    upstream_id: Option<&'c str>,
+    tool: &'c str,
+    moment: Moment,
+}
+
+/// A call's arguments as its MAC is over them.
+struct Signed<'c> {
+    text: Cow<'c, str>,
+    json: bool,
+}
+
+impl<'c> Signed<'c> {
+    fn of(arguments: &'c str, canonical: impl Fn(&str) -> Option<String>) -> Self {
+        // Absent arguments are an empty object to every client; text that is no JSON counts as it stands.
+        match canonical(if arguments.trim().is_empty() { "{}" } else { arguments }) {
+            Some(json) => Self { text: json.into(), json: true },
+            None => Self { text: arguments.into(), json: false },
         }
     }
-    finish(&hasher, moment) & ((1 << MAC_BITS_CALL) - 1)
+
+    fn add_to(&self, hasher: &mut blake3::Hasher) {
+        if !self.json {
+            part(hasher, b"verbatim");
+        }
+        part(hasher, self.text.as_bytes());
+    }
+}
+
+/// Numbers as doubles: a client in JavaScript holds no others, and sends them back as it holds them.
+fn doubles(arguments: &str) -> Signed<'_> {
+    Signed::of(arguments, canonical_doubles)
+}
+
+impl Call<'_> {
+    fn begin(&self, keys: &Keys) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new_keyed(&keys.mark);
+        part(&mut hasher, self.scope.0.as_bytes());
+        hasher.update(&self.moment.time_ms.to_le_bytes()).update(&self.moment.counter.to_le_bytes());
+        hasher
+    }
+
+    fn tag(&self, begun: &blake3::Hasher) -> u64 {
+        digest(begun) >> (u64::BITS - TAG_BITS)
+    }
+
+    /// Whose it is in the first bits, and the call in all others.
+    fn mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
+        let mut hasher = self.begin(keys);
+        let tag = self.tag(&hasher);
+        match self.upstream_id {
+            Some(id) => part(hasher.update(b"behind"), id.as_bytes()),
+            None => _ = hasher.update(b"alone"),
+        }
+        part(&mut hasher, self.tool.as_bytes());
+        signed.add_to(&mut hasher);
+        let bits = MAC_BITS_CALL - TAG_BITS;
+        tag << bits | digest(&hasher) & ((1 << bits) - 1)
+    }
+
+    /// As marks were minted before: integers verbatim, and nothing that says whose they are.
+    fn earlier_mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
+        let key = if self.upstream_id.is_some() { &keys.suffix } else { &keys.call };
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        part(&mut hasher, self.scope.0.as_bytes());
+        if let Some(id) = self.upstream_id {
+            part(&mut hasher, id.as_bytes());
+        }
+        part(&mut hasher, self.tool.as_bytes());
+        signed.add_to(&mut hasher);
+        finish(&hasher, self.moment) & ((1 << MAC_BITS_CALL) - 1)
+    }
 }
 
 fn execution_mac(key: &[u8; 32], scope: &Scope, tool: &str, moment: Moment) -> u64 {
@@ -337,6 +411,10 @@ fn execution_mac(key: &[u8; 32], scope: &Scope, tool: &str, moment: Moment) -> u
 fn finish(hasher: &blake3::Hasher, moment: Moment) -> u64 {
     let mut hasher = hasher.clone();
     hasher.update(&moment.time_ms.to_le_bytes()).update(&moment.counter.to_le_bytes());
+    digest(&hasher)
+}
+
+fn digest(hasher: &blake3::Hasher) -> u64 {
     let digest = hasher.finalize();
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&digest.as_bytes()[..8]);

@@ -62,6 +62,54 @@ fn marks_behind_an_upstreams_id() {
 }
 
 #[test]
+fn numbers_are_compared_as_doubles() {
+    let scope = Scope::shared();
+    let call = |n: &str| format!(r#"{{"id":{n},"to":[{n}]}}"#);
+    let ours = |ring: &KeyRing, n: &str| ring.mint(&scope, "t", &call(n), moment());
+    let id = ours(&ring(), "1234567890123456789");
+    for (came_back, fits) in [
+        ("1234567890123456789", true),
+        ("1234567890123456800", true),
+        ("1.2345678901234568e+18", true),
+        ("1234567890123456768", true),
+        ("1234567890123457000", false),
+        ("1234567890123456000", false),
+        ("-1234567890123456800", false),
+        ("\"1234567890123456789\"", false),
+    ] {
+        assert_eq!(verified(&ring(), &id, &scope, "t", &call(came_back)), fits, "{came_back}");
+    }
+    let small = ours(&ring(), "9007199254740991");
+    assert!(!verified(&ring(), &small, &scope, "t", &call("9007199254740992")), "what a double tells apart counts");
+    // A mark as it was minted before: over the digits.
+    let keys = &ring().keys[0];
+    for upstream_id in [None, Some("fc_1")] {
+        let earlier = Call { scope: &scope, upstream_id, tool: "t", moment: moment() };
+        let mac = earlier.earlier_mac(keys, &Signed::of(&call("1234567890123456789"), canonical));
+        let mark = CallMark { moment: moment(), mac, upstream_id };
+        assert_eq!(ring().verify(&mark, &scope, "t", &call("1234567890123456789")), Some(moment()));
+        assert_eq!(ring().verify(&mark, &scope, "t", &call("1234567890123456800")), None);
+    }
+}
+
+#[test]
+fn whose_a_mark_is_shows_whatever_the_call() {
+    let (scope, other) = (Scope::client("a"), KeyRing::new(&[[9; 32]]));
+    let (mut foreign, mut elsewhere) = (0, 0);
+    for counter in 0..400 {
+        let at = Moment { counter, ..moment() };
+        let id = ring().mint(&scope, "t", ARGUMENTS, at);
+        let mark = CallMark::parse(&id).unwrap();
+        assert!(ring().made(&mark, &scope));
+        foreign += u32::from(other.made(&mark, &scope));
+        elsewhere += u32::from(ring().made(&mark, &Scope::client("b")));
+        let behind = ring().mint_behind("fc_1", &scope, "t", ARGUMENTS, at).unwrap();
+        assert!(ring().made(&CallMark::parse(&behind).unwrap(), &scope));
+    }
+    assert!(foreign < 20 && elsewhere < 20, "{foreign} {elsewhere}");
+}
+
+#[test]
 fn credentials_have_scopes_of_their_own() {
     assert_eq!(Scope::credential(b"Bearer x"), Scope::credential(b"Bearer x"));
     assert_ne!(Scope::credential(b"Bearer x"), Scope::credential(b"Bearer y"));
@@ -104,7 +152,7 @@ proptest! {
         let json = |text: &str, n: u64| serde_json::json!({"text": text, "n": n}).to_string();
         let scope = Scope::anonymous();
         let id = ring().mint(&scope, "t", &json(&a, n), moment());
-        prop_assert_eq!(verified(&ring(), &id, &scope, "t", &json(&b, m)), (a, n) == (b, m));
+        prop_assert_eq!(verified(&ring(), &id, &scope, "t", &json(&b, m)), (a, n as f64) == (b, m as f64));
     }
 
     #[test]

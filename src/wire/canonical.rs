@@ -1,7 +1,7 @@
 //! Canonical JSON, so that a client that re-serialises a call's arguments still holds the same call.
 //!
-//! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes), with one deviation
-//! on purpose: integers beyond 2^53 keep their digits, as many clients do. Pure.
+//! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes). Integers beyond 2^53 keep their
+//! digits, where two calls are told apart, or become doubles, where a client in JavaScript must be understood. Pure.
 
 use std::{borrow::Cow, cmp::Ordering, fmt::Write as _};
 
@@ -14,9 +14,36 @@ use super::{
 const SAFE_INTEGER_MAX: u64 = 1 << 53;
 const DEPTH_MAX: usize = 128;
 
-/// The canonical form of `json`; `None` where it is no JSON document or nested deeper than 128.
+/// What becomes of integers beyond 2^53.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Integers {
+    /// They keep their digits.
+    Verbatim,
+    /// They are written as JavaScript writes them, which reads them as doubles.
+    Doubles,
+}
+
+/// The canonical form of `json`; `None` where it is no JSON document or nested deeper than 128. Integers beyond 2^53 keep
+/// their digits.
 pub fn canonical(json: &str) -> Option<String> {
-    let mut cursor = Cursor { text: json, at: 0 };
+    write(json, Integers::Verbatim)
+}
+
+/// The same with every number as a double: RFC 8785 to the letter.
+pub fn canonical_doubles(json: &str) -> Option<String> {
+    write(json, Integers::Doubles)
+}
+
+/// Is this number an integer beyond 2^53 that is written as a reader of doubles writes it? Such a reader may have rounded
+/// it. `digits`: a JSON number.
+pub fn may_be_rounded(digits: &str) -> bool {
+    let Some(float) = digits.parse::<f64>().ok().filter(|float| float.is_finite()) else { return false };
+    let large = float.abs() > SAFE_INTEGER_MAX as f64 && float.fract() == 0.0;
+    large && (digits.contains(['.', 'e', 'E']) || ryu_js::Buffer::new().format_finite(float) == digits)
+}
+
+fn write(json: &str, integers: Integers) -> Option<String> {
+    let mut cursor = Cursor { text: json, at: 0, integers };
     let mut out = String::with_capacity(json.len());
     cursor.blank();
     cursor.value(&mut out, 0)?;
@@ -27,6 +54,7 @@ pub fn canonical(json: &str) -> Option<String> {
 struct Cursor<'t> {
     text: &'t str,
     at: usize,
+    integers: Integers,
 }
 
 impl<'t> Cursor<'t> {
@@ -164,7 +192,7 @@ impl<'t> Cursor<'t> {
         let float: f64 = digits.parse().ok()?;
         let integer = !digits.contains(['.', 'e', 'E']);
         let safe = digits.parse::<i64>().ok().filter(|number| number.unsigned_abs() <= SAFE_INTEGER_MAX);
-        if (integer && safe.is_none()) || !float.is_finite() {
+        if (integer && safe.is_none() && self.integers == Integers::Verbatim) || !float.is_finite() {
             out.push_str(digits);
         } else if let Some(number) = safe {
             // Writing to a String can't fail. `-0` is 0 here, as in RFC 8785.
@@ -220,6 +248,27 @@ mod tests {
             (r#"{"ab":1,"a\"":2,"a":3,"":4}"#, r#"{"":4,"a":3,"a\"":2,"ab":1}"#),
         ] {
             assert_eq!(canonical(json).as_deref(), Some(expected), "{json}");
+        }
+        for (json, expected) in [
+            ("1234567890123456789", "1234567890123456800"),
+            ("1234567890123456800", "1234567890123456800"),
+            ("1.2345678901234568e+18", "1234567890123456800"),
+            ("12345678901234567890123", "1.2345678901234568e+22"),
+            ("-9007199254740993", "-9007199254740992"),
+            ("9007199254740991", "9007199254740991"),
+            ("[1,1.0,-0]", "[1,1,0]"),
+        ] {
+            assert_eq!(canonical_doubles(json).as_deref(), Some(expected), "{json}");
+        }
+        for (digits, rounded) in [
+            ("1234567890123456800", true),
+            ("1234567890123456789", false),
+            ("1.2345678901234568e+18", true),
+            ("9007199254740991", false),
+            ("0.1234567890123456789", false),
+            ("-9007199254740994", true),
+        ] {
+            assert_eq!(may_be_rounded(digits), rounded, "{digits}");
         }
         for json in ["", "{", "[1,]", "{\"a\":1,}", "tru", "1 2", "\"a", "{\"a\"}", "\"\\"] {
             assert_eq!(canonical(json), None, "{json}");

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{CallMark, ExecutionId, Moment};
-use crate::wire::canonical::canonical;
+use crate::wire::canonical::canonical_doubles;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl RecordedMarks {
 
 fn comparable(arguments: &str) -> String {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    canonical(arguments).unwrap_or_else(|| arguments.to_owned())
+    canonical_doubles(arguments).unwrap_or_else(|| arguments.to_owned())
 }
 
 #[cfg(test)]
