@@ -163,7 +163,7 @@ pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: 
     let mut violations = Vec::new();
     let too_many = calls.len() > rules.calls_max;
     if too_many {
-        let message = format!("{} calls in one turn, where {} are allowed", calls.len(), rules.calls_max);
+        let message = format!("{} calls in one turn, where {} are allowed (setting `calls.max_per_turn`)", calls.len(), rules.calls_max);
         violations.extend(rules.checks.violation(Code::TooManyCalls, None, message, "make fewer calls at a time"));
     }
     // Where too many are refused anyway, the rest isn't worth looking at.

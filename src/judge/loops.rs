@@ -5,7 +5,7 @@
 //! resets) comes in as a value. Pure.
 //!
 //! What is counted: failures of one tool in a row, since the user spoke last; calls of one tool, and of all, in a
-//! window; the same call with the same result, turn after turn. All calls of one turn are one step. A success ends a
+//! window; the same call with the same result, turn after turn, in haste or in a long row. All calls of one turn are one step. A success ends a
 //! row of failures, anything else a row of identical calls, and what the user says ends everything.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use super::{
     marks::Moment,
     trail::{Step, Trail, Use, call_digest},
 };
-use crate::policy::Loops;
+use crate::policy::{Identical, Loops};
 
 /// Calls of a session's other conversations that are looked at, the latest.
 pub const SESSION_CALLS_MAX: usize = 256;
@@ -36,8 +36,12 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// What is wrong, in one line. `tool`: the one that was called, where one is stopped.
+    /// What is wrong, in one line, and by which setting of the policy. `tool`: the one that was called, where one is stopped.
     pub fn message(&self, tool: Option<&str>) -> String {
+        format!("{} (setting `{}`)", self.what(tool), self.limit.setting())
+    }
+
+    fn what(&self, tool: Option<&str>) -> String {
         let (tool, times) = (tool.map_or_else(|| "a tool".to_owned(), |tool| quote(&brief(tool, TOOL_CHARS_MAX))), self.times);
         match self.limit {
             Limit::ConsecutiveFailures => format!("{tool} has failed {times} times in a row"),
@@ -97,6 +101,16 @@ impl Limit {
             Self::AllTools => "all_tools",
             Self::IdenticalCalls => "identical_calls",
             Self::InventedTools => "invented_tools",
+        }
+    }
+
+    /// The setting of a policy that sets it.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::ConsecutiveFailures | Self::InventedTools => "loops.consecutive_failures",
+            Self::SameTool => "loops.same_tool",
+            Self::AllTools => "loops.all_tools",
+            Self::IdenticalCalls => "loops.identical_calls",
         }
     }
 }
@@ -169,7 +183,14 @@ impl Watch<'_> {
             let stands = most > 0 && times >= most && until_ms.is_none_or(|until_ms| self.now_ms < until_ms);
             stands.then_some(Stop { limit, times, until_ms })
         };
-        let identical = || stopped(Limit::IdenticalCalls, self.identical(tool, arguments), limits.identical_calls);
+        let identical = || {
+            let row = self.identical(tool, arguments);
+            let Identical { calls, within, in_a_row } = limits.identical_calls;
+            let last = Last { ms: row.iter().copied().flatten().max() };
+            let long = stopped(Limit::IdenticalCalls, (u32::try_from(row.len()).unwrap_or(u32::MAX), last), in_a_row);
+            let hasty = || in_haste(&row, calls, within).then(|| stopped(Limit::IdenticalCalls, (calls, last), calls)).flatten();
+            long.or_else(hasty)
+        };
         let rate = || {
             let calls = self.calls_of(|own| own == tool, self.beyond.resets.of(tool));
             let times = calls.into_iter().filter_map(|called| called.moment).map(|moment| moment.time_ms);
@@ -237,12 +258,12 @@ impl Watch<'_> {
         (times, last)
     }
 
-    /// How often in a row this very call had the same result, and when it was made last.
-    fn identical(&self, tool: &str, arguments: &str) -> (u32, Last) {
-        let (mut times, mut last, mut result) = (0, Last::default(), None);
+    /// When in a row this very call had the same result, the latest first; in Unix milliseconds, where that is known.
+    fn identical(&self, tool: &str, arguments: &str) -> Vec<Option<u64>> {
+        let (mut row, mut result) = (Vec::new(), None);
         let ours = |step: &Step| step.uses.iter().any(|own| *own.tool == *tool && own.same.is_some());
         if !self.trail.last().is_some_and(ours) {
-            return (times, last);
+            return row;
         }
         let (call, since_ms) = (call_digest(tool, arguments), self.beyond.resets.of(tool));
         for step in self.trail.iter().rev() {
@@ -251,11 +272,18 @@ impl Watch<'_> {
             if step.moment.map_or(since_ms > 0, |moment| moment.time_ms <= since_ms) {
                 break;
             }
-            (times, result) = (times + 1, Some(same.result));
-            last.ms = last.ms.max(step.moment.map(|moment| moment.time_ms));
+            result = Some(same.result);
+            row.push(step.moment.map(|moment| moment.time_ms));
         }
-        (times, last)
+        row
     }
+}
+
+/// Did the latest `calls` of a row come within this time? What isn't known is no haste.
+fn in_haste(row: &[Option<u64>], calls: u32, within: Duration) -> bool {
+    let first = (calls as usize).checked_sub(1).and_then(|at| row.get(at)).copied().flatten();
+    let last = row.first().copied().flatten();
+    first.zip(last).is_some_and(|(first, last)| last.saturating_sub(first) <= millis(within))
 }
 
 /// When something happened last, where that is known.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     judge::trail::Same,
-    policy::{Rate, ToolLoops},
+    policy::{Identical, Rate, ToolLoops},
 };
 
 const NOW: u64 = 1_763_800_000_000;
@@ -13,6 +13,7 @@ fn strict() -> Loops {
         consecutive_failures: 3,
         same_tool: Rate { calls: 5, window: Duration::from_secs(10) },
         all_tools: Rate { calls: 10, window: Duration::from_secs(5) },
+        identical_calls: Identical::in_a_row(5),
         ..Loops::default()
     }
 }
@@ -124,7 +125,9 @@ fn identical_calls() {
     let row = |count: u64, every_ms: u64| -> Trail {
         (0..count).map(|at| step((count - at) * every_ms, &[("a", "{\"x\":1}", "same")])).collect()
     };
-    let check = |trail: &Trail, arguments: &str| stop(&Loops::default(), trail, "a", arguments);
+    let rates = Rate { calls: 0, window: Duration::from_secs(1) };
+    let limits = Loops { same_tool: rates, all_tools: rates, ..strict() };
+    let check = |trail: &Trail, arguments: &str| stop(&limits, trail, "a", arguments);
     assert_eq!(check(&row(5, 3000), "{ \"x\": 1.0 }"), Some(Limit::IdenticalCalls), "however they are written");
     assert_eq!(check(&row(4, 3000), "{\"x\":1}"), None);
     assert_eq!(check(&row(5, 3000), "{\"x\":2}"), None, "other arguments");
@@ -137,6 +140,38 @@ fn identical_calls() {
     assert_eq!(check(&between, "{\"x\":1}"), None, "something else between");
     let pages: Trail = (0..40).map(|page| step((40 - page) * 2000, &[("a", &format!("{{\"page\":{page}}}"), "[]")])).collect();
     assert_eq!(check(&pages, "{\"page\":40}"), None, "page by page");
+}
+
+/// The runs that the default policy stopped, and those that it is for.
+#[test]
+fn no_honest_run_meets_the_defaults() {
+    let check = |trail: &Trail, arguments: &str| stop(&Loops::default(), trail, "a", arguments);
+    let poll = |count: u64, every_ms: u64| -> Trail {
+        (0..count).map(|at| step((count - at) * every_ms, &[("a", "{\"job\":1}", "{\"state\":\"running\"}")])).collect()
+    };
+    for (count, every_ms) in [(5, 5), (5, 200), (12, 200), (19, 50), (29, 200), (29, 10_000)] {
+        assert_eq!(check(&poll(count, every_ms), "{\"job\":1}"), None, "{count} polls, {every_ms} ms apart");
+    }
+    for (count, every_ms) in [(20, 50), (20, 100), (30, 200), (30, 30_000)] {
+        assert_eq!(check(&poll(count, every_ms), "{\"job\":1}"), Some(Limit::IdenticalCalls), "{count} polls, {every_ms} ms apart");
+    }
+    for (rows, every_ms) in [(25, 5), (25, 200), (299, 200), (300, 201)] {
+        assert_eq!(check(&turns("a", &vec!["ok"; rows], every_ms), "{}"), None, "{rows} rows, {every_ms} ms apart");
+    }
+    assert_eq!(check(&turns("a", &["ok"; 300], 150), "{}"), Some(Limit::SameTool));
+    let unmarked: Trail = poll(29, 1).into_iter().map(|step| Step { moment: None, ..step }).collect();
+    assert_eq!(check(&unmarked, "{\"job\":1}"), None, "whose times aren't known are in no haste");
+}
+
+#[test]
+fn a_stop_says_its_setting() {
+    let watch = Watch { limits: &strict(), trail: &turns("a", &["!"; 3], 4000), beyond: &Beyond::default(), now_ms: NOW };
+    let said = watch.call("a", "{}").unwrap().message(Some("a"));
+    assert_eq!(said, "`a` has failed 3 times in a row (setting `loops.consecutive_failures`)");
+    for limit in Limit::ALL {
+        let stop = Stop { limit, times: 1, until_ms: None };
+        assert!(stop.message(None).ends_with(&format!("(setting `{}`)", limit.setting())), "{limit:?}");
+    }
 }
 
 #[test]
@@ -153,7 +188,7 @@ fn a_clock_that_is_ahead_stops_nothing_for_long() {
 
 #[test]
 fn tools_have_limits_of_their_own() {
-    let own = ToolLoops { identical_calls: Some(0), cooldown: Some(Duration::from_secs(5)), ..ToolLoops::default() };
+    let own = ToolLoops { identical_calls: Some(Identical::in_a_row(0)), cooldown: Some(Duration::from_secs(5)), ..ToolLoops::default() };
     let limits = Loops { tools: [("a".to_owned(), own)].into(), ..strict() };
     let same: Trail = (0..9).map(|at| step((9 - at) * 3000, &[("a", "{}", "same"), ("b", "{}", "same")])).collect();
     assert_eq!((stop(&limits, &same, "a", "{}"), stop(&limits, &same, "b", "{}")), (None, Some(Limit::IdenticalCalls)));

@@ -2,9 +2,12 @@
 //!
 //! Values only. CONTRACT.md, "Policy"; issue "Upstreams and loops".
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, Visitor},
+};
 
 use super::duration;
 
@@ -30,6 +33,69 @@ pub struct Rate {
     pub window: Duration,
 }
 
+/// `identical_calls`: when the same call with the same result is one too many. 0 switches a part of it off.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Identical {
+    /// So many, where they come in haste.
+    pub calls: u32,
+    /// In how long.
+    pub within: Duration,
+    /// So many in a row, however slowly they come.
+    pub in_a_row: u32,
+}
+
+impl Identical {
+    /// However slowly they come. What a plain number in a policy means.
+    pub const fn in_a_row(calls: u32) -> Self {
+        Self { calls: 0, within: Duration::from_secs(1), in_a_row: calls }
+    }
+}
+
+impl<'de> Deserialize<'de> for Identical {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IdenticalVisitor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct IdenticalTable {
+    calls: u32,
+    #[serde(with = "duration")]
+    within: Duration,
+    in_a_row: u32,
+}
+
+impl Default for IdenticalTable {
+    fn default() -> Self {
+        Self { calls: 0, within: Duration::from_secs(1), in_a_row: 0 }
+    }
+}
+
+struct IdenticalVisitor;
+
+impl<'de> Visitor<'de> for IdenticalVisitor {
+    type Value = Identical;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a number of calls, or `{ calls = 20, within = \"2s\", in_a_row = 30 }`")
+    }
+
+    fn visit_u64<E: de::Error>(self, calls: u64) -> Result<Identical, E> {
+        u32::try_from(calls).map(Identical::in_a_row).map_err(|_| E::custom(format!("{calls} is out of range")))
+    }
+
+    fn visit_i64<E: de::Error>(self, calls: i64) -> Result<Identical, E> {
+        u32::try_from(calls).map(Identical::in_a_row).map_err(|_| E::custom(format!("{calls} is out of range")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Identical, A::Error> {
+        let table = IdenticalTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        let IdenticalTable { calls, within, in_a_row } = table;
+        Ok(Identical { calls, within, in_a_row })
+    }
+}
+
 /// `[loops]`
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -40,8 +106,8 @@ pub struct Loops {
     pub same_tool: Rate,
     /// Calls of all tools.
     pub all_tools: Rate,
-    /// The same call with the same result in a row.
-    pub identical_calls: u32,
+    /// The same call with the same result.
+    pub identical_calls: Identical,
     /// How long a tool stays stopped.
     #[serde(with = "duration")]
     pub cooldown: Duration,
@@ -59,8 +125,8 @@ pub struct ToolLoops {
     pub consecutive_failures: Option<u32>,
     /// Calls of this tool.
     pub same_tool: Option<Rate>,
-    /// The same call with the same result in a row.
-    pub identical_calls: Option<u32>,
+    /// The same call with the same result.
+    pub identical_calls: Option<Identical>,
     /// How long it stays stopped.
     #[serde(deserialize_with = "some_duration")]
     pub cooldown: Option<Duration>,
@@ -73,8 +139,8 @@ pub struct ToolLimits {
     pub consecutive_failures: u32,
     /// Calls of it.
     pub same_tool: Rate,
-    /// The same call with the same result in a row.
-    pub identical_calls: u32,
+    /// The same call with the same result.
+    pub identical_calls: Identical,
     /// How long it stays stopped.
     pub cooldown: Duration,
 }
@@ -83,9 +149,10 @@ impl Default for Loops {
     fn default() -> Self {
         Self {
             consecutive_failures: 8,
-            same_tool: Rate { calls: 20, window: Duration::from_secs(10) },
-            all_tools: Rate { calls: 60, window: Duration::from_secs(5) },
-            identical_calls: 5,
+            // Five calls a second for a minute: a fast provider answers in 200 ms, and honest runs go over rows or poll.
+            same_tool: Rate { calls: 300, window: Duration::from_secs(60) },
+            all_tools: Rate { calls: 600, window: Duration::from_secs(60) },
+            identical_calls: Identical { calls: 20, within: Duration::from_secs(2), in_a_row: 30 },
             cooldown: Duration::from_secs(60),
             on_limit: OnLimit::Error,
             tools: BTreeMap::new(),
@@ -101,14 +168,15 @@ impl Loops {
         ToolLimits {
             consecutive_failures: said(|own| own.consecutive_failures, self.consecutive_failures),
             same_tool: own.and_then(|own| own.same_tool).unwrap_or(self.same_tool),
-            identical_calls: said(|own| own.identical_calls, self.identical_calls),
+            identical_calls: own.and_then(|own| own.identical_calls).unwrap_or(self.identical_calls),
             cooldown: own.and_then(|own| own.cooldown).unwrap_or(self.cooldown),
         }
     }
 
     /// Is a tool stopped that has been called once?
     pub fn forbids_repeating(&self) -> bool {
-        self.identical_calls == 1 || self.tools.values().any(|own| own.identical_calls == Some(1))
+        let once = |identical: &Identical| identical.calls == 1 || identical.in_a_row == 1;
+        once(&self.identical_calls) || self.tools.values().any(|own| own.identical_calls.as_ref().is_some_and(once))
     }
 }
 

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Deserialize;
 
 pub use self::{
-    loops::{Loops, OnLimit, Rate, ToolLimits, ToolLoops},
+    loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops},
     responses::{Responses, Stateful},
 };
 use crate::judge::{

@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
 use super::{
-    ClaimScope, Hold, Loops, Mode, Policy, Rate, StampForm, Undeclared,
+    ClaimScope, Hold, Identical, Loops, Mode, Policy, Rate, StampForm, Undeclared,
     state::{self, CompiledState},
     tools::ToolFiles,
 };
@@ -149,14 +149,18 @@ fn loops(layers: &Layers, loops: &Loops) -> Result<(), Fault> {
         span(layers, &format!("{key}.window"), window, HOUR)
     };
     count(layers, "loops.consecutive_failures", u64::from(loops.consecutive_failures), COUNT)?;
-    count(layers, "loops.identical_calls", u64::from(loops.identical_calls), COUNT)?;
+    let identical = |key: &str, own: &Identical| {
+        count(layers, key, u64::from(own.calls.max(own.in_a_row)), COUNT)?;
+        span(layers, &format!("{key}.within"), own.within, HOUR)
+    };
+    identical("loops.identical_calls", &loops.identical_calls)?;
     rate("loops.same_tool", &loops.same_tool)?;
     rate("loops.all_tools", &loops.all_tools)?;
     span(layers, "loops.cooldown", loops.cooldown, 24 * HOUR)?;
     for (name, own) in &loops.tools {
         let key = |member: &str| format!("loops.tools.{name}.{member}");
         count(layers, &key("consecutive_failures"), own.consecutive_failures.map_or(0, u64::from), COUNT)?;
-        count(layers, &key("identical_calls"), own.identical_calls.map_or(0, u64::from), COUNT)?;
+        identical(&key("identical_calls"), &own.identical_calls.unwrap_or(loops.identical_calls))?;
         rate(&key("same_tool"), &own.same_tool.unwrap_or(loops.same_tool))?;
         span(layers, &key("cooldown"), own.cooldown.unwrap_or(loops.cooldown), 24 * HOUR)?;
     }

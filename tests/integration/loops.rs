@@ -70,11 +70,13 @@ fn a_model_that_never_stops_is_ended() {
     // However fast this machine is.
     let window = "[loops]\nsame_tool = { calls = 20, window = '1h' }\n";
     type Make = fn(usize) -> String;
-    let cases: [(&str, &str, Make, Make, usize); 5] = [
+    let cases: [(&str, &str, Make, Make, usize); 7] = [
         ("failures, default", "default", other, failed, 8),
         ("failures, strict", "strict", other, failed, 3),
-        ("identical calls, default", "default", same, fine, 5),
-        ("one tool, default's number", window, other, fine, 20),
+        ("identical calls, strict's number", "[loops]\nidentical_calls = 5\n", same, fine, 5),
+        ("identical calls in a row", "[loops]\nidentical_calls = { in_a_row = 7 }\n", same, fine, 7),
+        ("identical calls in haste", "[loops]\nidentical_calls = { calls = 4, within = '1h', in_a_row = 7 }\n", same, fine, 4),
+        ("one tool", window, other, fine, 20),
         ("at once", "[loops]\nidentical_calls = 2\non_limit = 'end'\n", same, fine, 2),
     ];
     for (name, policy, arguments, result, allowed) in cases {

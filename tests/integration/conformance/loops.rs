@@ -52,7 +52,7 @@ fn found() -> Vec<Case> {
     vec![
         stopped("loop_of_failures", FAILURES, failed(3), again()).repaired(&[Code::LoopDetected, Code::FailedResult], 1),
         case("loop_of_identical_calls")
-            .policy("[loops]\ncooldown = '24h'\n")
+            .policy("[loops]\ncooldown = '24h'\nidentical_calls = 5\n")
             .history(run(&[same; 5]))
             .model([once_more()])
             .model([good()])
@@ -155,6 +155,7 @@ fn honest() -> Vec<Case> {
             .notes(&[Code::FailedResult, Code::MessageOrder]),
         case("no_loop_of_a_fan_out").policy(FAILURES).history(fan_out()).model([good()]).notes(&[Code::FailedResult]),
         case("no_loop_page_by_page").policy(slow).history(run(&pages)).model([call("check_net", r#"{"host":"page40"}"#)]),
+        case("no_loop_of_equal_polls").history(run(&[("check_net", r#"{"host":"job"}"#, "running"); 12])).model([call(poll.0, poll.1)]),
         case("no_loop_of_polls").history(run(&polls)).model([call(poll.0, poll.1)]),
         case("no_loop_where_switched_off")
             .policy("[loops]\nconsecutive_failures = 0\n")
