@@ -77,6 +77,25 @@ fn nothing_is_said_before_or_beside() {
 }
 
 #[test]
+fn a_copy_beside_odd_members_says_what_was_judged() {
+    let mut leaks = Leaks::default();
+    let place = r#""item_id":"msg_1","output_index":0,"content_index":0"#;
+    for odd in [
+        r#""function":{"x":1}"#,
+        r#""call_id":"c""#,
+        r#""name":"n","input":"i""#,
+        r#""transcript":1"#,
+        r#""transcript":{"text":"x"}"#,
+        r#""content":7"#,
+    ] {
+        for (kind, name) in [("output_text", "text"), ("refusal", "refusal")] {
+            let done = format!(r#"{{"type":"response.{kind}.done",{place},"{name}":"CLAIM",{odd}}}"#);
+            leaks.check(&[CREATED, MESSAGE, DELTA, &done, DONE, COMPLETED]);
+        }
+    }
+}
+
+#[test]
 fn copies_say_what_was_judged() {
     let mut leaks = Leaks::default();
     let place = r#""item_id":"msg_1","output_index":0,"content_index":0"#;

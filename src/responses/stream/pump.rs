@@ -7,7 +7,10 @@ use bytes::BytesMut;
 use super::{Item, ResponseStream, Sent, Waiting, What, texts::TEXT};
 use crate::{
     exchange::annotations,
-    responses::output::{ItemKind, Strings, part_strings},
+    responses::{
+        output::{ItemKind, Strings, part_strings},
+        words,
+    },
     wire::{
         edit::Edits,
         json::{Document, Value},
@@ -135,7 +138,7 @@ impl ResponseStream {
             }
             What::RepeatsText(part) => {
                 self.rest(*part, out);
-                self.edit_copy(&mut edits, *part, root);
+                self.edit_text(&mut edits, *part, root);
             }
             What::RepeatsPart(part) => {
                 self.rest(*part, out);
@@ -173,6 +176,16 @@ impl ResponseStream {
         self.say(part, &text, out);
     }
 
+    /// Makes the text of a `….done` event, the one member that such an event says it in, say what has left.
+    fn edit_text(&self, edits: &mut Edits, part: usize, event: Value<'_>) {
+        let Some(part) = self.texts.parts.get(part) else { return };
+        let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
+        if let Some(own) = own.filter(|own| !own.is_text(&part.left)) {
+            edits.replace(own.span(), quote(&part.left));
+            drop_logprobs(edits, event);
+        }
+    }
+
     /// Makes a copy of a part say what has left.
     fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
@@ -181,7 +194,11 @@ impl ResponseStream {
         let own = match part_strings(value, &mut strings) {
             Ok(()) if part.kind == TEXT => strings.texts,
             Ok(()) => strings.refusals,
-            Err(_) => Vec::new(),
+            // INVARIANT: what can't be read is refused as it comes. Were it here all the same, nothing of it may leave.
+            Err(_) => {
+                edits.replace(value.span(), words::message_part(&part.left, part.kind != TEXT));
+                return;
+            }
         };
         for own in own.into_iter().filter(|own| !own.is_text(&part.left)) {
             edits.replace(own.span(), quote(&part.left));
@@ -217,10 +234,22 @@ impl ResponseStream {
         if self.items.get(item).is_none_or(|item| item.kind != ItemKind::Message) {
             return None;
         }
-        let document = Document::parse(value.raw_bytes()).ok()?;
-        let mut edits = Edits::default();
-        self.edit_message(&mut edits, item, document.root());
-        String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
+        let read = || {
+            let document = Document::parse(value.raw_bytes()).ok()?;
+            let mut edits = Edits::default();
+            self.edit_message(&mut edits, item, document.root());
+            String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
+        };
+        // A copy that can't be read again is never passed on as it came.
+        Some(read().unwrap_or_else(|| self.message_made(item)))
+    }
+
+    /// A message of what has left of its parts.
+    fn message_made(&self, item: usize) -> String {
+        let parts = self.parts_of(Some(item)).filter_map(|part| self.texts.parts.get(part));
+        let parts: Vec<String> = parts.map(|part| words::message_part(&part.left, part.kind != TEXT)).collect();
+        let id = quote(self.items.get(item).map_or("", |item| item.id.as_str()));
+        format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{}]}}"#, parts.join(","))
     }
 
     /// The items of this attempt.
