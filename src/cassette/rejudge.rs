@@ -243,6 +243,7 @@ impl Judging<'_> {
             text_released,
             repeated,
             choices: self.context.choices,
+            words_are_error: self.context.words_are_error(),
         }
     }
 

@@ -26,7 +26,7 @@ impl Adapter for Chat {
 
     fn words(made: &Made<'_>, context: &Context) -> Bytes {
         let (id, created, model, quoted) = (context.id.simple(), made.created, quote(made.model), quote(made.words));
-        let (content, refusal) = if context.json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+        let (content, refusal) = if context.words_are_refusal() { ("null", &*quoted) } else { (&*quoted, "null") };
         let message = format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#);
         let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
         let head = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion","created":{created},"model":{model}"#);

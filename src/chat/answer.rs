@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{
     assemble::{AssembleError, Assembler, Slot},
-    chunk::{fitting_finish, is_disguise},
-    promote,
+    chunk::{finish_of, fitting_finish},
+    places, promote,
 };
 use crate::{
     exchange::{
@@ -19,6 +19,7 @@ use crate::{
         context::{AnswerNature, Context, JudgedChoice},
         decide::Final,
         fault::Fault,
+        places::stray,
         texts::{TextPlace, is_ambiguous, is_nothing, strings_of},
         turn::Said,
         usage,
@@ -54,16 +55,22 @@ impl WholeChoice {
 
 /// A whole answer.
 pub struct Answer {
+    /// As the upstream sent it.
+    came: Bytes,
     document: Document,
     /// In their order.
     choices: Vec<WholeChoice>,
     /// The tools of calls that were written as text.
     promoted: Vec<String>,
+    /// Text beside it was left out.
+    stray: bool,
 }
 
 impl WholeAnswer for Answer {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
+        let came = body.clone();
         let document = Document::parse(body)?;
+        let (document, stray) = places::swept(document, context)?;
         let (document, promoted) = promote::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let root = document.root();
         if root.is_array() || !root.is_object() {
@@ -73,9 +80,6 @@ impl WholeAnswer for Answer {
         if is_ambiguous(root) {
             return Err(Fault::Unknown("two members of one name"));
         }
-        if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
-            return Err(Fault::Unknown("a call or text outside its choices"));
-        }
         let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
         let flat = root.get("choices").is_none() && root.get("message").is_some();
         if error || flat {
@@ -83,7 +87,7 @@ impl WholeAnswer for Answer {
         }
         let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(Fault::Unknown("no `choices`"))?;
         let choices = choices.items().map(|choice| read_choice(choice, context)).collect::<Result<_, _>>()?;
-        Ok(Self { document, choices, promoted })
+        Ok(Self { came, document, choices, promoted, stray })
     }
 
     fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
@@ -96,6 +100,7 @@ impl WholeAnswer for Answer {
         let notes = exchange::promote::notes(&self.promoted, context);
         if let Some(first) = judged.first_mut() {
             first.turn.violations.extend(notes);
+            first.turn.violations.extend(self.stray.then(|| stray(context)).flatten());
         }
         judged
     }
@@ -114,13 +119,13 @@ impl WholeAnswer for Answer {
         let root = self.document.root();
         let mut edits = Edits::default();
         if context.observes() {
-            return Written { body: self.document.bytes().clone(), memo: None };
+            return Written { body: self.came.clone(), memo: None };
         }
         let values = root.get("choices").into_iter().flat_map(Value::items);
         for ((value, choice), ending) in values.zip(&self.choices).zip(finals) {
             match ending {
                 Final::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
-                Final::Say(text) => say(&mut edits, value, &text, context.json_only),
+                Final::Say(text) => say(&mut edits, value, &text, context.words_are_refusal()),
             }
         }
         if let Some(mut sum) = earlier {
@@ -142,15 +147,11 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
-    let outside = |name: &str| matches!(name, "delta" | "text") || is_disguise(name);
-    if choice.members().any(|member| outside(&member.name()) && !is_nothing(member.value)) {
-        return Err(Fault::Unknown("a choice with calls or text outside its message"));
-    }
     let message = choice.get("message").filter(|message| message.is_object()).ok_or(Fault::Unknown("a choice without a message"))?;
     if is_ambiguous(message) {
         return Err(Fault::Unknown("a message with two members of one name"));
     }
-    let finish_reason = choice.get("finish_reason").and_then(Value::text).map(Into::into);
+    let finish_reason = finish_of(choice);
     let mut read = WholeChoice {
         assembler: Assembler::new(usize::MAX),
         texts: Vec::new(),
@@ -166,7 +167,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
             "content" => has_text = read.take_text(value, context)?,
             "refusal" => refused = read.take_text(value, context)?,
             "audio" if !value.is_null() => {
-                if !(value.is_object() || is_nothing(value)) || is_ambiguous(value) {
+                if is_ambiguous(value) {
                     return Err(AssembleError::Text.into());
                 }
                 audio = true;
@@ -177,7 +178,6 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
             "tool_calls" => read.assembler.handle_whole(value)?,
             "function_call" if !is_nothing(value) => read.assembler.handle_legacy(value)?,
             "function_call" | "audio" => {}
-            name if is_disguise(name) && !is_nothing(value) => return Err(AssembleError::Text.into()),
             "reasoning_content" => read.reasoning = value.text().unwrap_or_default().into_owned(),
             _ => {}
         }
@@ -231,8 +231,12 @@ fn accept(
     if let (true, Some(body), Some((call, _))) = (legacy, message.get_some("function_call"), calls.last()) {
         write_arguments(edits, body, "arguments", call);
     }
-    if let Some(finish) = fitting_finish(choice.finish_reason.as_deref(), calls.len(), legacy) {
+    let own = choice.finish_reason.as_deref();
+    if let Some(finish) = fitting_finish(own, calls.len(), legacy) {
         edits.set_member(value, "finish_reason", finish);
+    } else if let Some(own) = own.filter(|_| value.get("finish_reason").is_none_or(is_nothing)) {
+        // It was said elsewhere.
+        edits.set_member(value, "finish_reason", &quote(own));
     }
     let mut changed = false;
     for place in &choice.texts {

@@ -17,11 +17,13 @@ use pending::Pending;
 
 use super::{
     assemble::{AssembleError, Assembler, Slot},
-    chunk::{Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, is_disguise, text_value},
+    chunk::{Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, finish_of, text_value},
+    places,
 };
 use crate::{
     exchange::{
         context::{AnswerNature, Context, JudgedChoice},
+        places::joined,
         texts::{is_ambiguous, is_nothing, strings_of},
         turn::Said,
     },
@@ -69,6 +71,14 @@ pub struct ChoiceStream {
     gap: bool,
     /// Characters of text have left.
     pub released: bool,
+    /// Text beside its deltas that is no copy of theirs was left out.
+    pub stray: bool,
+    /// Bytes in memory of the events that wait.
+    pub held_bytes: usize,
+    /// Calls stood beside its deltas.
+    copied_calls: bool,
+    /// How it ended was said elsewhere than in its `finish_reason`.
+    finish_elsewhere: bool,
 }
 
 impl ChoiceStream {
@@ -94,7 +104,16 @@ impl ChoiceStream {
             follows,
             gap: follows,
             released: false,
+            stray: false,
+            held_bytes: 0,
+            copied_calls: false,
+            finish_elsewhere: false,
         }
+    }
+
+    /// Its calls came where no client looks for them, and nowhere else.
+    pub fn lacks_calls(&self) -> bool {
+        self.copied_calls && self.assembler.slots().is_empty()
     }
 
     /// Which choice.
@@ -125,26 +144,32 @@ impl ChoiceStream {
             }
             self.take_delta(delta, &mut facts, context)?;
         }
-        for member in choice.members() {
-            match &*member.name() {
-                // Some send an empty one with every event.
-                "finish_reason" if !is_nothing(member.value) => {
-                    facts.finish = true;
-                    self.finish_reason = Some(member.value.text().map_or_else(|| member.value.raw_str().to_owned(), Into::into));
-                }
-                // Beside a delta it is dropped when the event is written.
-                "message" => {}
-                // Calls and texts have one place; another client might look here.
-                name if (name == "text" || is_disguise(name)) && !is_nothing(member.value) => return Err(AssembleError::Text),
-                _ => {}
-            }
+        if let Some(finish) = finish_of(choice) {
+            facts.finish = true;
+            self.finish_reason = Some(finish);
+            self.finish_elsewhere = choice.get("finish_reason").is_none_or(is_nothing);
+        }
+        // Beside a delta it is dropped when the event is written.
+        if let (Some(_), Some(message)) = (choice.get_some("delta"), choice.get_some("message")) {
+            self.take_copy(message)?;
         }
         if facts.has_calls {
             self.call_event.get_or_insert_with(|| document.bytes().clone());
         }
         self.last_event = Some(document.bytes().clone());
         let Facts { texts, has_calls, has_role, finish } = facts;
-        self.queue.push_back(Pending { event, document: Some(document), texts, has_calls, has_role, finish, begun: false });
+        self.push(Pending { event, document: Some(document), texts, has_calls, has_role, finish, begun: false });
+        Ok(())
+    }
+
+    /// Perplexity's `message` beside a delta: what the deltas have said so far.
+    fn take_copy(&mut self, message: Value<'_>) -> Result<(), AssembleError> {
+        places::check_copy(message)?;
+        self.copied_calls |= places::copies_calls(message);
+        let copy = joined(message.get("content"));
+        // Where the text isn't kept there is only its length to go by.
+        let whole = self.texts[0].len() == self.fed[0];
+        self.stray |= if whole { !self.texts[0].contains(&*copy) } else { copy.len() > self.fed[0] };
         Ok(())
     }
 
@@ -152,7 +177,7 @@ impl ChoiceStream {
     pub fn take_repeated(&mut self, event: Event, text: String, context: &Context) {
         self.last_event = event.data.clone();
         let texts = vec![self.hear(0, text, context)];
-        self.queue.push_back(Pending { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });
+        self.push(Pending { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });
     }
 
     fn take_delta(&mut self, delta: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
@@ -166,7 +191,7 @@ impl ChoiceStream {
                 "content" => self.take_text(0, value, facts, context)?,
                 "refusal" => self.take_text(1, value, facts, context)?,
                 "audio" => {
-                    if !(value.is_object() || is_nothing(value)) || is_ambiguous(value) {
+                    if is_ambiguous(value) {
                         return Err(AssembleError::Text);
                     }
                     self.has_audio |= !value.is_null();
@@ -186,7 +211,6 @@ impl ChoiceStream {
                     self.reasoning.push_str(&value.text().unwrap_or_default());
                 }
                 "tool_calls" | "function_call" => {}
-                name if is_disguise(name) && !is_nothing(value) => return Err(AssembleError::Text),
                 _ => {}
             }
         }
@@ -214,6 +238,17 @@ impl ChoiceStream {
         TextSpan { kind, start, end: self.fed[kind], text }
     }
 
+    fn push(&mut self, pending: Pending) {
+        self.held_bytes += pending.held_bytes();
+        self.queue.push_back(pending);
+    }
+
+    fn pop(&mut self) -> Option<Pending> {
+        let front = self.queue.pop_front()?;
+        self.held_bytes = self.held_bytes.saturating_sub(front.held_bytes());
+        Some(front)
+    }
+
     /// Text may not stand before the call that was demanded is there.
     fn waits(&self, pending: &Pending) -> bool {
         self.waits_for_call && self.assembler.slots().is_empty() && !pending.texts.is_empty()
@@ -226,7 +261,7 @@ impl ChoiceStream {
             if front.finish || !cleared || self.waits(front) {
                 break;
             }
-            let Some(front) = self.queue.pop_front() else { return };
+            let Some(front) = self.pop() else { return };
             self.emit(&front, identity, out);
         }
         self.emit_part(identity, out);
@@ -244,7 +279,7 @@ impl ChoiceStream {
         if cleared == span.start || (front.finish && !blocked) || (cleared - span.start < PART_BYTES_MIN && !blocked) {
             return;
         }
-        let Some(mut front) = self.queue.pop_front() else { return };
+        let Some(mut front) = self.pop() else { return };
         let Some(mut span) = front.texts.pop() else { return };
         let text = self.spaced(span.kind, self.allowed(&span, cleared));
         if !text.is_empty() {
@@ -259,6 +294,7 @@ impl ChoiceStream {
         span.start = cleared;
         front.texts.push(span);
         front.begun = true;
+        self.held_bytes += front.held_bytes();
         self.queue.push_front(front);
     }
 

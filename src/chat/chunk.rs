@@ -5,10 +5,11 @@
 use bytes::Bytes;
 
 use crate::exchange::texts::is_nothing;
+use crate::judge::call_turn::Ending;
 use crate::wire::{
     edit::Edits,
     json::{Document, Value},
-    sse::Event,
+    sse::{Event, one_line},
     text::quote,
 };
 
@@ -108,8 +109,6 @@ pub struct Parts<'d> {
     pub usage: Option<Value<'d>>,
     /// `choices`.
     pub choices: Option<Value<'d>>,
-    /// A call or text stands beside the choices.
-    pub disguised: bool,
 }
 
 impl<'d> Parts<'d> {
@@ -122,7 +121,7 @@ impl<'d> Parts<'d> {
                 "x_groq" => parts.groq = Some(member.value).filter(|groq| !groq.is_null()),
                 "usage" => parts.usage = Some(member.value),
                 "choices" => parts.choices = Some(member.value),
-                name => parts.disguised |= is_disguise(name) && !is_nothing(member.value),
+                _ => {}
             }
         }
         parts
@@ -143,6 +142,28 @@ pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
 pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
     let value = delta.get_some(TEXTS.get(kind)?)?;
     if TEXTS[kind] == "audio" { value.get_some("transcript") } else { Some(value) }
+}
+
+/// How a choice ended: its `finish_reason`, else what some say in its place (`finish_details`, `native_finish_reason`,
+/// `done_reason`), in OpenAI's words. Of those a plain end is believed of the first only: the others may come early.
+pub fn finish_of(choice: Value<'_>) -> Option<String> {
+    if let Some(own) = choice.get("finish_reason").filter(|own| !is_nothing(*own)) {
+        return Some(own.text().map_or_else(|| own.raw_str().to_owned(), Into::into));
+    }
+    let details = choice.get_some("finish_details");
+    let detail = details.and_then(|details| details.get("type").or(Some(details)).and_then(Value::text)).filter(|text| !text.is_empty());
+    let other = || {
+        let reason = choice.get("incomplete_details").and_then(|details| details.get("reason")).and_then(Value::text);
+        let named = ["native_finish_reason", "done_reason", "finishReason"].iter().find_map(|name| choice.get(name).and_then(Value::text));
+        named.or(reason).filter(|text| !text.is_empty())
+    };
+    let plain = detail.is_some();
+    match Ending::of_finish(&detail.or_else(other)?) {
+        Ending::Length => Some("length".to_owned()),
+        Ending::ContentFilter => Some("content_filter".to_owned()),
+        Ending::Broken => Some("error".to_owned()),
+        Ending::Complete | Ending::Refusal => plain.then(|| "stop".to_owned()),
+    }
 }
 
 /// Other names and spellings under which some client might look for a call or a text.
@@ -239,8 +260,7 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
 pub fn frame(data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 16);
     out.extend_from_slice(b"data: ");
-    // A line break, legal between JSON tokens, would end the line; who reads line by line takes each for an event.
-    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend_from_slice(&one_line(data));
     out.extend_from_slice(b"\n\n");
     out.into()
 }

@@ -10,6 +10,7 @@ pub mod chunk;
 pub mod exhibit;
 pub mod material;
 pub mod messages;
+pub mod places;
 pub mod promote;
 pub mod repair;
 mod repeat;

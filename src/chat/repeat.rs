@@ -6,7 +6,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 
 use crate::{
-    exchange::texts::is_nothing,
+    exchange::{places::is_token, texts::is_nothing},
     wire::{
         json::{Document, Value, leading_string},
         sse::Event,
@@ -73,6 +73,9 @@ impl Pattern {
             at += length;
             if number == self.text {
                 text = Some(string);
+            } else if !is_token(string.as_bytes()) {
+                // Padding says nothing.
+                return None;
             }
         }
         text.filter(|text| at + last.len() == data.len() && !text.is_empty())

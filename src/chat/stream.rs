@@ -23,7 +23,8 @@ use crate::{
         context::{Context, JudgedChoice},
         decide::Final,
         fault::Fault,
-        texts::{is_ambiguous, is_nothing},
+        places,
+        texts::is_ambiguous,
         thread::Memo,
         turn::Said,
         usage,
@@ -31,7 +32,7 @@ use crate::{
     wire::{
         edit::Edits,
         json::{Document, Value},
-        sse::Event,
+        sse::{Event, keep_alive},
         text::quote,
     },
 };
@@ -59,6 +60,8 @@ pub struct StreamJudge {
     done: bool,
     /// In observe mode: what came can't be judged, and passes all the same.
     unjudged: bool,
+    /// Text beside the answer was left out.
+    stray: bool,
     promoter: Promoter,
     /// Of the event before.
     pattern: Option<Pattern>,
@@ -84,6 +87,7 @@ impl AnswerStream for StreamJudge {
             root_usage: None,
             done: false,
             unjudged: false,
+            stray: false,
             pattern: None,
             scratch: BytesMut::new(),
         }
@@ -116,10 +120,15 @@ impl AnswerStream for StreamJudge {
         } else if !whole {
             return Err(Fault::Cut);
         }
+        if !self.context.observes() && self.choices.iter().any(ChoiceStream::lacks_calls) {
+            return Err(Fault::Unknown("a choice whose calls stand beside its deltas only"));
+        }
         let context = self.context.clone();
         let mut judged: Vec<JudgedChoice> = self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect();
         if let Some(first) = judged.first_mut() {
             first.turn.violations.extend(exchange::promote::notes(&self.promoter.held.tools, &context));
+            let stray = self.stray || self.choices.iter().any(|choice| choice.stray);
+            first.turn.violations.extend(stray.then(|| places::stray(&context)).flatten());
         }
         Ok(judged)
     }
@@ -130,6 +139,10 @@ impl AnswerStream for StreamJudge {
 
     fn released(&self) -> bool {
         self.choices.iter().any(|choice| choice.released)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.choices.iter().map(|choice| choice.held_bytes).sum()
     }
 
     fn usage(&self) -> Option<&str> {
@@ -206,8 +219,8 @@ impl StreamJudge {
     fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive; anything else upsets clients.
-            if event.plain {
-                out.extend_from_slice(&event.raw);
+            if event.is_comment() {
+                keep_alive(out);
             }
             return Ok(Flow::More);
         };
@@ -252,9 +265,19 @@ impl StreamJudge {
         if let Some(groq) = parts.groq.filter(|groq| groq.get_some("error").is_some()) {
             return Err(Fault::Reported(groq.raw_str().to_owned()));
         }
-        if parts.disguised {
-            return Err(Fault::Unknown("a call or text outside its choices"));
+        // Some send errors without `error` around them.
+        if parts.choices.is_none() && root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) {
+            return Err(Fault::Reported(root.raw_str().to_owned()));
         }
+        let came = document.bytes().as_ptr();
+        let (document, stray) = super::places::swept_event(document, &self.context)?;
+        self.stray |= stray;
+        let mut event = event;
+        if document.bytes().as_ptr() != came {
+            // What came isn't what leaves.
+            event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+        }
+        let parts = chunk::Parts::of(document.root());
         self.note_usage(&parts);
         let choices: Vec<Value<'_>> = parts.choices.into_iter().flat_map(Value::items).collect();
         match choices.len() {
@@ -296,26 +319,13 @@ impl StreamJudge {
 
     fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let root = document.root();
-        let carries = |names: &[&str]| names.iter().any(|name| root.get(name).is_some_and(|value| !is_nothing(value)));
         match root.get("choices") {
-            Some(choices) if choices.is_array() || choices.is_null() => {
-                if carries(&["delta", "message", "text", "output"]) {
-                    return Err(Fault::Unknown("its `choices` are empty, and it says something"));
-                }
-            }
+            Some(choices) if choices.is_array() || choices.is_null() => {}
             Some(_) => return Err(Fault::Unknown("`choices` is no array")),
-            None if root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) => {
-                return Err(Fault::Reported(root.raw_str().to_owned()));
-            }
-            None => {
-                if carries(&["delta", "message", "text", "output"]) {
-                    return Err(Fault::Unknown("it has no `choices`"));
-                }
-                if event.name.is_some() && root.get_some("usage").is_none() {
-                    // `event: ping` and the like: clients take it for a chunk.
-                    return Ok(());
-                }
-            }
+            // `event: ping` and the like, or what some upstream says about itself: clients take it for a chunk. So is what
+            // nothing is left of.
+            None if root.get_some("usage").is_none() && (event.name.is_some() || event.raw.is_empty()) => return Ok(()),
+            None => {}
         }
         if root.get_some("usage").is_some() {
             self.tail.push((event, document));

@@ -332,3 +332,6 @@ fn a_choice_of_a_tool_that_was_left_out_binds_nobody() {
     let begun = bench.begin(bench.request(r#","tool_choice":{"type":"function","function":{"name":"check_net"}}"#).as_bytes()).unwrap();
     assert_eq!(begun.context.turn.tool_choice, ToolChoice::Auto);
 }
+
+#[path = "stream_tests_places.rs"]
+mod places;

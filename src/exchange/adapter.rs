@@ -119,6 +119,8 @@ pub trait AnswerStream: Sized {
     fn unjudged(&self) -> bool;
     /// Text has left.
     fn released(&self) -> bool;
+    /// Bytes in memory of what it holds.
+    fn held_bytes(&self) -> usize;
     /// This attempt's usage, JSON.
     fn usage(&self) -> Option<&str>;
     /// Lets go of all text that is left, where an accepted attempt is followed by another.

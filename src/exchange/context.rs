@@ -29,7 +29,7 @@ use crate::{
         trail::Trail,
         violation::{Code, Severity, Violation},
     },
-    policy::{Mode, rules::Rules},
+    policy::{Mode, OnBlockedJson, rules::Rules},
     wire::json::Document,
 };
 
@@ -216,6 +216,16 @@ impl Context {
     /// Is anything changed?
     pub fn observes(&self) -> bool {
         self.rules.policy.mode == Mode::Observe
+    }
+
+    /// Words of toolmark's own go into the `refusal`: where they stood in the content, a parser would choke on them.
+    pub fn words_are_refusal(&self) -> bool {
+        self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Refusal
+    }
+
+    /// Words of toolmark's own have no place in the answer.
+    pub fn words_are_error(&self) -> bool {
+        self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Error
     }
 
     /// Without a call nothing of an answer may pass.

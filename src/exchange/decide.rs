@@ -32,6 +32,8 @@ pub struct Budget {
     pub repeated: bool,
     /// Answers asked for; of several none is repaired.
     pub choices: u64,
+    /// Words have no place in the answer: JSON was asked for, and `on_blocked_json` is `error`.
+    pub words_are_error: bool,
 }
 
 /// What is done.
@@ -66,6 +68,7 @@ pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted
         return Decision::Repair;
     }
     match (bad.blocking().first(), on_exhausted) {
+        (Some(violation), _) if budget.words_are_error => Decision::Refuse((*violation).clone()),
         (Some(violation), OnExhausted::Error) if !text && budget.choices <= 1 => Decision::Refuse((*violation).clone()),
         (_, OnExhausted::Error | OnExhausted::Explain) => Decision::Replace,
     }
@@ -132,6 +135,8 @@ pub struct Tally {
     pub repairs: u32,
     /// Something was refused or replaced.
     pub blocked: bool,
+    /// There is no answer, and that is no fault of the model's or the caller's.
+    pub failed: bool,
 }
 
 impl Tally {
@@ -152,10 +157,17 @@ impl Tally {
         let worst = self.violations.iter().map(|violation| violation.severity).max().unwrap_or_default();
         match (self.blocked, self.repairs, self.violations.is_empty(), worst) {
             (true, ..) => Verdict::Blocked,
+            // What could not be judged to its end never counts as passed.
+            (..) if self.failed => Verdict::Warn,
             (_, 1.., ..) => Verdict::Repaired,
             (_, _, false, Severity::Warn | Severity::Block) => Verdict::Warn,
             _ => Verdict::Pass,
         }
+    }
+
+    /// The word for it: a verdict, or `failed` where the upstream gave no answer to judge.
+    pub fn word(&self) -> &'static str {
+        if self.failed && !self.blocked { "failed" } else { self.verdict().as_str() }
     }
 
     /// The codes of info and above, each once, in the order of the contract's table.
@@ -172,7 +184,7 @@ impl Tally {
         let list = |items: Vec<String>| items.join(",");
         let codes = list(self.codes().iter().map(|code| format!("\"{code}\"")).collect());
         let citations = list(self.citations.iter().map(|id| quote(id)).collect());
-        let verdict = self.verdict().as_str();
+        let verdict = self.word();
         format!(r#"{{"verdict":"{verdict}","repairs":{},"violations":[{codes}],"citations":[{citations}]}}"#, self.repairs)
     }
 }

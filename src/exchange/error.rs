@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 
+use super::{context::Context, places::claims};
 use crate::{
     judge::violation::Code,
     wire::{
@@ -14,6 +15,15 @@ use crate::{
 
 /// Raw text of a failed generation that is looked at.
 const GENERATION_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of an error's message that are passed on, where it came in an answer.
+const MESSAGE_BYTES_MAX: usize = 2 << 10;
+/// Bytes of its type, param and code.
+const WORD_BYTES_MAX: usize = 128;
+/// Said where an error has no message.
+const UNSAID: &str = "the upstream reported an error and didn't say which";
+/// Said where its message can't be passed on.
+const UNFIT: &str = "the upstream reported an error whose message claims what can't be verified: it isn't passed on";
 
 /// An error as OpenAI's envelope has it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -45,7 +55,10 @@ impl Reported {
         let text = |name: &str| error.get_some(name).map(|value| value.text().map_or_else(|| value.raw_str().to_owned(), Into::into));
         let numbers = ["code", "status", "status_code"].iter().filter_map(|name| error.get(name).or_else(|| outer.get(name)));
         let status = numbers.filter_map(Value::integer).find(|status| (400..600).contains(status)).map(|status| status as u16);
-        let message = text("message").or_else(|| text("detail")).unwrap_or_else(|| error.raw_str().to_owned());
+        let message = text("message").or_else(|| text("detail")).filter(|message| !message.is_empty());
+        // What is no error at all isn't quoted: nobody judged it.
+        let raw = || outer.get_some("error").map(|error| error.raw_str().to_owned());
+        let message = message.or_else(raw).unwrap_or_else(|| UNSAID.to_owned());
         Some(Self {
             message,
             kind: text("type"),
@@ -71,6 +84,19 @@ impl Reported {
         let generation = self.failed_generation.as_deref().unwrap_or_default();
         let cut = crate::judge::reply::cut(generation, GENERATION_BYTES_MAX);
         Some((code, cut.to_owned()))
+    }
+
+    /// The envelope of an error in an answer or a stream, in which a model's words might stand: bounded, and without what
+    /// claims something that may not be claimed.
+    pub fn judged_envelope(&self, context: &Context) -> String {
+        let said = |text: &str, most: usize| {
+            let cut = crate::judge::reply::cut(text, most);
+            if claims(context, cut) { None } else { Some(cut.to_owned()) }
+        };
+        let word = |text: &Option<String>| text.as_deref().and_then(|text| said(text, WORD_BYTES_MAX));
+        let message = said(&self.message, MESSAGE_BYTES_MAX).unwrap_or_else(|| UNFIT.to_owned());
+        Self { message, kind: word(&self.kind), param: word(&self.param), code: word(&self.code), status: None, failed_generation: None }
+            .envelope()
     }
 
     /// The envelope.

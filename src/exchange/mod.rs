@@ -14,6 +14,7 @@ pub mod fault;
 pub mod inquiry;
 pub mod looping;
 pub mod material;
+pub mod places;
 pub mod promote;
 pub mod refusal;
 pub mod rounds;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{context::Context, fault::ShapeError};
+use super::{context::Context, fault::ShapeError, places::is_call_part};
 use crate::{
     judge::text::TextGate,
     wire::json::{Kind, Value},
@@ -78,8 +78,14 @@ impl TextPlace {
 
 /// `null`, `""`, `[]` and `{}` say nothing.
 pub fn is_nothing(value: Value<'_>) -> bool {
-    let empty = (value.is_array() && value.items().next().is_none()) || (value.is_object() && value.members().next().is_none());
-    value.is_null() || value.raw() == b"\"\"" || empty
+    let raw = value.raw();
+    match value.kind() {
+        Kind::Null => true,
+        Kind::Plain => raw.len() == 2,
+        // What lies too deep wasn't noted, and is there all the same.
+        Kind::Array | Kind::Object => raw.get(1..raw.len() - 1).is_some_and(|inside| inside.trim_ascii().is_empty()),
+        Kind::Escaped | Kind::True | Kind::False | Kind::Number => false,
+    }
 }
 
 /// Has it two members of one name, or one that some clients take for another?
@@ -143,40 +149,46 @@ fn is_odd(name: &[u8]) -> bool {
         }
 }
 
-/// The strings that make up a text: it itself, or those in a list of parts.
+/// The strings that make up a text: it itself, or those in its parts. What else a part says is another matter
+/// ([`super::places`]).
 ///
 /// # Errors
-/// [`ShapeError::Text`] for any other shape: what isn't read isn't judged.
+/// [`ShapeError`] for a part that is a call, or says two things under one name.
 pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
-    if value.is_null() {
-        return Ok(Vec::new());
-    }
-    if value.is_string() {
-        return Ok(vec![value]);
-    }
-    if !value.is_array() {
-        return Err(ShapeError::Text);
-    }
     let mut strings = Vec::new();
-    for part in value.items() {
-        if part.is_string() {
-            strings.push(part);
-            continue;
-        }
-        let calls = part.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_call" | "function_call"));
-        if !(part.is_object() || part.is_null()) || is_ambiguous(part) || calls {
-            return Err(ShapeError::Text);
-        }
-        for member in part.members().filter(|member| ["text", "refusal", "content"].iter().any(|name| member.is(name))) {
-            match member.value.kind() {
-                Kind::Plain | Kind::Escaped => strings.push(member.value),
-                Kind::Null => {}
-                Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(ShapeError::Text),
-            }
-        }
+    match value.kind() {
+        Kind::Plain | Kind::Escaped => strings.push(value),
+        Kind::Object => part_strings(value, &mut strings)?,
+        Kind::Array => value.items().try_for_each(|part| part_strings(part, &mut strings))?,
+        Kind::Null | Kind::True | Kind::False | Kind::Number => {}
     }
     Ok(strings)
 }
+
+fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(), ShapeError> {
+    if part.is_string() {
+        strings.push(part);
+        return Ok(());
+    }
+    if part.is_array() && !is_nothing(part) || is_ambiguous(part) || is_call_part(part) {
+        return Err(ShapeError::Text);
+    }
+    for member in part.members().filter(|member| PART_TEXTS.iter().any(|name| member.is(name))) {
+        match member.value.kind() {
+            Kind::Plain | Kind::Escaped => strings.push(member.value),
+            // Some put a text and what is noted about it into an object of its own, or a list of them.
+            Kind::Object | Kind::Array if !is_nothing(member.value) => {
+                let inner = member.value.get("value").or_else(|| member.value.get("text")).filter(|own| own.is_string());
+                strings.push(inner.ok_or(ShapeError::Text)?);
+            }
+            Kind::Object | Kind::Array | Kind::Null | Kind::True | Kind::False | Kind::Number => {}
+        }
+    }
+    Ok(())
+}
+
+/// The members of a part that are text.
+pub const PART_TEXTS: [&str; 3] = ["text", "refusal", "content"];
 
 #[cfg(test)]
 mod tests {

@@ -104,6 +104,8 @@ pub struct Hidden {
     pub conversation: Option<String>,
     /// Arrays of tools that this request brings in items: JSON.
     pub tools: Vec<Arc<str>>,
+    /// Members of the request that went up otherwise than they came, as they came: JSON. Answers repeat them.
+    pub echo: Vec<(&'static str, Box<str>)>,
 }
 
 impl Thread {

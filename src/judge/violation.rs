@@ -102,6 +102,8 @@ codes! {
     /// A call that was written as text was made a real one.
     CorrectedTextual "corrected_textual" Call Info Info;
     TextualToolCall "textual_tool_call" Text Warn Block;
+    /// A text beside the answer that is none of its copies, or claims what it may not: left out.
+    StrayText "stray_text" Text Info Warn;
     UnansweredCall "unanswered_call" Request Warn Block;
     OrphanResult "orphan_result" Request Warn Block;
     DuplicateResult "duplicate_result" Request Warn Block;

@@ -70,6 +70,19 @@ pub enum OnExhausted {
     Error,
 }
 
+/// `[calls] on_blocked_json`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBlockedJson {
+    /// Into the `refusal`, so that no parser chokes.
+    #[default]
+    Refusal,
+    /// HTTP 422, in a stream an error.
+    Error,
+    /// Into the content, as where no JSON was asked for.
+    Content,
+}
+
 /// One of `[calls] corrections`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
@@ -191,6 +204,8 @@ pub struct Calls {
     pub repair_deadline: Duration,
     /// What the application gets when repair fails.
     pub on_exhausted: OnExhausted,
+    /// Where the words of a blocked answer go when JSON was asked for.
+    pub on_blocked_json: OnBlockedJson,
     /// Calls in one turn of one choice.
     pub max_per_turn: u32,
     /// Is a schema's `format` asserted?
@@ -212,6 +227,7 @@ impl Default for Calls {
             max_attempts: 6,
             repair_deadline: Duration::from_secs(30),
             on_exhausted: OnExhausted::Explain,
+            on_blocked_json: OnBlockedJson::Refusal,
             max_per_turn: 128,
             formats: true,
             corrections: vec![Correction::NullOptional],

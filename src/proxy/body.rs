@@ -8,8 +8,12 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -25,15 +29,32 @@ const AHEAD_BYTES_MAX: usize = 256 << 10;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// How long the last bytes of a stream that breaks off have to leave before its connection is cut: the server drops what
+/// it hasn't written then.
+const LAST_BYTES: Duration = Duration::from_millis(100);
+
+/// The stream ends as it should.
+const WHOLE: u8 = 0;
+/// It is to break off behind its last bytes.
+const BREAKS: u8 = 1;
+/// Its last bytes have had their time.
+const BROKEN: u8 = 2;
+
 /// Where a running exchange writes.
 #[derive(Clone, Default)]
-pub struct Outlet(Arc<Mutex<BytesMut>>);
+pub struct Outlet(Arc<Pending>);
+
+#[derive(Default)]
+struct Pending {
+    bytes: Mutex<BytesMut>,
+    ending: AtomicU8,
+}
 
 impl Outlet {
     /// Hands over what is in `buffer`, and empties it.
     pub fn write(&self, buffer: &mut BytesMut) {
         // Never contended: writer and reader are one task.
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if pending.is_empty() {
             std::mem::swap(&mut *pending, buffer);
         } else {
@@ -45,7 +66,7 @@ impl Outlet {
     /// Waits until the client has taken enough of what was written.
     pub async fn room(&self) {
         poll_fn(|_| {
-            let full = self.0.lock().unwrap_or_else(PoisonError::into_inner).len() > AHEAD_BYTES_MAX;
+            let full = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() > AHEAD_BYTES_MAX;
             // The body polls again when it has handed on what is pending.
             if full { Poll::Pending } else { Poll::Ready(()) }
         })
@@ -53,7 +74,22 @@ impl Outlet {
     }
 
     fn take(&self) -> Bytes {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).split().freeze()
+        self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner).split().freeze()
+    }
+
+    /// When all that was written has left, the transfer breaks off: nobody takes it for a whole one.
+    pub fn break_off(&self) {
+        self.0.ending.store(BREAKS, Ordering::Relaxed);
+    }
+
+    /// What still runs when the exchange has ended.
+    fn after(&self) -> Option<Running> {
+        let breaks = self.0.ending.compare_exchange(BREAKS, BROKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        breaks.then(|| Box::pin(tokio::time::sleep(LAST_BYTES)) as Running)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.0.ending.load(Ordering::Relaxed) != WHOLE
     }
 }
 
@@ -112,16 +148,20 @@ impl HttpBody for Body {
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
             Self::Running(outlet, running) => {
-                if let Some(exchange) = running
+                while let Some(exchange) = running
                     && exchange.as_mut().poll(cx).is_ready()
                 {
-                    *running = None;
+                    *running = outlet.after();
                 }
                 let bytes = outlet.take();
                 if !bytes.is_empty() {
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
-                if running.is_none() { Poll::Ready(None) } else { Poll::Pending }
+                match running {
+                    Some(_) => Poll::Pending,
+                    None if outlet.is_broken() => Poll::Ready(Some(Err(BrokenOff(Interrupted::Cut)))),
+                    None => Poll::Ready(None),
+                }
             }
             Self::Recorded(body, tape) => {
                 let polled = Pin::new(&mut **body).poll_frame(cx);

@@ -93,8 +93,8 @@ impl Run {
         }
         let verdict = match self.outcome {
             None => "abandoned",
-            Some(400..) => "failed",
-            Some(_) => self.tally.verdict().as_str(),
+            Some(400..) if !self.tally.blocked => "failed",
+            Some(_) => self.tally.word(),
         };
         let mut buffer = Uuid::encode_buffer();
         tracing::info!(

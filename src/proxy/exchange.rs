@@ -45,7 +45,7 @@ use crate::{
         turn::EchoedTurn,
     },
     judge::{loops::Beyond, marks::Scope, violation::Verdict},
-    policy::Mode,
+    policy::{Mode, OnExhausted},
     wire::json::{Document, Value},
 };
 
@@ -221,7 +221,11 @@ async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool,
 
 fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     // What could not be judged never counts as passed.
-    run.tally.blocked = true;
+    if failure.is_of_upstream() {
+        run.tally.failed = true;
+    } else {
+        run.tally.blocked = true;
+    }
     let mut response = failure.response();
     run.mark_headers(response.headers_mut(), true);
     run.finish(failure.status);
@@ -235,7 +239,8 @@ fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
 pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
     run.tally.blocked = true;
     let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
-    let words = decide::exhausted_words(&turn.violations, run.tally.repairs, run.context.rules.policy.calls.on_exhausted);
+    let on_exhausted = if run.context.words_are_error() { OnExhausted::Error } else { run.context.rules.policy.calls.on_exhausted };
+    let words = decide::exhausted_words(&turn.violations, run.tally.repairs, on_exhausted);
     words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
 }
 
@@ -337,7 +342,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.envelope());
+    let body = Bytes::from(error.judged_envelope(&run.context));
     let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = reply::json(status, Body::Whole(body));
     for (name, value) in &headers {

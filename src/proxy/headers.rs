@@ -39,7 +39,7 @@ impl Run {
             set(UPSTREAM, HeaderValue::from_str(name));
         }
         if known {
-            set(VERDICT, Ok(HeaderValue::from_static(self.tally.verdict().as_str())));
+            set(VERDICT, Ok(HeaderValue::from_static(self.tally.word())));
             let repairs = self.tally.repairs;
             set(REPAIRS, Ok(if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() }));
         }

@@ -98,6 +98,23 @@ impl Weight {
     }
 }
 
+impl Weight {
+    /// So many in all, more or fewer than before.
+    ///
+    /// # Errors
+    /// As [`Self::grow`].
+    pub fn set(&mut self, bytes: u64) -> Result<(), Failure> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.load.bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+                self.bytes = bytes;
+                Ok(())
+            }
+        }
+    }
+}
+
 impl Drop for Weight {
     fn drop(&mut self) {
         self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -285,6 +302,9 @@ mod tests {
         drop(two);
         // Alone it is bound by its own limits only.
         assert!(load.weight().grow(1_000).is_ok());
+        let mut three = load.weight();
+        assert!(three.set(70).is_ok() && three.set(20).is_ok() && load.now().2 == 20);
+        drop(three);
         assert_eq!(load.now(), (0, 0, 0));
     }
 

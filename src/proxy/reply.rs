@@ -71,6 +71,11 @@ impl Failure {
         self
     }
 
+    /// Is it the upstream's fault, or its absence, and nobody else's?
+    pub fn is_of_upstream(&self) -> bool {
+        self.code.starts_with("upstream_") || self.code == "no_upstream_for_tools"
+    }
+
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
             401 => "authentication_error",

@@ -283,6 +283,7 @@ impl Run {
             text_released,
             repeated,
             choices: self.context.choices,
+            words_are_error: self.context.words_are_error(),
         }
     }
 

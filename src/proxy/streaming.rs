@@ -33,11 +33,16 @@ use crate::{
     },
     judge::violation::Verdict,
     responses::translate::stream::StreamTranslator,
+    wire::sse,
 };
 
 /// So often a client that waits hears that it isn't forgotten.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
+
+/// What of a stream is held takes no more memory than so many times `limits.response_bytes`.
+const HELD_SHARE: usize = 4;
+/// Changes of that in bytes, from which on they are weighed.
+const WEIGHED: usize = 64 << 10;
 
 /// Why a stream ends before its answer.
 enum Broken {
@@ -65,14 +70,17 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
     let mut judge = A::Stream::new(run.context.clone(), None);
     let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;
     let whole = ended.is_ok();
+    let mut breaks = false;
     if let Err(Broken::Exhausted(words)) = ended {
         let verdict = run.tally.json();
         let memo = judge.explain(&run.made(&words, &verdict), &mut out);
         run.remember_without_answer(memo);
         run.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
-        // What the upstream reports itself it has judged itself.
-        run.tally.blocked |= !matches!(broken, Broken::Fault(Fault::Reported(_)));
+        // An error that the upstream reports itself ends a stream as it would without toolmark. Any other ending must not
+        // be taken for the end of an answer, also not by those who know nothing of errors in streams.
+        breaks = !matches!(broken, Broken::Fault(Fault::Reported(_)));
+        run.tally.failed |= !run.tally.blocked;
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
         run.finish(StatusCode::BAD_GATEWAY);
@@ -88,8 +96,12 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
         run.tally.blocked = true;
         out.clear();
         judge.fail(&failure.json(), &mut out);
+        breaks = true;
     }
     outlet.write(&mut out);
+    if breaks {
+        outlet.break_off();
+    }
     run.end_behind();
 }
 
@@ -237,7 +249,7 @@ async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Durat
             // Who need not wait hears of no waiting.
             biased;
             done = &mut work => return done,
-            _ = beat.tick() => outlet.write(&mut BytesMut::from(KEEP_ALIVE_COMMENT)),
+            _ = beat.tick() => outlet.write(&mut BytesMut::from(sse::KEEP_ALIVE)),
         }
     }
 }
@@ -260,6 +272,9 @@ async fn read<A: Adapter>(
     let name = run.endpoint().settings.name.clone();
     let idle_max = run.endpoint().settings.timeouts.idle;
     let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+    // Events that wait take a multiple of what they took on the wire.
+    let held_max = left.saturating_mul(HELD_SHARE);
+    let (mut weight, mut weighed) = (run.worker.app.load.weight(), 0_usize);
     let mut reader = Reader::new(run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max)));
     // One timer for the whole stream: set anew when it rings, not with every chunk.
     let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
@@ -279,7 +294,7 @@ async fn read<A: Adapter>(
                 if run.context.observes() {
                     continue;
                 }
-                out.extend_from_slice(KEEP_ALIVE_COMMENT);
+                sse::keep_alive(out);
                 outlet.write(out);
                 continue;
             }
@@ -297,6 +312,15 @@ async fn read<A: Adapter>(
             Unread::Fault(fault) => Broken::Fault(fault),
             Unread::TooLong(error) => Failure::protocol(&name, error).into(),
         })?;
+        let held = judge.held_bytes();
+        if held > held_max {
+            let what = format!("what of it must be held back takes more than {} in memory", bytesize::ByteSize(held_max as u64));
+            return Err(Failure::protocol(&name, what).into());
+        }
+        if held.abs_diff(weighed) > WEIGHED {
+            weight.set(held as u64)?;
+            weighed = held;
+        }
         if run.context.inquiry.is_open() {
             run.answer().await;
         }
@@ -344,7 +368,7 @@ fn failure_json(run: &Run, broken: Broken) -> String {
     };
     tracing::error!(exchange = %run.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
     let envelope = Reported::read(json.as_bytes())
-        .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.envelope());
+        .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.judged_envelope(&run.context));
     let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
     masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::{
     memo,
     output::{ItemKind, Slot},
-    promote, words,
+    places, promote, words,
 };
 use crate::{
     exchange::{
@@ -21,6 +21,7 @@ use crate::{
         context::{AnswerNature, Context, JudgedChoice},
         decide::Final,
         fault::Fault,
+        places::stray,
         texts::TextPlace,
         thread::Owed,
         turn::{Said, SaidItem},
@@ -36,6 +37,8 @@ use crate::{
 
 /// A whole response.
 pub struct Answer {
+    /// As the upstream sent it.
+    came: Bytes,
     document: Document,
     /// What its items are, in their order.
     kinds: Vec<ItemKind>,
@@ -52,6 +55,8 @@ pub struct Answer {
     nature: AnswerNature,
     /// The tools of calls that were written as text.
     promoted: Vec<String>,
+    /// Text beside it was left out.
+    stray: bool,
     /// What the model is to be told of its calls, should they not be passed on. INVARIANT: [`Self::judge`] fills
     /// it, which comes once, before [`Self::write`].
     owed: OnceLock<Vec<Owed>>,
@@ -59,17 +64,20 @@ pub struct Answer {
 
 impl WholeAnswer for Answer {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
+        let came = body.clone();
         let document = Document::parse(body)?;
+        let (document, stray) = places::swept(document, context)?;
         let (document, promoted) = promote::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let read = read::read(document.root(), context)?;
         let read::Read { kinds, slots, calls, text, refusal, apart, nature } = read;
-        Ok(Self { document, kinds, slots, calls, text, refusal, apart, nature, promoted, owed: OnceLock::new() })
+        Ok(Self { came, document, kinds, slots, calls, text, refusal, apart, nature, promoted, stray, owed: OnceLock::new() })
     }
 
     fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
         let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
         let mut judged = context.judge_choice(&self.calls, &gates, self.nature);
         judged.turn.violations.extend(exchange::promote::notes(&self.promoted, context));
+        judged.turn.violations.extend(self.stray.then(|| stray(context)).flatten());
         self.owed.get_or_init(|| memo::owed(context, &judged, &self.calls, &self.slots));
         vec![judged]
     }
@@ -99,7 +107,7 @@ impl WholeAnswer for Answer {
 
     fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         if context.observes() {
-            return Written { body: self.document.bytes().clone(), memo: None };
+            return Written { body: self.came.clone(), memo: None };
         }
         let (root, mut edits) = (self.document.root(), Edits::default());
         let text = |value: Option<Value<'_>>| value.and_then(Value::text).map(|text| text.into_owned());

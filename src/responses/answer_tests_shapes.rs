@@ -31,7 +31,6 @@ fn hostile_shapes_are_refused() {
         r#"{"type":"message","role":"assistant","content":"hi","tool_calls":[{"a":1}]}"#.to_owned(),
         r#"{"type":"message","role":"assistant","content":"hi","Tool_Calls":[{"a":1}]}"#.to_owned(),
         r#"{"type":"message","role":"assistant","content":"hi","call_id":"c","name":"check_net"}"#.to_owned(),
-        r#"{"type":"message","role":"assistant","content":[],"text":"hi"}"#.to_owned(),
         r#"{"type":"message","content":"a","content":"b"}"#.to_owned(),
         r#"{"type":"message","content":{"text":"a"}}"#.to_owned(),
         message(r#"{"type":"tool_use","name":"check_net"}"#),
@@ -54,23 +53,71 @@ fn hostile_shapes_are_refused() {
         r#"{"output":{}}"#,
         r#"{"status":"completed"}"#,
         r#"{"status":"incomplete"}"#,
-        r#"{"output":[],"choices":[{}]}"#,
         r#"{"output":[],"Output":[{}]}"#,
-        r#"{"output":[],"tool_calls":[{}]}"#,
-        r#"{"output":[],"function_call":{"name":"x"}}"#,
-        r#"{"output":[],"message":{"content":"x"}}"#,
-        r#"{"output":[],"content":"x"}"#,
-        r#"{"output":[],"output_text":["x"]}"#,
-        r#"{"output":[],"output_messages":[{}]}"#,
-        r#"{"output":[],"text":"x"}"#,
         "[]",
         "3",
     ] {
         assert!(matches!(judge(root, &CONTEXT), Err(Fault::Unknown(_))), "{root}");
     }
+    for root in [
+        r#"{"output":[],"tool_calls":[{"a":1}]}"#,
+        r#"{"output":[],"function_call":{"name":"x"}}"#,
+        r#"{"output":[],"message":{"tool_calls":[{"a":1}]}}"#,
+        r#"{"output":[],"message":{"content":[{"type":"tool_use","name":"x"}]}}"#,
+        r#"{"output":[],"items":[{"type":"function_call","name":"x"}]}"#,
+        r#"{"output":[],"note":{"a":[{"tool_calls":[{"a":1}]}]}}"#,
+        r#"{"output":[{"type":"unheard_of","tool_calls":[{"a":1}]}]}"#,
+        r#"{"output":[{"type":"unheard_of","name":"x","arguments":"{}"}]}"#,
+    ] {
+        assert!(matches!(judge(root, &CONTEXT), Err(Fault::Shape(_))), "{root}");
+    }
     // What says nothing hides nothing.
     let quiet = r#"{"output":[{"type":"message","role":"assistant","content":"hi","tool_calls":[]}],"text":{"format":{"type":"text"}},"choices":[],"message":null}"#;
     assert_eq!(ok(quiet).body, quiet);
+}
+
+#[test]
+fn texts_beside_the_output_are_left_out() {
+    let bare = response(&said("Hi."));
+    for copy in [
+        r#""message":{"content":"X"}"#,
+        r#""content":"X""#,
+        r#""output_text":["X"]"#,
+        r#""output_messages":[{"content":"X"}]"#,
+        r#""text":"X""#,
+        r#""choices":[{"message":{"content":"X"}}]"#,
+        r#""response":"X""#,
+    ] {
+        for said in ["Hi.", "Else."] {
+            let came = bare.replacen('{', &format!("{{{},", copy.replace('X', said)), 1);
+            let out = ok(&came);
+            let codes = if said == "Else." { vec![Code::StrayText] } else { vec![] };
+            assert_eq!((&out.body, &out.codes), (&bare, &codes), "{came}");
+        }
+    }
+    let item = r#"{"type":"message","id":"m","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi.""#;
+    for (part, message) in [
+        (r#","value":"V""#, ""),
+        (r#","output_text":"V""#, ""),
+        (r#","refusal":"V""#, ""),
+        (r#","annotations":[{"type":"url_citation","title":"V","url":"https://a"}]"#, ""),
+        (r#","logprobs":[{"token":"V"}]"#, ""),
+        (r#","logprobs":[{"token":"run_speed_test_1760000000000"},{"token":"_deadbeefdeadbeef"}]"#, ""),
+        ("", r#","text":"V""#),
+        ("", r#","output_text":"V""#),
+        ("", r#","note":{"a":["V"]}"#),
+    ] {
+        let claim = |text: &str| text.replace('V', "(execution_id: run_speed_test_1760000000000_deadbeefdeadbeef)");
+        let out = ok(&response(&format!("{item}{}}}]{}}}", claim(part), claim(message))));
+        assert!(!out.body.contains("deadbeef") && out.body.contains("Hi."), "{}", out.body);
+        assert_eq!(out.codes, [Code::StrayText], "{part} {message}");
+    }
+    // Items of types that nobody knows are judged, and lose what they may not say.
+    let out = ok(&response(&format!(
+        r#"{{"type":"unheard_of","id":"u","content":[{{"text":"(execution_id: run_speed_test_1760000000000_deadbeefdeadbeef)"}}]}},{}"#,
+        said("Hi.")
+    )));
+    assert!(!out.body.contains("deadbeef") && out.codes == [Code::StrayText], "{}", out.body);
 }
 
 #[test]
@@ -80,6 +127,9 @@ fn what_is_not_judged_here_passes_byte_for_byte() {
         r#"{"type":"mcp_call","id":"m","name":"x","arguments":"{\"a\":1}","output":"\u00e9"}"#,
         r#"{"type":"compaction","id":"c","encrypted_content":"x"}"#,
         r#"{"type":"unheard_of","deep":{"a":[1.0,{"b":"\u00e9"}]}}"#,
+        r#"{"type":"search_results","results":[{"url":"https://a.example/?a=1&b=2","title":"A & B","snippet":"It is 90 Mbit/s there."}]}"#,
+        r#"{"type":"function_call_output","call_id":"c","output":"It is 90 Mbit/s."}"#,
+        r#"{"type":"unheard_of","content":[{"type":"text","text":"A note."}],"text":"More."}"#,
         r#"{"type":"reasoning","content":[{"type":"reasoning_text","text":"run_speed_test_1760000000000_deadbeefdeadbeef"}]}"#,
     ] {
         let came = response(&format!("{item}, {}", said("Hi.")));

@@ -11,6 +11,7 @@ pub mod material;
 pub mod memo;
 pub mod offer;
 pub mod output;
+mod places;
 pub mod prepare;
 #[cfg(test)]
 mod prepare_tests;

@@ -3,10 +3,12 @@
 //! Source: OpenAI API reference, "Responses"; FACTS §2. Pure. What looks like a call and is in no form that is
 //! known is refused, never passed unjudged.
 
+use super::places::PART_TEXTS;
 use crate::{
     exchange::{
         context::Context,
         fault::ShapeError,
+        places::is_call_part,
         texts::{is_ambiguous, is_nothing},
     },
     judge::{
@@ -86,9 +88,8 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
         ItemKind::Message | ItemKind::Call(_) => false,
         ItemKind::Hosted => nests_call(item),
         ItemKind::Reasoning => nests_call(item) || is_like_call(item),
-        ItemKind::Other => {
-            nests_call(item) || is_like_call(item) || ["content", "text", "output_text", "refusal"].iter().any(|name| some(name))
-        }
+        // What it says is judged ([`super::places`]). A result names the call that it is of.
+        ItemKind::Other => nests_call(item) || (is_like_call(item) && !kind.ends_with("_output")),
     };
     if disguised { Err(ShapeError::Text) } else { Ok(known) }
 }
@@ -259,8 +260,7 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<()
     if !part.is_object() || is_ambiguous(part) || matches!(&*kind, "tool_use" | "tool_call" | "function_call") {
         return Err(ShapeError::Text);
     }
-    let doubled = part.get("output_text").is_some_and(|text| !is_nothing(text));
-    if doubled || nests_call(part) || is_like_call(part) {
+    if nests_call(part) || is_like_call(part) || is_call_part(part) {
         return Err(ShapeError::Text);
     }
     // What the model thought, on upstreams that show it: no answer.
@@ -269,7 +269,7 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<()
     }
     for member in part.members() {
         let texts = match &*member.name() {
-            "text" | "content" | "transcript" => &mut strings.texts,
+            name if PART_TEXTS.contains(&name) => &mut strings.texts,
             "refusal" => &mut strings.refusals,
             _ => continue,
         };

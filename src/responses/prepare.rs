@@ -75,6 +75,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         }
         edit_input(&mut edits, root, head, &fates, &front, &ids);
     }
+    let echo = echo(root, &edits);
     let forged = forged_stamps(rules, &past, &steps, head);
     let History { mut executions, mut succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
@@ -103,9 +104,31 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
             store: head.store && stateful != Stateful::Stateless,
             conversation: head.conversation.clone(),
             tools: Vec::new(),
+            echo,
         },
         data_of,
     })
+}
+
+/// The members that answers repeat, where the upstream gets others, with what the request says: nothing is the default.
+fn echo(root: Value<'_>, edits: &Edits) -> Vec<(&'static str, Box<str>)> {
+    const ECHOED: [(&str, &str); 5] =
+        [("instructions", "null"), ("tools", "[]"), ("tool_choice", "\"auto\""), ("store", "true"), ("previous_response_id", "null")];
+    if edits.is_empty() {
+        return Vec::new();
+    }
+    let end = root.span().end - 1;
+    let added = edits.added(end);
+    let changed = |(name, default): (&'static str, &str)| {
+        let own = root.members().find(|member| member.is(name));
+        let changed = match own {
+            // A member that is taken out goes with the comma beside it.
+            Some(own) => edits.touches(&own.value.span()) || edits.covers(&own.value.span()),
+            None => memchr::memmem::find(&added, format!("\"{name}\":").as_bytes()).is_some(),
+        };
+        changed.then(|| (name, own.map_or(default, |own| own.value.raw_str()).into()))
+    };
+    ECHOED.into_iter().filter_map(changed).collect()
 }
 
 fn data_of(document: &Document) -> Vec<String> {

@@ -30,13 +30,14 @@ use crate::{
         adapter::{AnswerStream, End, Flow, Made},
         context::{AnswerNature, Context, JudgedChoice},
         fault::{CALLS_MAX, Fault, ShapeError},
+        places,
         thread::{Fate, Memo, Owed},
         turn::{Said, SaidItem},
     },
     judge::call_turn::Ending,
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::{Event, keep_alive},
     },
 };
 
@@ -77,6 +78,13 @@ struct Waiting {
     what: What,
 }
 
+impl Waiting {
+    /// Bytes that it takes in memory.
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.event.held_bytes() + self.document.noted_bytes()
+    }
+}
+
 enum What {
     /// Begins a message or a part of one: leaves with what follows.
     Opens,
@@ -113,6 +121,8 @@ pub struct ResponseStream {
     texts: Texts,
     items: Vec<Item>,
     queue: VecDeque<Waiting>,
+    /// Bytes in memory of the queue.
+    held_bytes: usize,
     /// So many at the front of the queue only open something.
     opens: usize,
     terminal: Option<Terminal>,
@@ -138,6 +148,8 @@ pub struct ResponseStream {
     released: bool,
     released_before: bool,
     unjudged: bool,
+    /// Text beside the answer was left out.
+    stray: bool,
     promoter: Promoter,
     scratch: BytesMut,
 }
@@ -146,8 +158,8 @@ impl ResponseStream {
     fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive.
-            if event.plain {
-                out.extend_from_slice(&event.raw);
+            if event.is_comment() {
+                keep_alive(out);
             }
             return Ok(Flow::More);
         };
@@ -200,6 +212,7 @@ impl AnswerStream for ResponseStream {
             texts: Texts::default(),
             items: Vec::new(),
             queue: VecDeque::new(),
+            held_bytes: 0,
             opens: 0,
             terminal: None,
             head: earlier.and_then(|earlier| earlier.head.clone()),
@@ -215,6 +228,7 @@ impl AnswerStream for ResponseStream {
             released: false,
             released_before: false,
             unjudged: false,
+            stray: false,
             promoter: Promoter::new(&context),
             scratch: BytesMut::new(),
             context,
@@ -259,6 +273,7 @@ impl AnswerStream for ResponseStream {
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
         let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
         judged.turn.violations.extend(exchange::promote::notes(&self.promoter.held.tools, &context));
+        judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
         self.owed = super::memo::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }
@@ -292,6 +307,10 @@ impl AnswerStream for ResponseStream {
 
     fn released(&self) -> bool {
         self.released
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held_bytes + self.texts.held_bytes
     }
 
     fn usage(&self) -> Option<&str> {

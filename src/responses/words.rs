@@ -11,7 +11,7 @@ use crate::{
 
 /// A whole response in toolmark's own words, where the upstream never gave one.
 pub fn words(made: &Made<'_>, context: &Context) -> Bytes {
-    let item = message_item(made.words, &item_id(context), context.json_only);
+    let item = message_item(made.words, &item_id(context), context.words_are_refusal());
     response_object("completed", &format!("[{item}]"), made, context).into()
 }
 

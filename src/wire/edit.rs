@@ -21,6 +21,21 @@ impl Edits {
         self.splices.is_empty()
     }
 
+    /// Does any edit lie within `range`?
+    pub fn touches(&self, range: &Range<usize>) -> bool {
+        self.splices.iter().any(|(own, _)| own.start >= range.start && own.end <= range.end)
+    }
+
+    /// Does one edit take all of `range` out?
+    pub fn covers(&self, range: &Range<usize>) -> bool {
+        self.splices.iter().any(|(own, _)| own.start <= range.start && own.end >= range.end)
+    }
+
+    /// What is put in at this byte.
+    pub fn added(&self, at: usize) -> Vec<u8> {
+        self.splices.iter().filter(|(own, _)| *own == (at..at)).flat_map(|(_, with)| with.iter().copied()).collect()
+    }
+
     /// Puts `with` where `range` is.
     pub fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
         self.splices.push((range, with.into()));

@@ -77,6 +77,11 @@ impl Document {
         Value { document: self, index: 0 }
     }
 
+    /// Bytes that it takes in memory besides those of its text.
+    pub fn noted_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + size_of::<Vec<Node>>()
+    }
+
     /// The bytes as they came.
     pub fn bytes(&self) -> &Bytes {
         self.text.as_bytes()

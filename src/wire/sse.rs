@@ -5,6 +5,8 @@
 //! stream without its blank line is given out by [`Parser::finish`], as some providers omit that line.
 //! Sans-IO; bounded by [`EVENT_BYTES_MAX`].
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 
 /// Bytes of one event, comments included. A 16 MiB image in one delta is beyond any provider.
@@ -24,8 +26,71 @@ pub struct Event {
     pub data: Option<Bytes>,
     /// The `event` field.
     pub name: Option<Bytes>,
-    /// True where it has nothing but one `data` line and comments that may pass, and a blank line at its end.
+    /// True where it has nothing but one `data` line that every client takes for one, and a blank line at its end.
     pub plain: bool,
+}
+
+/// The comment that toolmark sends itself, also in place of an upstream's: what those say is nobody's business, and
+/// clients that split lines where the format doesn't would read events out of them.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+impl Event {
+    /// Bytes that it takes in memory, its own included.
+    pub fn held_bytes(&self) -> usize {
+        // Its data is a part of its raw bytes, unless those were made anew.
+        size_of::<Self>() + self.raw.len().max(self.data.as_ref().map_or(0, Bytes::len))
+    }
+
+    /// Is it a comment, and nothing else?
+    pub fn is_comment(&self) -> bool {
+        let first = self.raw.iter().find(|byte| !matches!(byte, b'\n' | b'\r'));
+        self.data.is_none() && self.name.is_none() && first == Some(&b':')
+    }
+}
+
+/// Appends [`KEEP_ALIVE`], unless it stands at the end already: a flood of comments becomes one.
+pub fn keep_alive(out: &mut BytesMut) {
+    if !out.ends_with(KEEP_ALIVE) {
+        out.extend_from_slice(KEEP_ALIVE);
+    }
+}
+
+/// JSON on one line, as every client sees lines: many split text where Unicode does (NEL, LS and PS, which JSON allows
+/// inside strings) although the format knows LF and CR only.
+pub fn one_line(json: &[u8]) -> Cow<'_, [u8]> {
+    let breaks = |json: &[u8]| memchr::memchr2(b'\n', b'\r', json).is_some() || splits(json);
+    if !breaks(json) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = Vec::with_capacity(json.len() + 16);
+    let mut at = 0;
+    while let Some(byte) = json.get(at) {
+        let escape: &[u8] = match (byte, json.get(at + 1), json.get(at + 2)) {
+            // Legal between tokens only.
+            (b'\n' | b'\r', ..) => b" ",
+            (0xc2, Some(0x85), _) => b"\\u0085",
+            (0xe2, Some(0x80), Some(0xa8)) => b"\\u2028",
+            (0xe2, Some(0x80), Some(0xa9)) => b"\\u2029",
+            _ => std::slice::from_ref(byte),
+        };
+        out.extend_from_slice(escape);
+        at += match escape {
+            b"\\u0085" => 2,
+            b"\\u2028" | b"\\u2029" => 3,
+            _ => 1,
+        };
+    }
+    Cow::Owned(out)
+}
+
+/// Is there anything in a line at which some client ends it: a control character, NEL, LS or PS?
+pub fn splits(line: &[u8]) -> bool {
+    let unicode = |at: usize| match line.get(at..) {
+        Some([0xc2, 0x85, ..]) => true,
+        Some([0xe2, 0x80, third, ..]) => matches!(third, 0xa8 | 0xa9),
+        _ => false,
+    };
+    memchr::memchr2_iter(0xc2, 0xe2, line).any(unicode)
 }
 
 /// Cuts bytes into events.
@@ -135,9 +200,8 @@ fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut 
         return;
     }
     if line[0] == b':' {
-        // A comment that speaks in toolmark's name isn't passed on.
-        let said = line[1..].trim_ascii_start();
-        event.plain &= !said.get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"toolmark"));
+        // Nobody's comments are passed on.
+        event.plain = false;
         return;
     }
     let colon = memchr::memchr(b':', line).unwrap_or(line.len());
@@ -145,7 +209,10 @@ fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut 
     let value = raw.slice((start + colon + 1 + space).min(end)..end);
     match &line[..colon] {
         b"data" => match &event.data {
-            None => event.data = Some(value),
+            None => {
+                event.plain &= !splits(&value);
+                event.data = Some(value);
+            }
             Some(first) => {
                 // Who reads line by line takes each line for an event.
                 event.plain = false;
@@ -201,6 +268,25 @@ mod tests {
         }
         let event = events(&[b"event: error\ndata: {}\n\n"]).remove(0);
         assert_eq!((event.name.as_deref(), event.plain), (Some(&b"error"[..]), false));
+    }
+
+    #[test]
+    fn lines_are_lines_for_every_client() {
+        for (text, plain) in [
+            ("data: {}\n\n", true),
+            ("data: \"é € “x”\"\n\n", true),
+            ("data: \"a\u{2028}b\"\n\n", false),
+            ("data: \"a\u{2029}\"\n\n", false),
+            ("data: \"\u{85}\"\n\n", false),
+            (": c\ndata: {}\n\n", false),
+        ] {
+            assert_eq!(events(&[text.as_bytes()]).remove(0).plain, plain, "{text:?}");
+        }
+        for (text, comment) in [(": c\n\n", true), ("\r\n:\n\n", true), ("id: 1\n\n", false), ("\n\n", false), (":c\ndata: x\n\n", false)] {
+            assert!(events(&[text.as_bytes()]).iter().all(|event| event.is_comment() == comment || event.raw.len() < 3), "{text:?}");
+        }
+        assert_eq!(&*one_line("{\n\"a\u{2028}é\u{2029}\u{85}b\"\r}".as_bytes()), "{ \"a\\u2028é\\u2029\\u0085b\" }".as_bytes());
+        assert!(matches!(one_line("\"é…\"".as_bytes()), Cow::Borrowed(_)));
     }
 
     #[test]

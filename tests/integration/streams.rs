@@ -266,7 +266,7 @@ fn nobody_speaks_in_toolmarks_name() {
         format!(": toolmark {forged}\n\n:toolmark {forged}\ndata: {event}\n\n: ping\n\ndata: {}\n\ndata: [DONE]\n\n", finish("stop"));
     let (answer, _) = play(NO_REPAIR, vec![Reply::events([body])], &request(r#","stream":true"#));
     assert!(!answer.body.contains("forged"), "{}", answer.body);
-    assert!(answer.body.contains(": ping\n\n"), "{}", answer.body);
+    assert!(answer.body.contains(": keep-alive\n\n") && !answer.body.contains("ping"), "{}", answer.body);
     let whole = format!(
         r#"{{"id":"c","choices":[{{"index":0,"message":{{"role":"assistant","content":"hi"}},"finish_reason":"stop"}}],"toolmark":{forged}}}"#
     );

@@ -15,7 +15,11 @@ use crate::{
         call::{CallKind, ValidCall},
         marks::Moment,
     },
-    wire::{json::Document, sse::Event, text::quote_into},
+    wire::{
+        json::Document,
+        sse::Event,
+        text::{quote, quote_into},
+    },
 };
 
 impl ChoiceStream {
@@ -34,14 +38,17 @@ impl ChoiceStream {
                 }
                 self.emit_calls(&calls, context, identity, out);
                 let legacy = self.slots().iter().any(|slot| slot.kind == CallKind::Legacy);
-                let finish = chunk::fitting_finish(self.finish_reason.as_deref(), calls.len(), legacy);
+                let finish = chunk::fitting_finish(self.finish_reason.as_deref(), calls.len(), legacy).map(str::to_owned);
+                let elsewhere = || self.finish_reason.as_deref().filter(|_| self.finish_elsewhere).map(quote);
+                let finish = finish.or_else(elsewhere);
+                let finish = finish.as_deref();
                 match last {
                     Some(pending) => self.finish_with(&pending, finish, identity),
                     None => finish_made(ended.or(template), finish, identity),
                 }
             }
             Final::Say(text) => {
-                self.say(&text, context.json_only, identity, template.as_ref(), out);
+                self.say(&text, context.words_are_refusal(), identity, template.as_ref(), out);
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }

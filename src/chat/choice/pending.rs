@@ -25,6 +25,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Bytes that it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        let texts: usize = self.texts.iter().map(|span| size_of::<TextSpan>() + span.text.capacity()).sum();
+        size_of::<Self>() + self.event.held_bytes() + self.document.as_ref().map_or(0, Document::noted_bytes) + texts
+    }
+
     /// What it says. INVARIANT: it was checked that it is JSON, so there is something.
     pub fn document(&self) -> Option<Document> {
         self.document.clone().or_else(|| Document::parse(self.event.data.clone()?).ok())

@@ -80,7 +80,7 @@ impl Answer {
     /// Puts `said` in place of all that the model said and called.
     pub(super) fn say(&self, edits: &mut Edits, said: &str, context: &Context) {
         let root = self.document.root();
-        let item = words::message_item(said, &words::item_id(context), context.json_only);
+        let item = words::message_item(said, &words::item_id(context), context.words_are_refusal());
         edits.set_member(root, "output", &format!("[{item}]"));
         edits.set_member(root, "status", "\"completed\"");
         for name in ["incomplete_details", "error"] {
@@ -89,7 +89,7 @@ impl Answer {
             }
         }
         if let Some(copy) = root.get_some("output_text") {
-            edits.replace(copy.span(), if context.json_only { "\"\"".to_owned() } else { quote(said) });
+            edits.replace(copy.span(), if context.words_are_refusal() { "\"\"".to_owned() } else { quote(said) });
         }
     }
 }

@@ -7,10 +7,11 @@
 use super::{ResponseStream, What, take::output_index};
 use crate::{
     chat::chunk::is_disguise,
-    exchange::{fault::Fault, texts::is_nothing},
+    exchange::{fault::Fault, places::refuse_calls_beside, texts::is_nothing},
     responses::{
         answer::read::says_outside,
         output::{ItemKind, Strings, kind_of, part_strings},
+        places::speaks,
     },
     wire::{
         json::{Document, Value},
@@ -24,52 +25,72 @@ const OUTSIDE: [&str; 5] = ["choices", "messages", "output_text", "output_messag
 const LISTS: [&str; 3] = ["output", "outputs", "items"];
 
 impl ResponseStream {
-    /// Looks whether an event says something beside what events of its type say.
+    /// Says an event of an unknown type something that only other events may say?
     ///
     /// # Errors
-    /// [`Fault::Unknown`] where it does.
-    pub(super) fn beside(&self, root: Value<'_>, kind: &str) -> Result<(), Fault> {
-        let own = |names: &[&str]| names.iter().any(|name| kind.strip_prefix("response.") == Some(*name));
-        let says_more = root.members().any(|member| {
+    /// [`Fault`] for a call.
+    fn beside(&self, root: Value<'_>) -> Result<bool, Fault> {
+        refuse_calls_beside(root, &[], None)?;
+        let mut says_more = false;
+        for member in root.members() {
             let (name, value) = (&*member.name(), member.value);
-            match name {
-                "type" | "sequence_number" | "output_index" | "item_id" | "content_index" | "delta" | "logprobs" | "obfuscation" => false,
-                "response" if !own(&ENDS_AND_BEGINNINGS) => says(value),
-                "item" if !own(&["output_item.added", "output_item.done"]) => self.is_judged(value),
-                "part" if !own(&["content_part.added", "content_part.done"]) => says_part(value),
-                "text" => own(&["output_text.delta", "refusal.delta"]) && !is_nothing(value),
-                "refusal" => !own(&["refusal.done"]) && !is_nothing(value),
-                _ if LISTS.contains(&name) => value.items().any(|item| self.is_judged(item)),
+            says_more |= match name {
+                "response" => {
+                    let output = value.get("output").into_iter().flat_map(Value::items);
+                    output.map(|item| self.is_said(item)).collect::<Result<Vec<bool>, Fault>>()?;
+                    says(value)
+                }
+                "item" => self.is_said(value)?,
+                "part" => says_part(value),
+                _ if LISTS.contains(&name) => value.items().try_fold(false, |said, item| Ok::<_, Fault>(self.is_said(item)? || said))?,
                 _ => (is_disguise(name) || OUTSIDE.contains(&name)) && !is_nothing(value),
-            }
-        });
-        if says_more { Err(Fault::Unknown("a call or text in an event that isn't of its type")) } else { Ok(()) }
+            };
+        }
+        Ok(says_more)
     }
 
-    /// Is it an item that is judged, or can't be?
-    fn is_judged(&self, value: Value<'_>) -> bool {
-        value.is_object() && !matches!(kind_of(value, &self.context), Ok(ItemKind::Hosted | ItemKind::Reasoning | ItemKind::Other))
+    /// Is it an item that says something?
+    ///
+    /// # Errors
+    /// [`Fault`] for a call.
+    fn is_said(&self, value: Value<'_>) -> Result<bool, Fault> {
+        if !value.is_object() {
+            return Ok(false);
+        }
+        match kind_of(value, &self.context)? {
+            ItemKind::Call(_) => Err(Fault::Unknown("a call in an event that isn't of its type")),
+            ItemKind::Message => Ok(true),
+            ItemKind::Hosted | ItemKind::Reasoning | ItemKind::Other => Ok(false),
+        }
     }
 
     /// Events that toolmark doesn't know pass, unless they might carry a call or a text past it.
     pub(super) fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
+        let beside = self.beside(root)?;
         let kind = kind.to_ascii_lowercase();
-        let speaks = ["output_text", "refusal", "transcript", "function_call", "custom_tool_call", "output_item", "response.text"];
-        if speaks.iter().any(|word| kind.contains(word)) && !kind.contains("reasoning") {
-            return Err(Fault::Unknown("an event of an unknown type that may carry a call or a text"));
-        }
+        let named = |words: &[&str]| words.iter().any(|word| kind.contains(word));
         let item = match (output_index(root)?, root.get("item_id").and_then(Value::text)) {
             (None, None) => None,
             (index, id) => self.find(index, &id.unwrap_or_default()),
         };
+        // What was thought is no answer; what the upstream's own tools say is theirs.
+        let theirs =
+            item.and_then(|item| self.items.get(item)).is_some_and(|item| matches!(item.kind, ItemKind::Hosted | ItemKind::Reasoning));
+        if named(&["function_call", "custom_tool_call", "output_item"]) {
+            return Err(Fault::Unknown("an event of an unknown type that may carry a call"));
+        }
+        let hosted = named(&["reasoning", "mcp_", "code_interpreter", "image_generation", "web_search", "file_search"]);
+        let spoken = || Ok::<_, Fault>(named(&["output_text", "refusal", "transcript", "response.text"]) || speaks(root, &self.context)?);
+        if beside || (!theirs && !hosted && spoken()?) {
+            // Left out: whether it is a copy isn't known.
+            self.stray = true;
+            return Ok(());
+        }
         self.wait(event, document, item, What::Passes);
         Ok(())
     }
 }
-
-/// Events that bring the response itself, without `response.`.
-const ENDS_AND_BEGINNINGS: [&str; 7] = ["created", "in_progress", "queued", "completed", "incomplete", "failed", "cancelled"];
 
 /// A response object that already has output.
 pub(super) fn says(response: Value<'_>) -> bool {

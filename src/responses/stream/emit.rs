@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use crate::wire::{
     edit::Edits,
     json::{Document, Value},
-    sse::Event,
+    sse::{Event, one_line, splits},
     text::quote_into,
 };
 
@@ -86,7 +86,8 @@ impl Emitter {
     }
 }
 
-/// True for bytes that leave as they came: `event`, `data` and comments that aren't toolmark's, and a blank line.
+/// True for bytes that leave as they came: one `event` and one `data` line, and a blank line; all of them lines for every
+/// client.
 fn is_framed(raw: &[u8]) -> bool {
     let text = raw.strip_suffix(b"\n").or_else(|| raw.strip_suffix(b"\r")).unwrap_or_default();
     let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -96,24 +97,28 @@ fn is_framed(raw: &[u8]) -> bool {
     // Clients that read line by line take each `data` line for an event.
     let (mut datas, mut names) = (0, 0);
     text.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty()).all(|line| {
-        let ours = || line[1..].trim_ascii_start().get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"toolmark"));
-        let field = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let mut fields = line.splitn(2, |byte| *byte == b':');
+        let (field, value) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         datas += usize::from(field == b"data");
         names += usize::from(field == b"event");
-        datas <= 1 && names <= 1 && (matches!(field, b"data" | b"event") || (field.is_empty() && !ours()))
+        let whole = || if field == b"event" { is_name(value.trim_ascii()) } else { !splits(value) };
+        datas <= 1 && names <= 1 && matches!(field, b"data" | b"event") && whole()
     })
+}
+
+/// Nothing that any client could take for more than a name.
+fn is_name(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
 /// `data` as an event of this name.
 fn frame(name: Option<&str>, data: &[u8], out: &mut BytesMut) {
-    if let Some(name) = name {
+    if let Some(name) = name.filter(|name| is_name(name.as_bytes())) {
         out.extend_from_slice(b"event: ");
-        // A line break in a name would begin another field.
-        out.extend(name.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+        out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\n");
     }
     out.extend_from_slice(b"data: ");
-    // A line break, legal between JSON tokens, would end the line; who reads line by line takes each for an event.
-    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend_from_slice(&one_line(data));
     out.extend_from_slice(b"\n\n");
 }

@@ -45,6 +45,7 @@ impl ResponseStream {
         self.opens = self.opens.saturating_sub(count);
         for _ in 0..count {
             if let Some(waiting) = self.queue.pop_front() {
+                self.held_bytes = self.held_bytes.saturating_sub(waiting.held_bytes());
                 self.emit(&waiting, out);
             }
         }

@@ -21,7 +21,7 @@ use crate::{
 impl ResponseStream {
     /// Says words of toolmark's own: in the message that is open, else in a new one.
     pub(super) fn speak(&mut self, words: &str, out: &mut BytesMut) {
-        let json_only = self.context.json_only;
+        let json_only = self.context.words_are_refusal();
         let open = self.open_text().filter(|_| !json_only);
         if let Some(part) = open {
             let gap = if self.texts.parts.get(part).is_some_and(|part| !part.left.is_empty()) { "\n\n" } else { "" };

@@ -2,6 +2,8 @@
 //!
 //! Source: OpenAI API reference, "Responses: streaming events"; FACTS §2.
 
+use bytes::Bytes;
+
 use super::{
     ResponseStream, Terminal, Waiting, What,
     calls::HeldCall,
@@ -17,6 +19,7 @@ use crate::{
     responses::{
         answer::read::{call_of, is_hosted_call, message_strings, says_outside},
         output::{ItemKind, Slot, Strings, arguments_of, kind_of, part_strings},
+        places::swept_event,
     },
     wire::{
         json::{Document, Value},
@@ -32,7 +35,6 @@ impl ResponseStream {
             return Err(Fault::Unknown("an event that is no object, or has two members of one name"));
         }
         let kind = root.get("type").and_then(Value::text).unwrap_or_default().into_owned();
-        self.beside(root, &kind)?;
         if root.members().next().is_none() {
             // `event: ping` and the like.
             return Ok(Flow::More);
@@ -40,6 +42,18 @@ impl ResponseStream {
         if kind == "error" || root.get_some("error").is_some_and(|error| !error.is_text("")) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
+        let (mut event, mut document) = (event, document);
+        if is_known(&kind) {
+            let came = document.bytes().as_ptr();
+            let (swept, stray) = swept_event(document, &kind, &self.context)?;
+            self.stray |= stray;
+            document = swept;
+            if document.bytes().as_ptr() != came {
+                // What came isn't what leaves.
+                event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+            }
+        }
+        let root = document.root();
         match &*kind {
             "response.created" | "response.in_progress" | "response.queued" => self.lifecycle(event, document)?,
             "response.output_item.added" => self.item_added(event, document)?,
@@ -73,7 +87,9 @@ impl ResponseStream {
     }
 
     pub(super) fn wait(&mut self, event: Event, document: Document, item: Option<usize>, what: What) {
-        self.queue.push_back(Waiting { event, document, item, what });
+        let waiting = Waiting { event, document, item, what };
+        self.held_bytes += waiting.held_bytes();
+        self.queue.push_back(waiting);
     }
 
     fn lifecycle(&mut self, event: Event, document: Document) -> Result<(), Fault> {
@@ -368,6 +384,32 @@ impl ResponseStream {
         let first = || (0..self.items.len()).filter(free).find(unnamed);
         Ok(by_id.or_else(by_call).or(in_place).or_else(first).or_else(renamed))
     }
+}
+
+/// Is it a type of events that are read?
+fn is_known(kind: &str) -> bool {
+    let Some(kind) = kind.strip_prefix("response.") else { return false };
+    matches!(
+        kind,
+        "output_text.delta"
+            | "output_text.done"
+            | "output_text.annotation.added"
+            | "refusal.delta"
+            | "refusal.done"
+            | "created"
+            | "in_progress"
+            | "queued"
+            | "completed"
+            | "incomplete"
+            | "output_item.added"
+            | "output_item.done"
+            | "content_part.added"
+            | "content_part.done"
+            | "function_call_arguments.delta"
+            | "function_call_arguments.done"
+            | "custom_tool_call_input.delta"
+            | "custom_tool_call_input.done"
+    )
 }
 
 pub(super) fn output_index(root: Value<'_>) -> Result<Option<u64>, Fault> {

@@ -70,6 +70,8 @@ pub struct Texts {
     /// Parts by themselves: their kind, and where they start.
     apart: Vec<(usize, usize, TextGate)>,
     closed: bool,
+    /// Bytes in memory of its parts: what came, and what has left.
+    pub held_bytes: usize,
     /// In the order in which they began.
     pub parts: Vec<Part>,
     /// The next text that leaves begins a paragraph: an earlier attempt's text has left.
@@ -90,6 +92,7 @@ impl Texts {
             return Err(ShapeError::Text);
         }
         let start = self.fed[kind];
+        self.held_bytes += size_of::<Part>();
         let (text, left) = (String::new(), String::new());
         self.parts.push(Part { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
         Ok(self.parts.len() - 1)
@@ -113,6 +116,7 @@ impl Texts {
             return Err(ShapeError::Text);
         }
         own.text.push_str(text);
+        self.held_bytes += 2 * text.len();
         self.fed[own.kind] += text.len();
         context.feed(&mut self.gates[own.kind], text);
         Ok(own.end())

@@ -13,8 +13,11 @@ use super::{
     usage::usage,
 };
 use crate::{
-    chat::{assemble::Assembler, chunk::is_disguise},
-    exchange::texts::{is_ambiguous, is_nothing},
+    chat::{assemble::Assembler, chunk::finish_of, places},
+    exchange::{
+        places::refuse_calls_beside,
+        texts::{is_ambiguous, is_nothing},
+    },
     judge::call_turn::Ending as TurnEnding,
     wire::{
         json::{Document, Value},
@@ -116,17 +119,14 @@ pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     if choices.next().is_some() {
         return Err(TranslateFault::Unknown(SEVERAL));
     }
-    check_choice(choice)?;
-    if choice.members().any(|member| matches!(&*member.name(), "delta" | "text") && !is_nothing(member.value)) {
-        return Err(TranslateFault::Unknown("a choice with calls or text outside its message"));
-    }
+    check_choice(choice, &places::CHOICE, choice.get("message"))?;
     let message = choice.get("message").filter(|message| message.is_object());
     let message = message.ok_or(TranslateFault::Unknown("a choice without a message"))?;
     let (mut assembler, mut output) = (Assembler::new(usize::MAX), Output::new(&origin.id, Form::Message));
     for (kind, text) in message::read(message, Form::Message, &mut assembler, |name| origin.knows(name))? {
         output.piece(kind, &text, &mut |_| {})?;
     }
-    let ending = ending(finish_reason(choice).as_deref())?;
+    let ending = ending(finish_of(choice).as_deref())?;
     output.end(assembler.slots(), ending, &mut |_| {})?;
     let usage = usage_of(root);
     Ok(origin.response(Some(ending), &output.items(), usage.as_deref(), model_of(root).as_deref()).into())
@@ -152,9 +152,8 @@ pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     if let Some(groq) = root.get("x_groq").filter(|groq| groq.get_some("error").is_some()) {
         return reported(groq);
     }
-    if root.members().any(|member| is_disguise(&member.name()) && !is_nothing(member.value)) {
-        return Err(TranslateFault::Unknown("a call or text outside its choices"));
-    }
+    // Only what is read is written: texts elsewhere are left out.
+    refuse_calls_beside(root, &places::ROOT, None)?;
     match root.get("choices") {
         Some(choices) if !choices.is_array() && !choices.is_null() => Err(TranslateFault::Unknown("`choices` is no array")),
         _ => Ok(()),
@@ -172,7 +171,8 @@ fn choiceless(root: Value<'_>) -> TranslateFault {
 }
 
 /// Refuses what isn't the one choice there may be, its error, and calls and texts outside its message.
-pub(super) fn check_choice(choice: Value<'_>) -> Result<(), TranslateFault> {
+/// `own`: its members that are read; `original`: what another may repeat as a whole.
+pub(super) fn check_choice(choice: Value<'_>, own: &[&str], original: Option<Value<'_>>) -> Result<(), TranslateFault> {
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(TranslateFault::Unknown("a choice that is no object, or has two members of one name"));
     }
@@ -183,16 +183,7 @@ pub(super) fn check_choice(choice: Value<'_>) -> Result<(), TranslateFault> {
     if choice.get_some("error").is_some_and(|error| !is_nothing(error)) {
         return Err(TranslateFault::Reported(choice.raw_str().to_owned()));
     }
-    if choice.members().any(|member| (member.is("text") || is_disguise(&member.name())) && !is_nothing(member.value)) {
-        return Err(TranslateFault::Unknown("a choice with calls or text outside its message"));
-    }
-    Ok(())
-}
-
-/// Unless it is missing or says nothing.
-pub(super) fn finish_reason(choice: Value<'_>) -> Option<String> {
-    let value = choice.get("finish_reason").filter(|value| !is_nothing(*value))?;
-    Some(value.text().map_or_else(|| value.raw_str().to_owned(), Into::into))
+    Ok(refuse_calls_beside(choice, own, original)?)
 }
 
 /// How the answer ends, by its `finish_reason`.

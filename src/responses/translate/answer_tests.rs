@@ -87,6 +87,12 @@ fn texts() {
             json!({"content": "a", "reasoning": "x", "reasoning_content": "y"}),
             json!([["reasoning_text", "y"], ["reasoning_text", "x"], ["output_text", "a"]]),
         ),
+        // What isn't the message's own text is left out, or was thought.
+        (json!({"content": {"text": "a"}, "text": "b", "output_text": "c"}), json!([["output_text", "a"]])),
+        (
+            json!({"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, {"type": "text", "text": "a"}]}),
+            json!([["reasoning_text", "hm"], ["output_text", "a"]]),
+        ),
         (json!({"content": "a", "audio": {"data": "", "expires_at": 0, "id": "", "transcript": ""}}), json!([["output_text", "a"]])),
     ] {
         let output = of_message(&message, "stop").unwrap()["output"].take();
@@ -144,14 +150,12 @@ fn what_would_be_lost_is_refused() {
         r#"{"choices":[{"index":1,"message":{"content":"a"}}]}"#,
         r#"{"choices":[{"message":{"content":"a"}}],"choices":[]}"#,
         r#"{"choices":[{"message":{"content":"a"}}],"tool_calls":[{"id":"x"}]}"#,
-        r#"{"choices":[{"message":{"content":"a"},"text":"b"}]}"#,
-        r#"{"choices":[{"message":{"content":"a"},"delta":{"content":"b"}}]}"#,
+        r#"{"choices":[{"message":{"content":"a"},"delta":{"tool_calls":[{"id":"x"}]}}]}"#,
+        r#"{"choices":[{"message":{"content":"a"},"text":[{"type":"tool_use","name":"x"}]}]}"#,
         r#"{"choices":[{"message":{"content":"a","content":"b"}}]}"#,
         r#"{"choices":[{"message":{"content":"a","Tool_Calls":[{"id":"x"}]}}]}"#,
-        r#"{"choices":[{"message":{"content":{"text":"a"}}}]}"#,
         r#"{"choices":[{"message":{"content":[{"type":"tool_use","text":"a"}]}}]}"#,
         r#"{"choices":[{"message":{"content":[{"type":"image_url","image_url":{"url":"x"}}]}}]}"#,
-        r#"{"choices":[{"message":{"content":[{"type":"thinking","text":"a"}]}}]}"#,
         r#"{"choices":[{"message":{"content":"a","audio":{"transcript":"b"}}}]}"#,
         r#"{"choices":[{"message":{"tool_calls":[{"id":"x","function":{"name":"f"}}],"function_call":{"name":"f"}}}]}"#,
         r#"{"choices":[{"message":{"tool_calls":["x"]}}]}"#,

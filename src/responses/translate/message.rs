@@ -12,9 +12,12 @@ use super::{
 use crate::{
     chat::{
         assemble::{AssembleError, Assembler},
-        chunk::is_disguise,
+        places,
     },
-    exchange::texts::{is_ambiguous, is_nothing, strings_of},
+    exchange::{
+        places::{is_thought, refuse_calls_beside},
+        texts::{is_ambiguous, is_nothing, strings_of},
+    },
     wire::json::Value,
 };
 
@@ -50,8 +53,8 @@ impl<'d> Pieces<'d> {
     }
 
     fn content(&mut self, content: Value<'d>) -> Result<(), TranslateFault> {
-        if content.is_string() {
-            self.push(PartKind::Text, content);
+        if !content.is_array() {
+            strings_of(content)?.into_iter().for_each(|text| self.push(PartKind::Text, text));
             return Ok(());
         }
         // This refuses the shapes that the chat adapter refuses.
@@ -64,12 +67,14 @@ impl<'d> Pieces<'d> {
             self.push(PartKind::Text, part);
             return Ok(());
         }
-        match part.get("type").and_then(Value::text).as_deref() {
-            Some("thinking") => return self.thinking(part),
-            // Mistral's, numbers only.
-            Some("text" | "output_text" | "refusal" | "reference") => {}
-            None if part.get_some("type").is_none() => {}
-            _ => return Err(TranslateFault::Unknown("a part of a content that a Responses answer has no place for")),
+        let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+        if is_thought(&kind) {
+            self.thinking(part);
+            return Ok(());
+        }
+        // Images and sounds.
+        if strings_of(part)?.is_empty() && !matches!(&*kind, "" | "text" | "output_text" | "refusal" | "reference") {
+            return Err(TranslateFault::Unknown("a part of a content that a Responses answer has no place for"));
         }
         for member in part.members() {
             match &*member.name() {
@@ -81,18 +86,15 @@ impl<'d> Pieces<'d> {
         Ok(())
     }
 
-    /// Mistral's thoughts.
-    fn thinking(&mut self, part: Value<'d>) -> Result<(), TranslateFault> {
+    /// Mistral's thoughts, and Databricks'.
+    fn thinking(&mut self, part: Value<'d>) {
         const KIND: PartKind = PartKind::Reasoning(Source::Thinking);
-        if ["text", "content", "refusal"].into_iter().any(|name| part.get(name).is_some_and(|value| !is_nothing(value))) {
-            return Err(AssembleError::Text.into());
+        for thoughts in ["thinking", "summary", "text", "content", "reasoning"].iter().filter_map(|name| part.get(name)) {
+            self.push(KIND, thoughts);
+            for thought in thoughts.items() {
+                self.push(KIND, thought.get("text").unwrap_or(thought));
+            }
         }
-        let Some(thoughts) = part.get("thinking") else { return Ok(()) };
-        self.push(KIND, thoughts);
-        for thought in thoughts.items() {
-            self.push(KIND, thought.get("text").unwrap_or(thought));
-        }
-        Ok(())
     }
 }
 
@@ -120,10 +122,10 @@ pub(super) fn read<'d>(
             ("tool_calls", Form::Delta) if !is_nothing(value) => assembler.handle(value, &known)?,
             ("function_call", _) if !is_nothing(value) => assembler.handle_legacy(value)?,
             ("tool_calls" | "function_call", _) => {}
-            (name, _) if is_disguise(name) && !is_nothing(value) => return Err(AssembleError::Text.into()),
             _ => {}
         }
     }
+    refuse_calls_beside(message, &places::MESSAGE, None)?;
     let reasoning = message.get("reasoning_content").filter(|value| !is_nothing(*value));
     if let Some(reasoning) = reasoning {
         pieces.push(PartKind::Reasoning(Source::ReasoningContent), reasoning);

@@ -10,12 +10,13 @@
 use super::{
     answer::{self, Origin, SEVERAL, TranslateFault},
     message::{self, Form},
-    output::{Ending, Output, PartKind},
+    output::{Ending, Output},
 };
 use crate::{
     chat::{
         assemble::{AssembleError, Assembler},
-        chunk::delta_of,
+        chunk::{delta_of, finish_of},
+        places,
     },
     exchange::texts::is_nothing,
     wire::{
@@ -33,8 +34,8 @@ pub struct StreamTranslator {
     begun: bool,
     /// A choice has come.
     spoken: bool,
-    /// Bytes of what was said.
-    said: usize,
+    /// Calls stood beside the deltas.
+    copied_calls: bool,
     finish_reason: Option<String>,
     /// For the response object, JSON.
     usage: Option<String>,
@@ -47,7 +48,18 @@ impl StreamTranslator {
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
         let output = Output::new(&origin.id, Form::Delta);
         let assembler = Assembler::new(held_bytes_max);
-        Self { origin, output, assembler, begun: false, spoken: false, said: 0, finish_reason: None, usage: None, model: None, done: false }
+        Self {
+            origin,
+            output,
+            assembler,
+            begun: false,
+            spoken: false,
+            copied_calls: false,
+            finish_reason: None,
+            usage: None,
+            model: None,
+            done: false,
+        }
     }
 
     /// Takes one event of the chat stream; gives out Responses events.
@@ -60,7 +72,7 @@ impl StreamTranslator {
         }
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive.
-            if event.plain {
+            if event.is_comment() {
                 each(event);
             }
             return Ok(());
@@ -106,13 +118,9 @@ impl StreamTranslator {
 
     /// An event without choices: is it the answer's?
     fn choiceless(&self, root: Value<'_>, event: &Event) -> Result<bool, TranslateFault> {
-        let says = |name: &str| root.get(name).is_some_and(|value| !is_nothing(value));
         let flat_error = root.get("choices").is_none() && root.get("message").is_some();
         if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
             return Err(TranslateFault::Reported(root.raw_str().to_owned()));
-        }
-        if ["delta", "message", "text", "output"].into_iter().any(says) {
-            return Err(TranslateFault::Unknown("an event that has no `choices`, and says something"));
         }
         // `event: ping` and the like.
         Ok(root.get("choices").is_some() || event.name.is_none() || root.get_some("usage").is_some())
@@ -129,7 +137,7 @@ impl StreamTranslator {
     }
 
     fn choice(&mut self, choice: Value<'_>, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
-        answer::check_choice(choice)?;
+        answer::check_choice(choice, &places::CHOICE_OF_EVENT, None)?;
         self.spoken = true;
         if let Some(delta) = delta_of(choice) {
             if !delta.is_object() && !is_nothing(delta) {
@@ -137,33 +145,29 @@ impl StreamTranslator {
             }
             let Self { assembler, origin, .. } = self;
             for (kind, text) in message::read(delta, Form::Delta, assembler, |name| origin.knows(name))? {
-                self.said += if kind == PartKind::Text { text.len() } else { 0 };
                 self.output.piece(kind, &text, each)?;
             }
         }
         if let (Some(_), Some(message)) = (choice.get_some("delta"), choice.get_some("message")) {
             self.repeated(message)?;
         }
-        self.finish_reason = answer::finish_reason(choice).or(self.finish_reason.take());
+        self.finish_reason = finish_of(choice).or(self.finish_reason.take());
         Ok(())
     }
 
-    /// Perplexity repeats in a `message` what the deltas have said so far; more than that would be lost.
-    fn repeated(&self, message: Value<'_>) -> Result<(), TranslateFault> {
-        let known = |value: Value<'_>| match value.text() {
-            Some(text) => text.len() <= self.said,
-            None => is_nothing(value),
-        };
-        let calls = message.get("tool_calls").is_some_and(|calls| !is_nothing(calls));
-        if calls || message.get("content").is_some_and(|content| !known(content)) {
-            return Err(TranslateFault::Unknown("a choice with calls or text outside its delta"));
-        }
+    /// Perplexity repeats in a `message` what the deltas have said so far: it is left out.
+    fn repeated(&mut self, message: Value<'_>) -> Result<(), TranslateFault> {
+        places::check_copy(message)?;
+        self.copied_calls |= places::copies_calls(message);
         Ok(())
     }
 
     fn conclude(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
         if !self.spoken {
             return Err(TranslateFault::Cut);
+        }
+        if self.copied_calls && self.assembler.slots().is_empty() {
+            return Err(TranslateFault::Unknown("a choice whose calls stand beside its deltas only"));
         }
         self.done = true;
         let ending = answer::ending(self.finish_reason.as_deref())?;

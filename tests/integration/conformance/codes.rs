@@ -59,6 +59,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::UnverifiedCall => Built(&["unverified_call", "unverified_call_strict"]),
         Code::AlteredCall => Built(&["altered_call", "altered_call_strict"]),
         Code::RewrittenResult => NotBuilt("the ledger"),
+        Code::StrayText => Elsewhere("places"),
         Code::StateMismatch | Code::StateUnknown => Elsewhere("mcp::state"),
         Code::LedgerUnavailable => Elsewhere("ledger_failures"),
         Code::HistoryIncomplete => Elsewhere("mcp::restarts"),

@@ -1,0 +1,139 @@
+//! The places of a chat answer, whole or one event of it, for the table of places ([`crate::exchange::places`]). Pure.
+
+use std::borrow::Cow;
+
+use super::chunk::delta_of;
+use crate::{
+    exchange::{
+        context::Context,
+        fault::{Fault, ShapeError},
+        places::{Sweep, is_thought, joined, logprobs_of},
+        texts::{PART_TEXTS, is_ambiguous, is_nothing},
+    },
+    wire::json::{Document, Value},
+};
+
+/// Members of an answer, or of an event, that are read.
+pub const ROOT: [&str; 4] = ["choices", "usage", "error", "toolmark"];
+/// Members of a choice of a whole answer that are read.
+pub const CHOICE: [&str; 4] = ["index", "message", "finish_reason", "logprobs"];
+/// Members of a choice of an event that are read.
+pub const CHOICE_OF_EVENT: [&str; 5] = ["index", "delta", "message", "finish_reason", "logprobs"];
+/// Members of a message or a delta that are read.
+pub const MESSAGE: [&str; 6] = ["role", "content", "refusal", "audio", "tool_calls", "function_call"];
+/// Members of the audio of a message.
+const AUDIO: [&str; 4] = ["id", "data", "expires_at", "transcript"];
+
+/// A whole answer without what doesn't belong, and whether anything was left out that is no copy.
+///
+/// # Errors
+/// [`Fault`] for a call in an unknown place.
+pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), Fault> {
+    let choices = document.root().get("choices").filter(|choices| choices.is_array());
+    // Anything else is an error, or no answer.
+    let Some(choices) = choices.filter(|_| !is_ambiguous(document.root())) else { return Ok((document, false)) };
+    let mut sweep = Sweep::new(context);
+    sweep.object(document.root(), &ROOT, None, || joined(choices.items().next().and_then(content_of)))?;
+    for choice in choices.items().filter(|choice| !is_ambiguous(*choice)) {
+        let message = choice.get("message").filter(|message| !is_ambiguous(*message));
+        sweep.object(choice, &CHOICE, message, || joined(content_of(choice)))?;
+        if let Some(message) = message {
+            sweep_message(&mut sweep, message)?;
+        }
+        if logprobs_of(choice).is_some() {
+            sweep.logprobs(choice, &message.map(said).unwrap_or_default(), false, "null")?;
+        }
+    }
+    finished(sweep, document)
+}
+
+fn content_of(choice: Value<'_>) -> Option<Value<'_>> {
+    choice.get("message")?.get("content")
+}
+
+fn delta_content(choice: Value<'_>) -> Cow<'_, str> {
+    joined(delta_of(choice).and_then(|delta| delta.get("content")))
+}
+
+/// An event likewise.
+///
+/// # Errors
+/// As [`swept`].
+pub fn swept_event(document: Document, context: &Context) -> Result<(Document, bool), Fault> {
+    let root = document.root();
+    let mut sweep = Sweep::new(context);
+    let choices = || root.get("choices").into_iter().flat_map(Value::items);
+    // Nobody looks for `choices` that are none.
+    sweep.object(root, &ROOT, None, || choices().next().map(delta_content).map(|text| text.into_owned().into()).unwrap_or_default())?;
+    for choice in choices().filter(|choice| !is_ambiguous(*choice)) {
+        sweep.object(choice, &CHOICE_OF_EVENT, None, || delta_content(choice))?;
+        let Some(delta) = delta_of(choice).filter(|delta| delta.is_object() && !is_ambiguous(*delta)) else { continue };
+        sweep_message(&mut sweep, delta)?;
+        let said = if logprobs_of(choice).is_some() { said(delta) } else { Vec::new() };
+        // Beside nothing that was said they are left out where the event is written.
+        if !said.is_empty() {
+            sweep.logprobs(choice, &said, true, "null")?;
+        }
+    }
+    finished(sweep, document)
+}
+
+fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fault> {
+    let differs = sweep.differs;
+    let swept = sweep.finish(&document)?;
+    Ok((swept.unwrap_or(document), differs))
+}
+
+/// Goes through a message or a delta.
+fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeError> {
+    let content = message.get("content");
+    sweep.object(message, &MESSAGE, None, || joined(content))?;
+    let parts = content.into_iter().flat_map(|content| content.items().chain(Some(content).filter(|own| own.is_object())));
+    for part in parts.filter(|part| part.is_object() && !is_ambiguous(*part)) {
+        sweep.object(part, &PART_TEXTS, None, || joined(Some(part)))?;
+    }
+    match message.get("audio") {
+        Some(audio) if audio.is_object() && !is_ambiguous(audio) => {
+            sweep.object(audio, &AUDIO, None, || joined(audio.get("transcript")))?;
+        }
+        Some(audio) if audio.is_string() && sweep.objects_to(audio, 0)? => sweep.replace(audio, "null"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What tokens may stand for: the text, the refusal, what was thought, and all of it in a row.
+fn said(message: Value<'_>) -> Vec<Cow<'_, str>> {
+    let own = |member: &crate::wire::json::Member<'_>| {
+        let name = member.name();
+        matches!(&*name, "content" | "refusal") || is_thought(&name)
+    };
+    let texts: Vec<Cow<'_, str>> =
+        message.members().filter(own).map(|member| joined(Some(member.value))).filter(|text| !text.is_empty()).collect();
+    if texts.len() < 2 {
+        return texts;
+    }
+    let (thoughts, rest): (String, String) = message.members().filter(own).fold(Default::default(), |(mut thoughts, mut rest), member| {
+        let text = joined(Some(member.value));
+        if is_thought(&member.name()) {
+            thoughts.push_str(&text)
+        } else {
+            rest.push_str(&text)
+        }
+        (thoughts, rest)
+    });
+    texts.into_iter().chain([Cow::Owned(thoughts + &rest)]).collect()
+}
+
+/// Members of the `message` beside a delta: what the deltas have said so far. It never leaves.
+///
+/// # Errors
+/// [`ShapeError::Text`] for a call under a name of its own.
+pub fn check_copy(message: Value<'_>) -> Result<(), ShapeError> {
+    crate::exchange::places::refuse_calls_beside(message, &["tool_calls", "function_call"], None)
+}
+
+/// Does the `message` beside a delta bring calls?
+pub fn copies_calls(message: Value<'_>) -> bool {
+    ["tool_calls", "function_call"].iter().any(|name| message.get(name).is_some_and(|calls| !is_nothing(calls)))
+}

@@ -1,0 +1,216 @@
+//! The places of a response, whole or one event of its stream, for the table of places ([`crate::exchange::places`]).
+//! Pure.
+
+use std::borrow::Cow;
+
+use super::output::{ItemKind, kind_of};
+use crate::{
+    exchange::{
+        context::Context,
+        fault::{Fault, ShapeError},
+        places::{Sweep, joined, logprobs_of},
+        texts::{is_ambiguous, is_nothing},
+    },
+    wire::json::{Document, Value},
+};
+
+/// Members of a response that are read, or are the application's own.
+const RESPONSE: [&str; 15] = [
+    "output",
+    "output_text",
+    "error",
+    "usage",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "text",
+    "metadata",
+    "prompt",
+    "prompt_cache_key",
+    "user",
+    "safety_identifier",
+    "previous_response_id",
+    "toolmark",
+];
+/// The same where `text` isn't the format that was asked for, or `output_text` no string.
+const RESPONSE_OF_ODD_TEXT: [&str; 10] =
+    ["output", "error", "usage", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
+/// Members of a message that are read.
+const MESSAGE: [&str; 5] = ["type", "id", "status", "role", "content"];
+/// Members in which a part may say its text: the first that says something is read.
+pub const PART_TEXTS: [&str; 4] = ["text", "content", "transcript", "output_text"];
+/// Members of every event.
+const EVENT: [&str; 3] = ["type", "item_id", "logprobs"];
+
+/// A whole response without what doesn't belong, and whether anything was left out that is no copy.
+///
+/// # Errors
+/// [`Fault`] for a call in an unknown place.
+pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), Fault> {
+    let root = document.root();
+    if !root.get("output").is_some_and(Value::is_array) || is_ambiguous(root) {
+        return Ok((document, false));
+    }
+    let mut sweep = Sweep::new(context);
+    sweep_response(&mut sweep, root, context)?;
+    finished(sweep, document)
+}
+
+/// An event of a type that is known, likewise.
+///
+/// # Errors
+/// As [`swept`].
+pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<(Document, bool), Fault> {
+    let root = document.root();
+    let mut sweep = Sweep::new(context);
+    let own: &[&str] = match kind {
+        "response.created" | "response.in_progress" | "response.queued" => {
+            if let Some(response) = root.get("response").filter(|response| response.is_object() && !is_ambiguous(*response)) {
+                sweep_beginning(&mut sweep, response, context)?;
+            }
+            &["type", "item_id", "response"]
+        }
+        "response.completed" | "response.incomplete" => {
+            if let Some(response) = root.get("response").filter(|response| response.is_object() && !is_ambiguous(*response)) {
+                sweep_response(&mut sweep, response, context)?;
+            }
+            &["type", "item_id", "response"]
+        }
+        "response.output_item.added" | "response.output_item.done" => {
+            if let Some(item) = root.get("item") {
+                sweep_item(&mut sweep, item, kind.ends_with("added"), context)?;
+            }
+            &["type", "item_id", "item"]
+        }
+        "response.content_part.added" | "response.content_part.done" => {
+            if let Some(part) = root.get("part") {
+                sweep_part(&mut sweep, part, kind.ends_with("added"))?;
+            }
+            &["type", "item_id", "part"]
+        }
+        "response.output_text.delta" | "response.refusal.delta" => {
+            if logprobs_of(root).is_some() {
+                sweep.logprobs(root, &[joined(root.get("delta"))], true, "[]")?;
+            }
+            &["type", "item_id", "logprobs", "delta"]
+        }
+        "response.output_text.done" => {
+            if logprobs_of(root).is_some() {
+                sweep.logprobs(root, &[joined(root.get("text"))], false, "[]")?;
+            }
+            &["type", "item_id", "logprobs", "text"]
+        }
+        "response.refusal.done" => &["type", "item_id", "refusal"],
+        "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => &["type", "item_id", "delta"],
+        "response.function_call_arguments.done" => &["type", "item_id", "arguments", "name", "call_id"],
+        "response.custom_tool_call_input.done" => &["type", "item_id", "input", "name", "call_id"],
+        _ => &EVENT,
+    };
+    let text = || joined(["delta", "text", "refusal"].into_iter().find_map(|name| root.get(name)));
+    sweep.object(root, own, None, text)?;
+    finished(sweep, document)
+}
+
+/// Says an event of an unknown type anything that an answer might say? Then it isn't passed on; whether that may be
+/// only a copy isn't known.
+///
+/// # Errors
+/// [`ShapeError::Text`] for a call.
+pub fn speaks(root: Value<'_>, context: &Context) -> Result<bool, ShapeError> {
+    let mut sweep = Sweep::new(context);
+    sweep.object(root, &EVENT, None, || Cow::Borrowed(""))?;
+    Ok(sweep.changes())
+}
+
+fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fault> {
+    let differs = sweep.differs;
+    let swept = sweep.finish(&document)?;
+    Ok((swept.unwrap_or(document), differs))
+}
+
+fn sweep_response(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
+    sweep_members(sweep, response, context)?;
+    response.get("output").into_iter().flat_map(Value::items).try_for_each(|item| sweep_item(sweep, item, false, context))
+}
+
+fn sweep_members(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
+    // What the request says is given back as the application sent it, not as it went up.
+    for (name, came) in &context.hidden.echo {
+        if let Some(own) = response.get(name).filter(|own| own.raw_str() != &**came) {
+            sweep.restore(own, came);
+        }
+    }
+    let odd = response.get("text").is_some_and(|text| text.is_string() || text.is_array())
+        || response.get("output_text").is_some_and(|text| !text.is_string());
+    sweep.object(response, if odd { &RESPONSE_OF_ODD_TEXT } else { &RESPONSE }, None, || said_by(response).into())
+}
+
+/// A response that has only begun says nothing yet.
+fn sweep_beginning(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
+    sweep_members(sweep, response, context)?;
+    let output = response.get("output").filter(|output| !is_nothing(*output));
+    for item in output.into_iter().flat_map(Value::items) {
+        if matches!(kind_of(item, context)?, ItemKind::Call(_)) {
+            return Err(ShapeError::Text);
+        }
+    }
+    if let Some(output) = output {
+        sweep.replace(output, "[]");
+    }
+    if let Some(copy) = response.get("output_text").filter(|copy| copy.is_string() && !is_nothing(*copy)) {
+        sweep.empty(copy);
+    }
+    Ok(())
+}
+
+/// All that the messages of a response say.
+fn said_by(response: Value<'_>) -> String {
+    let contents = response.get("output").into_iter().flat_map(Value::items).filter_map(|item| item.get("content"));
+    contents.map(|content| joined(Some(content))).collect()
+}
+
+/// Goes through an output item. `begins`: it says nothing yet.
+fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Context) -> Result<(), ShapeError> {
+    if !item.is_object() || is_ambiguous(item) {
+        return Ok(());
+    }
+    match kind_of(item, context)? {
+        ItemKind::Message => {
+            let content = item.get("content");
+            sweep.object(item, &MESSAGE, None, || joined(content))?;
+            match content {
+                Some(text) if text.is_string() => {
+                    if begins && !is_nothing(text) {
+                        sweep.empty(text);
+                    }
+                }
+                content => content.into_iter().flat_map(Value::items).try_for_each(|part| sweep_part(sweep, part, begins))?,
+            }
+            Ok(())
+        }
+        ItemKind::Other => sweep.judge_members(item),
+        // Calls are judged where they are read; what was thought is no answer; what the upstream's own tools say is theirs.
+        ItemKind::Call(_) | ItemKind::Reasoning | ItemKind::Hosted => Ok(()),
+    }
+}
+
+fn sweep_part(sweep: &mut Sweep<'_>, part: Value<'_>, begins: bool) -> Result<(), ShapeError> {
+    let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+    if !part.is_object() || is_ambiguous(part) || matches!(&*kind, "reasoning_text" | "summary_text") {
+        if begins && part.is_string() && !is_nothing(part) {
+            sweep.empty(part);
+        }
+        return Ok(());
+    }
+    let refuses = kind == "refusal";
+    let says = |name: &&str| part.get(name).is_some_and(|own| own.is_string() && !is_nothing(own));
+    let own = if refuses { "refusal" } else { PART_TEXTS.into_iter().find(says).unwrap_or("text") };
+    sweep.object(part, &["type", "logprobs", own], None, || joined(part.get(own)))?;
+    if logprobs_of(part).is_some() {
+        sweep.logprobs(part, &[joined(part.get(own))], false, "[]")?;
+    }
+    if let Some(text) = part.get(own).filter(|text| begins && text.is_string() && !is_nothing(*text)) {
+        sweep.empty(text);
+    }
+    Ok(())
+}
