@@ -126,6 +126,7 @@ impl WholeAnswer for Answer {
             match ending {
                 Final::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
                 Final::Say(text) => say(&mut edits, value, &text, context.words_are_refusal()),
+                Final::Call(call) => say_as_call(&mut edits, value, &call.0, &context.mint(call.0.name(), call.0.arguments(), call.1)),
             }
         }
         if let Some(mut sum) = earlier {
@@ -263,6 +264,16 @@ fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidC
     let unchanged = body.get(name).and_then(Value::text).is_some_and(|text| text == call.arguments());
     if !unchanged {
         edits.set_member(body, name, &quote(call.arguments()));
+    }
+}
+
+fn say_as_call(edits: &mut Edits, value: Value<'_>, call: &ValidCall, mark: &str) {
+    let function = format!(r#"{{"name":{},"arguments":{}}}"#, quote(call.name()), quote(call.arguments()));
+    let calls = format!(r#"[{{"id":{},"type":"function","function":{function}}}]"#, quote(mark));
+    edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":null,"refusal":null,"tool_calls":{calls}}}"#));
+    edits.set_member(value, "finish_reason", "\"tool_calls\"");
+    if let Some(logprobs) = value.get_some("logprobs") {
+        edits.replace(logprobs.span(), "null");
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
         loops::Beyond,
         marks::{KeyRing, Moment, Scope},
         text::TextGate,
+        textual::Names,
         trail::Trail,
         violation::{Code, Severity, Violation},
     },
@@ -72,6 +73,8 @@ pub struct Context {
     data_of: DataOf,
     /// The conversation's own data, decoded when first asked for.
     data: OnceLock<Vec<String>>,
+    /// Whose calls count where they are written as text, read off the request when first asked for.
+    pub(super) written: OnceLock<Option<Names>>,
     /// What claims are compared with.
     pub(super) evidence: Material,
 }
@@ -200,6 +203,7 @@ impl Begun {
             request: document.clone(),
             data_of,
             data: OnceLock::new(),
+            written: OnceLock::new(),
             evidence,
         });
         context.excuse_marks(&mut violations);
@@ -270,10 +274,11 @@ impl Context {
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
         let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
+        let answers = self.judge_answers(calls, &mut turn);
         let stops = self.watch(&mut turn);
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut citations: Vec<String> = Vec::new();
-        for id in gates.iter().flat_map(|gate| gate.citations()) {
+        for id in gates.iter().flat_map(|gate| gate.citations()).chain(&answers.citations) {
             if !citations.contains(id) {
                 citations.push(id.clone());
             }
@@ -281,7 +286,7 @@ impl Context {
         of_text.extend(self.missing_citation(calls, &citations, answer));
         of_text.extend(self.empty_answer(calls, answer));
         self.excuse_marks(&mut of_text);
-        JudgedChoice { turn, of_text, citations, stops }
+        JudgedChoice { turn, of_text, citations, stops, answer_blocked: answers.blocked }
     }
 
     /// Where nothing is changed nothing is stamped, so what lacks a mark can't be told from what would have one:
@@ -293,10 +298,11 @@ impl Context {
     }
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
+        let answer = self.with_answers(calls, answer);
         let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
         if !self.rules.policy.citations.require
             || self.json_only
-            || !calls.is_empty()
+            || !(calls.is_empty() || self.are_answers(calls))
             || !answer.has_text
             || answer.ending.excuses()
             || !citable()
@@ -361,6 +367,8 @@ pub struct JudgedChoice {
     pub citations: Vec<String>,
     /// Calls that loop control objects to.
     pub stops: Vec<Stopped>,
+    /// An answer that is given through a tool may not be passed on.
+    pub answer_blocked: bool,
 }
 
 impl JudgedChoice {

@@ -55,6 +55,8 @@ pub enum Final {
     Accept(Vec<(ValidCall, Moment)>),
     /// With this instead of what is held.
     Say(String),
+    /// With this call instead, since a call was demanded: it says the words.
+    Call(Box<(ValidCall, Moment)>),
 }
 
 /// Decides about an answer.
@@ -78,7 +80,7 @@ pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted
 pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
     let blocking = choice.blocking();
     let looping = blocking.iter().any(|violation| violation.code == Code::LoopDetected);
-    match (choice.blocks_text(), looping) {
+    match (choice.blocks_text() || choice.answer_blocked, looping) {
         (true, _) => reply::safe(&blocking, repairs),
         (false, true) => reply::ended(&blocking),
         (false, false) => reply::exhausted(&blocking, repairs),

@@ -1,11 +1,12 @@
 //! What the conversation proves, for the judging of text. Pure.
 
-use super::{context::Context, material};
+use super::{asked, context::Context, material};
 use crate::judge::{
     claims::{abilities::Abilities, grounds::Grounds},
     marks::ExecutionId,
     suggest::nearly_same,
     text::{Evidence, Whereabouts},
+    textual::Names,
 };
 
 impl Evidence for Context {
@@ -40,6 +41,10 @@ impl Evidence for Context {
     fn has_parameter(&self, tool: &str, name: &str) -> bool {
         let schema = self.tools.registry.tool(tool).map(|tool| tool.schema.as_ref());
         matches!(schema, Some(Ok(schema)) if schema.parameters().iter().any(|parameter| &*parameter.name == name))
+    }
+
+    fn written_calls(&self) -> Option<Names> {
+        asked::names(self)
     }
 
     fn succeeded(&self, tool: &str) -> bool {

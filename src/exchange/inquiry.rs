@@ -9,7 +9,7 @@ use std::sync::{
 use super::context::Context;
 use crate::judge::{
     marks::Moment,
-    text::{Known, Progress, TextGate},
+    text::{Known, Progress, Rules, TextGate},
 };
 
 /// Ids of one exchange that are asked for; further ones count as unknown.
@@ -86,18 +86,34 @@ impl Inquiry {
 impl Context {
     /// Takes a piece of text through its gate.
     pub fn feed(&self, gate: &mut TextGate, text: &str) {
-        let mut progress = gate.handle(text, &self.text, self);
+        self.feed_by(&self.text, gate, text);
+    }
+
+    /// Takes a whole text through its gate, for which the answer's format doesn't count.
+    pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
+        let prose = self.json_only.then(|| Rules { json_only: false, ..self.text.clone() });
+        let rules = prose.as_ref().unwrap_or(&self.text);
+        self.feed_by(rules, gate, text);
+        self.close_by(rules, gate);
+    }
+
+    fn feed_by(&self, rules: &Rules, gate: &mut TextGate, text: &str) {
+        let mut progress = gate.handle(text, rules, self);
         while let Progress::Need(ids) = progress {
             if !self.tell(gate, &ids) {
                 return;
             }
-            progress = gate.handle("", &self.text, self);
+            progress = gate.handle("", rules, self);
         }
     }
 
     /// Ends a text. Where the ledger must be asked first ([`Inquiry::is_open`]), it is to be called again.
     pub fn close(&self, gate: &mut TextGate) {
-        while let Progress::Need(ids) = gate.finish(&self.text, self) {
+        self.close_by(&self.text, gate);
+    }
+
+    fn close_by(&self, rules: &Rules, gate: &mut TextGate) {
+        while let Progress::Need(ids) = gate.finish(rules, self) {
             if !self.tell(gate, &ids) {
                 return;
             }

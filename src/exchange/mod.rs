@@ -5,6 +5,8 @@
 
 pub mod adapter;
 pub mod annotations;
+pub mod answers;
+pub mod asked;
 pub mod context;
 pub mod decide;
 pub mod error;

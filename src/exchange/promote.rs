@@ -1,20 +1,22 @@
 //! Calls that a model wrote as text, made real ones: `[calls] promote_textual`. Pure.
 //!
-//! Only where nothing else is said, the tools are known and the arguments fit their schemas as they are written;
-//! otherwise the text stays what it is, and the check `textual_tool_call` decides. A promoted call goes on as if the
-//! upstream had sent it: it is judged, marked and run like any other.
+//! Only where nothing else is said, and nobody asked for such text ([`super::asked`]). With `"exact"` the tools are known and
+//! the arguments fit their schemas as they are written; otherwise the text stays what it is, and the check
+//! `textual_tool_call` decides. A promoted call goes on as if the upstream had sent it: it is judged, marked, run, and
+//! repaired like any other.
 
 use bytes::Bytes;
 
-use super::{context::Context, tools::Dialect};
+use super::{asked, context::Context, tools::Dialect};
 use crate::{
     judge::{
         call::{Arguments, Call, CallKind, Cut, Outcome, judge_call},
         call_turn::ToolChoice,
         registry::ToolKind,
-        textual::{self, Fences, Reading, WrittenArguments, WrittenCall},
+        textual::{self, Fences, Names, Reading, WrittenArguments, WrittenCall},
         violation::{Code, Violation},
     },
+    policy::PromoteTextual,
     wire::{
         json::{Document, Value},
         sse::Event,
@@ -118,7 +120,7 @@ pub fn made(event: &Event, data: Bytes) -> Option<(Event, Document)> {
 pub fn allowed(context: &Context) -> bool {
     // An application of the legacy API would not see them.
     let legacy = context.tools.dialect == Dialect::Legacy;
-    context.rules.policy.calls.promote_textual
+    context.rules.policy.calls.promote_textual != PromoteTextual::Off
         && !(context.observes() || context.json_only || legacy)
         && context.choices <= 1
         && context.turn.tool_choice != ToolChoice::None
@@ -127,13 +129,24 @@ pub fn allowed(context: &Context) -> bool {
 
 /// What this text is. `last`: no more of it comes.
 pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
-    let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| tool.kind == ToolKind::Function);
-    match textual::read(text, &known, Fences::Code, last) {
+    let exact = context.rules.policy.calls.promote_textual == PromoteTextual::Exact;
+    let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
+    let read = |names| textual::read(text, &known, names, if exact { Fences::Code } else { Fences::Wrapper }, last);
+    let widest = read(if exact { Names::Known } else { Names::Any });
+    // Most texts end here, at their first character.
+    let Some(names) = (widest != Reading::Nothing).then(|| asked::names(context)) else { return Promotion::Text };
+    let reading = match names {
+        None => return Promotion::Text,
+        Some(Names::Any) => widest,
+        Some(_) if exact => widest,
+        Some(names) => read(names),
+    };
+    match reading {
         Reading::More => Promotion::More,
         Reading::Nothing => Promotion::Text,
         Reading::Calls(written) => {
-            let promoted: Option<Vec<Promoted>> = written.into_iter().map(|call| promoted(call, context)).collect();
-            promoted.map_or(Promotion::Text, Promotion::Calls)
+            let promoted = |call| if exact { fitting(call, context) } else { Some(as_written(call, context)) };
+            written.into_iter().map(promoted).collect::<Option<Vec<_>>>().map_or(Promotion::Text, Promotion::Calls)
         }
     }
 }
@@ -147,7 +160,22 @@ pub fn notes(tools: &[String], context: &Context) -> impl Iterator<Item = Violat
     tools.iter().filter_map(note)
 }
 
-fn promoted(written: WrittenCall, context: &Context) -> Option<Promoted> {
+/// A call to be judged like any other.
+fn as_written(written: WrittenCall, context: &Context) -> Promoted {
+    let arguments = match written.arguments {
+        WrittenArguments::Json(json) => json,
+        WrittenArguments::Values(values) => {
+            let tool = context.tools.registry.tool(&written.tool);
+            let typed = tool.and_then(|tool| typed(&values, &tool.raw));
+            let text = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
+            typed.unwrap_or_else(|| format!("{{{}}}", values.iter().map(text).collect::<Vec<_>>().join(",")))
+        }
+    };
+    Promoted { tool: written.tool, arguments }
+}
+
+/// A call that needs no judging any more; `None` where it doesn't fit.
+fn fitting(written: WrittenCall, context: &Context) -> Option<Promoted> {
     let tool = context.tools.registry.tool(&written.tool)?;
     let arguments = match written.arguments {
         WrittenArguments::Json(json) => json,

@@ -44,6 +44,22 @@ impl TextPlace {
         Some(Self { gate, text, parts })
     }
 
+    /// The same where the format that the request asks of answers is none of this text's.
+    pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        let (mut text, mut parts) = (String::new(), Vec::new());
+        for string in strings {
+            let start = text.len();
+            text.push_str(&string.text().unwrap_or_default());
+            parts.push(Part { span: string.span(), place: start..text.len() });
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let mut gate = TextGate::default();
+        context.take_prose(&mut gate, &text);
+        Some(Self { gate, text, parts })
+    }
+
     /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
     pub fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
         let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);

@@ -84,6 +84,12 @@ impl ValidCall {
         &self.arguments
     }
 
+    /// The same call, known not to be what the upstream sent.
+    #[must_use]
+    pub fn into_corrected(self) -> Self {
+        Self { corrected: true, ..self }
+    }
+
     /// True where it isn't, byte for byte, the name and the text that the upstream sent.
     pub fn corrected(&self) -> bool {
         self.corrected

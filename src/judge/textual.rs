@@ -1,9 +1,12 @@
 //! Reads a text that is nothing but calls: what a model writes where it should have called. Pure.
 //!
-//! FACTS, section 4, has the families. Their wrappers are taken off; what is left must be calls of known tools, one behind
-//! the other, to the last character: an object or a list of objects (`name`, `arguments`), a name with an object behind
-//! it, tags with a value each, or Python's calls in a list. Anything else is no call, and is known to be none as soon as
-//! possible, so that a stream isn't held for it.
+//! FACTS, section 4, has the families. Their wrappers are taken off; what is left must be calls, one behind the other, to
+//! the last character: an object or a list of objects (`name` and `arguments`, and the other spellings of [`NAMES`] and
+//! [`ARGUMENTS`]), a name with an object behind it, tags with a value each, or Python's calls in a list. Anything else is
+//! no call, and is known to be none as soon as possible, so that a stream isn't held for it.
+//!
+//! Of a tool that nobody knows it is a call only where nothing else is written like that ([`Names::Any`]): behind a wrapper or
+//! in a tag, or as an object with a name, arguments, and nothing else.
 
 mod cursor;
 mod python;
@@ -82,8 +85,18 @@ const TAGS: [Tags; 3] = [
         end: "</｜DSML｜invoke>",
     },
 ];
-/// The members of a call that is an object.
-const MEMBERS: [&str; 9] = ["name", "tool_name", "tool", "arguments", "parameters", "id", "tool_call_id", "type", "function"];
+/// Members of an object that name the tool.
+const NAMES: [&str; 6] = ["name", "tool_name", "function_name", "tool", "action", "function"];
+/// Members of an object that hold its arguments.
+const ARGUMENTS: [&str; 7] = ["arguments", "parameters", "args", "tool_input", "action_input", "tool_args", "input"];
+/// Members of an object that hold calls.
+const CALLS: [&str; 3] = ["function", "tool_calls", "function_call"];
+/// Members of a call that say nothing about what is called.
+const LABELS: [&str; 4] = ["id", "tool_call_id", "call_id", "type"];
+/// How deep objects may hold calls.
+const HOLDING_MAX: usize = 5;
+/// Languages of a fence that may be a call.
+const LANGUAGES: [&str; 8] = ["json", "jsonc", "tool_call", "tool_calls", "tool_code", "function_call", "xml", ""];
 
 struct Tags {
     call: &'static str,
@@ -121,6 +134,17 @@ pub enum Reading {
     Nothing,
 }
 
+/// Whose calls are read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Names {
+    /// Those of known tools.
+    Known,
+    /// Also those of tools that don't exist, behind a wrapper or in a tag.
+    Wrapped,
+    /// Also those of tools that don't exist, where nothing else is written like that.
+    Any,
+}
+
 /// How a text is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fences {
@@ -131,8 +155,8 @@ pub enum Fences {
 }
 
 /// Reads a whole text. `known`: is a tool of that name known? `last`: no more comes.
-pub fn read(text: &str, known: &dyn Fn(&str) -> bool, fences: Fences, last: bool) -> Reading {
-    let mut cursor = Cursor::new(text, known);
+pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: Names, fences: Fences, last: bool) -> Reading {
+    let mut cursor = Cursor::new(text, known, names);
     match message(&mut cursor, fences, last) {
         Ok(calls) => Reading::Calls(calls),
         Err(Stop::More) if !last => Reading::More,
@@ -146,10 +170,10 @@ pub fn read(text: &str, known: &dyn Fn(&str) -> bool, fences: Fences, last: bool
 /// # Errors
 /// [`Stop`]: it is none, or more is needed to say.
 pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> Step<(String, &'t str)> {
-    let mut cursor = Cursor::new(text, known);
+    let mut cursor = Cursor::new(text, known, Names::Known);
     let mut calls = Vec::new();
     let read = match text.starts_with('[') {
-        true => cursor.python_list(&mut calls, last),
+        true => cursor.python_list(false, &mut calls, last),
         false => named(&mut cursor, false).map(|call| calls.push(call)),
     };
     match (read, calls.into_iter().next()) {
@@ -164,10 +188,11 @@ pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: 
 }
 
 fn message(cursor: &mut Cursor<'_>, fences: Fences, last: bool) -> Step<Vec<WrittenCall>> {
-    let (mut calls, mut wrapped) = (Vec::new(), false);
-    if fences == Fences::Wrapper && cursor.rest().trim_start().starts_with('`') {
+    cursor.skip(char::is_whitespace);
+    if fences == Fences::Wrapper && cursor.rest().starts_with('`') {
         return fenced(cursor, last);
     }
+    let (mut calls, mut wrapped) = (Vec::new(), false);
     loop {
         cursor.skip(|c| c.is_whitespace() || matches!(c, ';' | ','));
         if cursor.rest().is_empty() {
@@ -184,40 +209,62 @@ fn message(cursor: &mut Cursor<'_>, fences: Fences, last: bool) -> Step<Vec<Writ
     }
 }
 
-/// Objects in a code fence of JSON, and nothing around it.
+/// Calls in code fences, and nothing around them.
 fn fenced(cursor: &mut Cursor<'_>, last: bool) -> Step<Vec<WrittenCall>> {
-    cursor.skip(char::is_whitespace);
-    cursor.need("```")?;
-    cursor.token("json")?;
-    cursor.skip(|c| matches!(c, ' ' | '\r'));
-    cursor.need("\n")?;
     let mut calls = Vec::new();
     loop {
         cursor.skip(char::is_whitespace);
-        match cursor.rest().chars().next() {
-            None => return Err(Stop::More),
-            Some('{' | '[') => objects(cursor, &mut calls)?,
-            Some(_) => break,
+        if cursor.rest().is_empty() {
+            return if last && !calls.is_empty() { Ok(calls) } else { Err(Stop::More) };
+        }
+        let code = fence_begins(cursor)?;
+        let before = calls.len();
+        loop {
+            cursor.skip(|c| c.is_whitespace() || matches!(c, ';' | ','));
+            match cursor.rest().chars().next() {
+                // Some forget the fence's end.
+                None if last && calls.len() > before => return Ok(calls),
+                None => return Err(Stop::More),
+                Some('`') => break,
+                Some('{' | '[') => item(cursor, false, false, &mut calls)?,
+                Some('<') if cursor.any(&WRAPPERS)? => {}
+                Some('<') => item(cursor, true, false, &mut calls)?,
+                Some(_) if code => calls.push(cursor.python_statement()?),
+                Some(_) => return Err(Stop::No),
+            }
+        }
+        cursor.need("```")?;
+        if calls.len() == before || calls.len() > CALLS_MAX {
+            return Err(Stop::No);
         }
     }
+}
+
+/// Passes over a fence's opening; true where it says that it holds calls as code.
+fn fence_begins(cursor: &mut Cursor<'_>) -> Step<bool> {
     cursor.need("```")?;
-    cursor.skip(char::is_whitespace);
-    match (cursor.rest().is_empty(), last) {
-        (true, true) if !calls.is_empty() => Ok(calls),
-        (true, false) => Err(Stop::More),
+    let line = cursor.rest();
+    let Some((language, _)) = line.split_once('\n') else {
+        let language = line.trim();
+        return Err(if LANGUAGES.iter().any(|own| own.starts_with(language)) { Stop::More } else { Stop::No });
+    };
+    cursor.advance(language.len() + 1);
+    match language.trim() {
+        "tool_code" => Ok(true),
+        language if LANGUAGES.contains(&language) => Ok(false),
         _ => Err(Stop::No),
     }
 }
 
 fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<WrittenCall>) -> Step<()> {
     match cursor.rest().chars().next() {
-        Some('{') => objects(cursor, calls),
+        Some('{') => objects(cursor, wrapped, calls),
         Some('[') => {
             let inner = cursor.rest().get(1..).unwrap_or_default().trim_start();
             match inner.chars().next() {
                 None => Err(Stop::More),
-                Some('{') => objects(cursor, calls),
-                Some(_) => cursor.python_list(calls, last),
+                Some('{') => objects(cursor, wrapped, calls),
+                Some(_) => cursor.python_list(wrapped, calls, last),
             }
         }
         Some('<') => {
@@ -238,58 +285,103 @@ fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<Writ
 }
 
 /// A call that is an object, or a list of such.
-fn objects(cursor: &mut Cursor<'_>, calls: &mut Vec<WrittenCall>) -> Step<()> {
-    begins_call(cursor)?;
+fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<WrittenCall>) -> Step<()> {
+    begins_call(cursor, wrapped)?;
     let raw = cursor.balanced()?;
     let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes())).map_err(|_| Stop::No)?;
-    let root = document.root();
-    let elements: Vec<Value<'_>> = if root.is_array() { root.items().collect() } else { vec![root] };
-    for element in elements {
-        calls.push(of_object(element, cursor).ok_or(Stop::No)?);
-    }
-    Ok(())
+    of_value(document.root(), cursor, wrapped, HOLDING_MAX, calls).ok_or(Stop::No)
 }
 
-/// Its first member is one that a call has; a name is one of a tool.
-fn begins_call(cursor: &Cursor<'_>) -> Step<()> {
+/// Its members so far are those of a call, and a name that is there may be a tool's.
+fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> Step<()> {
     let inner = cursor.rest().trim_start_matches(['[', ' ', '\n', '\r', '\t']);
     let Some(inner) = inner.strip_prefix('{') else { return if inner.is_empty() { Err(Stop::More) } else { Err(Stop::No) } };
-    let mut inner = Cursor::new(inner.trim_start(), cursor.known());
-    inner.need("\"")?;
-    let member = MEMBERS.iter().find(|member| inner.rest().strip_prefix(**member).is_some_and(|rest| rest.starts_with('"')));
-    let Some(member) = member else {
-        return Err(if MEMBERS.iter().any(|member| member.starts_with(inner.rest())) { Stop::More } else { Stop::No });
-    };
-    if !member.contains("name") {
-        return Ok(());
+    let mut inner = cursor.at(inner);
+    loop {
+        inner.skip(char::is_whitespace);
+        inner.need("\"")?;
+        let member = members().find(|member| inner.rest().strip_prefix(member).is_some_and(|rest| rest.starts_with('"')));
+        let Some(member) = member else {
+            return Err(if members().any(|member| member.starts_with(inner.rest())) { Stop::More } else { Stop::No });
+        };
+        inner.advance(member.len() + 1);
+        inner.skip(char::is_whitespace);
+        inner.need(":")?;
+        inner.skip(char::is_whitespace);
+        match inner.rest().chars().next() {
+            None => return Err(Stop::More),
+            Some('"') if NAMES.contains(&member) => {
+                inner.need("\"")?;
+                let Some((name, _)) = inner.rest().split_once('"') else {
+                    return Err(if inner.may_name(inner.rest()) { Stop::More } else { Stop::No });
+                };
+                if !inner.names(bare(name), wrapped) {
+                    return Err(Stop::No);
+                }
+                inner.advance(name.len() + 1);
+            }
+            Some('"') => inner.string()?,
+            Some('{' | '[') => {
+                inner.balanced()?;
+            }
+            // An id that is a number, or nothing.
+            Some(c) if c.is_ascii_alphanumeric() => inner.skip(|c| c.is_ascii_alphanumeric()),
+            Some(_) => return Err(Stop::No),
+        }
+        inner.skip(char::is_whitespace);
+        if !inner.token(",")? {
+            return match inner.rest().chars().next() {
+                None => Err(Stop::More),
+                Some('}') => Ok(()),
+                Some(_) => Err(Stop::No),
+            };
+        }
     }
-    inner.advance(member.len() + 1);
-    inner.skip(char::is_whitespace);
-    inner.need(":")?;
-    inner.skip(char::is_whitespace);
-    inner.need("\"")?;
-    let (name, _) = inner.rest().split_once('"').ok_or(Stop::More)?;
-    if cursor.knows(bare(name)) { Ok(()) } else { Err(Stop::No) }
 }
 
-fn of_object(object: Value<'_>, cursor: &Cursor<'_>) -> Option<WrittenCall> {
-    let odd = |own: Value<'_>| own.duplicate_name().is_some() || own.members().any(|member| !MEMBERS.contains(&&*member.name()));
-    let inner = object.get("function").filter(|function| function.is_object() && object.get("name").is_none());
-    if !object.is_object() || odd(object) || inner.is_some_and(odd) {
+/// The members that an object of calls may have.
+fn members() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain(ARGUMENTS).chain(CALLS).chain(LABELS)
+}
+
+/// INVARIANT: `depth` bounds the recursion.
+fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, calls: &mut Vec<WrittenCall>) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    if value.is_array() {
+        value.items().next()?;
+        return value.items().try_for_each(|element| {
+            (calls.len() <= CALLS_MAX).then_some(())?;
+            of_value(element, cursor, wrapped, depth, calls)
+        });
+    }
+    let odd = value.duplicate_name().is_some() || value.members().any(|member| members().all(|own| *member.name() != *own));
+    if !value.is_object() || odd {
         return None;
     }
-    let object = inner.unwrap_or(object);
-    let name = ["name", "tool_name", "tool"].iter().find_map(|name| object.get(name)?.text())?;
+    let held = CALLS.iter().find_map(|name| value.get(name).filter(|held| held.is_object() || held.is_array()));
+    match held {
+        Some(held) => of_value(held, cursor, true, depth, calls),
+        None => of_object(value, cursor, wrapped).map(|call| calls.push(call)),
+    }
+}
+
+fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<WrittenCall> {
+    let mut names = NAMES.iter().filter_map(|name| object.get(name)?.text());
+    let (name, None) = (names.next()?, names.next()) else { return None };
     let tool = bare(&name).to_owned();
-    let arguments = object.get("arguments").or_else(|| object.get("parameters"))?;
+    let mut arguments = ARGUMENTS.iter().filter_map(|name| object.get(name));
+    let (arguments, None) = (arguments.next()?, arguments.next()) else { return None };
+    let known = cursor.knows(&tool);
     let json = if arguments.is_object() {
         // A definition's parameters are a schema.
         let schema = arguments.get("properties").is_some() || arguments.get("type").is_some_and(|kind| kind.is_text("object"));
         (!schema).then(|| arguments.raw_str().to_owned())?
     } else {
-        arguments.text()?.into_owned()
+        let text = arguments.text()?;
+        // Of an unknown tool a text could be anything.
+        (known || wrapped || text.trim_start().starts_with('{')).then(|| text.into_owned())?
     };
-    cursor.knows(&tool).then_some(WrittenCall { tool, arguments: WrittenArguments::Json(json) })
+    cursor.names(&tool, wrapped).then_some(WrittenCall { tool, arguments: WrittenArguments::Json(json) })
 }
 
 /// The name of a tool without what some write before it.
@@ -300,7 +392,7 @@ fn bare(name: &str) -> &str {
 /// `<function=f>…` and the like. Some leave out the `>` before an object.
 fn tagged(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<WrittenCall> {
     cursor.skip(|c| c == '"');
-    let tool = cursor.tool()?;
+    let tool = cursor.tool(true)?;
     cursor.skip(|c| c == '"');
     if !cursor.token(">")? && !cursor.rest().starts_with('{') {
         return Err(if cursor.rest().is_empty() { Stop::More } else { Stop::No });
@@ -335,8 +427,8 @@ fn values(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<Vec<(String, String)>> {
 /// A name, and its arguments behind it. `wrapped`: a wrapper stands before it; else the object must follow at once.
 fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     let prefixed = cursor.any(&PREFIXES)?;
-    let tool = cursor.tool()?;
     let wrapped = wrapped || prefixed;
+    let tool = cursor.tool(wrapped)?;
     if wrapped {
         joints(cursor)?;
     }

@@ -83,6 +83,46 @@ pub enum OnBlockedJson {
     Content,
 }
 
+/// `[calls] promote_textual`: which calls that are written as text are made real ones.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PromoteTextual {
+    /// None.
+    Off,
+    /// Those of known tools whose arguments fit as they are written, and outside code fences.
+    Exact,
+    /// All: they are judged like any other call, and repaired where they don't fit.
+    #[default]
+    On,
+}
+
+impl<'de> Deserialize<'de> for PromoteTextual {
+    /// `"off"`, `"exact"` or `"on"`. Booleans are how it was written before there were three: `true` is what it was then, `"exact"`.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl serde::de::Visitor<'_> for Words {
+            type Value = PromoteTextual;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("\"off\", \"exact\" or \"on\"")
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
+                Ok(if value { PromoteTextual::Exact } else { PromoteTextual::Off })
+            }
+
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Self::Value, E> {
+                match value {
+                    "off" => Ok(PromoteTextual::Off),
+                    "exact" => Ok(PromoteTextual::Exact),
+                    "on" => Ok(PromoteTextual::On),
+                    other => Err(E::custom(format!("`{other}` is none of \"off\", \"exact\" and \"on\""))),
+                }
+            }
+        }
+        deserializer.deserialize_any(Words)
+    }
+}
+
 /// One of `[calls] corrections`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
@@ -166,7 +206,7 @@ impl Policy {
 }
 
 /// `[tools]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tools {
     /// How the files' tools join the request's.
@@ -177,6 +217,33 @@ pub struct Tools {
     pub undeclared: Undeclared,
     /// Names that must be in every exchange's registry.
     pub expect: Vec<String>,
+    /// Names of tools through which answers are given, where they have a text for it.
+    pub answers: Vec<String>,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        let answers = [
+            "final_answer",
+            "final_result",
+            "final_response",
+            "submit",
+            "submit_answer",
+            "submit_final_answer",
+            "finish",
+            "respond_to_user",
+            "give_final_answer",
+            "attempt_completion",
+            "mark_task_successful",
+        ];
+        Self {
+            inject: Inject::default(),
+            files: Vec::new(),
+            undeclared: Undeclared::default(),
+            expect: Vec::new(),
+            answers: answers.map(String::from).into(),
+        }
+    }
 }
 
 /// `[protocol]`
@@ -212,8 +279,8 @@ pub struct Calls {
     pub formats: bool,
     /// What may be changed without asking the model.
     pub corrections: Vec<Correction>,
-    /// Is a call that is written as text made a real one?
-    pub promote_textual: bool,
+    /// Which calls that are written as text are made real ones.
+    pub promote_textual: PromoteTextual,
     /// Regular expressions of values that stand for a value.
     pub placeholders: Vec<String>,
     /// Characters of one string argument above which it is suspicious.
@@ -231,7 +298,7 @@ impl Default for Calls {
             max_per_turn: 128,
             formats: true,
             corrections: vec![Correction::NullOptional],
-            promote_textual: false,
+            promote_textual: PromoteTextual::On,
             placeholders: ["^<.*>$", r"^\[.*\]$", "^(TODO|FIXME)$", r"^example\.com$", r"^127\.0\.0\.1$"].map(String::from).into(),
             long_argument: 10_000,
         }

@@ -331,7 +331,11 @@ impl Run {
         let mut end = |choice: JudgedChoice| {
             if replaced && choice.blocks() {
                 (!choice.stops.is_empty()).then(|| app.loops.end());
-                return Final::Say(words(&choice, repairs));
+                let words = words(&choice, repairs);
+                let Some(call) = context.words_as_call(&words) else { return Final::Say(words) };
+                let moment = stage.moment(|| app.moment(now_ms, hidden));
+                notes.call(&call, moment, &app.settings.ledger);
+                return Final::Call(Box::new((call, moment)));
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
             for call in &calls {

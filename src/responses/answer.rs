@@ -124,6 +124,12 @@ impl WholeAnswer for Answer {
                 let items = memo::replaced(ids.iter().map(String::as_str), &words::item_id(context), &said);
                 remember(&[], self.owed.get().cloned().unwrap_or_default(), items)
             }
+            // INVARIANT: only where the upstream keeps nothing, so there is nothing to be remembered.
+            Final::Call(call) => {
+                let mark = context.mint(call.0.name(), call.0.arguments(), call.1);
+                self.replace(&mut edits, &words::call_item(&call.0, call.0.arguments(), &mark, "completed", context), "");
+                remember(&[], self.owed.get().cloned().unwrap_or_default(), Vec::new())
+            }
         };
         if let Some(mut sum) = earlier {
             if let Some(own) = self.usage().map(Value::raw_str) {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     exchange::{adapter::Made, context::Context},
+    judge::call::ValidCall,
     wire::text::quote,
 };
 
@@ -23,6 +24,17 @@ pub fn item_id(context: &Context) -> String {
 /// The id of a response that the upstream never gave. It can't be referred to: nobody keeps it.
 pub fn response_id(context: &Context) -> String {
     format!("resp_toolmark_{}", context.id.simple())
+}
+
+/// The id of the call that is made in an exchange; it has no more than one.
+pub fn call_item_id(context: &Context) -> String {
+    format!("fc_toolmark_{}", context.id.simple())
+}
+
+/// The item of a call that says something instead of a message, JSON.
+pub fn call_item(call: &ValidCall, arguments: &str, mark: &str, status: &str, context: &Context) -> String {
+    let (id, name, arguments) = (call_item_id(context), quote(call.name()), quote(arguments));
+    format!(r#"{{"type":"function_call","id":"{id}","call_id":{},"name":{name},"arguments":{arguments},"status":"{status}"}}"#, quote(mark))
 }
 
 /// A message item that says `words`, JSON. Where JSON was asked for they are a refusal, so that nobody parses them.

@@ -5,6 +5,7 @@
 //! tests fail unless each of those rows finds it in all forms, or where `coverage` says that it isn't built and a row
 //! finds it all the same. So a check that is wired into one API, or into whole answers only, fails in the other forms.
 
+mod answers;
 mod calls;
 mod chat;
 mod claims;
@@ -44,7 +45,17 @@ const UNPAIRED: [Code; 4] = [Code::UnansweredCall, Code::OrphanResult, Code::Dup
 const TOKENS: u64 = 12;
 
 fn table() -> Vec<Case> {
-    [calls::cases(), corrections::cases(), loops::cases(), requests::cases(), texts::cases(), claims::cases(), honest::cases()].concat()
+    [
+        answers::cases(),
+        calls::cases(),
+        corrections::cases(),
+        loops::cases(),
+        requests::cases(),
+        texts::cases(),
+        claims::cases(),
+        honest::cases(),
+    ]
+    .concat()
 }
 
 /// Plays the table in these forms; what is wrong.

@@ -1,6 +1,7 @@
 //! The integration suite: toolmark as its users meet it, over real sockets on loopback.
 
 mod admin;
+mod answers;
 mod bad_input;
 mod bad_upstreams;
 mod cassettes;

@@ -9,7 +9,7 @@ use crate::{
     mcp::stage::{Stage, TODO, say, user},
 };
 
-const PROMOTE: &str = "[calls]\npromote_textual = true\n";
+const PROMOTE: &str = "[calls]\npromote_textual = \"exact\"\n";
 const WRITTEN: &str = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
 
 /// Writes a call as text in pieces, and answers its result.
@@ -105,5 +105,28 @@ fn nothing_is_promoted_in_what_the_upstream_keeps() {
         let answer = post(&format!("{}/responses", fixture.proxy.base_url()), &body.to_string(), "Bearer test");
         assert!(answer.header("toolmark-violations").split(',').any(|found| found == code), "{more}: {answer:?}");
         assert_eq!(answer.json()["output"][0]["type"], kind, "{more}: {}", answer.body);
+    }
+}
+
+/// Settings of earlier versions: `true` was what is `"exact"` now.
+#[test]
+fn earlier_settings_still_count() {
+    let tool = json!({"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}});
+    for (policy, written, made) in [
+        ("promote_textual = true", WRITTEN, true),
+        ("promote_textual = \"exact\"", WRITTEN, true),
+        ("promote_textual = \"on\"", WRITTEN, true),
+        ("", WRITTEN, true),
+        ("promote_textual = false", WRITTEN, false),
+        ("promote_textual = \"off\"", WRITTEN, false),
+        ("promote_textual = true", "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n```", false),
+    ] {
+        let written = written.to_owned();
+        let fixture = Fixture::with_policy(&format!("[calls]\n{policy}\n"), "", move |_| {
+            let choice = json!({"index": 0, "message": {"role": "assistant", "content": written}, "finish_reason": "stop"});
+            Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+        });
+        let answer = fixture.chat(&json!({"model": "m", "messages": [user("The weather in Paris?")], "tools": [tool]}).to_string());
+        assert_eq!(answer.json()["choices"][0]["message"]["tool_calls"].is_array(), made, "{policy}: {}", answer.body);
     }
 }

@@ -52,6 +52,12 @@ impl ChoiceStream {
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }
+            Final::Call(call) => {
+                let mark = context.mint(call.0.name(), call.0.arguments(), call.1);
+                self.say_as_call(&call.0, &mark, identity, template.as_ref(), out);
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
+                finish_made(ended.or(template), Some("\"tool_calls\""), identity)
+            }
         }
     }
 
@@ -94,6 +100,18 @@ impl ChoiceStream {
             };
             out.extend(made(template.clone(), &changes));
         }
+    }
+
+    fn say_as_call(&mut self, call: &ValidCall, mark: &str, identity: Option<&Identity>, template: Option<&Bytes>, out: &mut BytesMut) {
+        let role = if self.role_said { "" } else { "\"role\":\"assistant\",\"content\":null," };
+        self.role_said = true;
+        let mut delta = format!("{{{role}\"tool_calls\":[{{\"index\":0,\"id\":\"{mark}\",\"type\":\"function\",\"function\":{{\"name\":");
+        quote_into(&mut delta, call.name());
+        delta.push_str(",\"arguments\":");
+        quote_into(&mut delta, call.arguments());
+        delta.push_str("}}]}");
+        let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
+        out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());
     }
 
     fn say(&mut self, text: &str, json_only: bool, identity: Option<&Identity>, template: Option<&Bytes>, out: &mut BytesMut) {

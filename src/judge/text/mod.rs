@@ -46,6 +46,7 @@ use regex::Regex;
 
 use super::{
     claims::{abilities::Abilities, grounds::Grounds},
+    textual::Names,
     violation::Checks,
 };
 pub use gate::TextGate;
@@ -78,6 +79,10 @@ pub trait Evidence {
     fn is_registered(&self, name: &str) -> bool;
     /// True if the registered `tool` has a parameter `name`.
     fn has_parameter(&self, tool: &str, name: &str) -> bool;
+    /// Whose calls count where they are written as text; `None` where the user asked for such text.
+    fn written_calls(&self) -> Option<Names> {
+        Some(Names::Any)
+    }
     /// True if `tool` succeeded in this conversation.
     fn succeeded(&self, tool: &str) -> bool;
     /// True if any result stands in this conversation, stamped or not.

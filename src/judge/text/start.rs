@@ -1,17 +1,16 @@
 //! Calls written as text that no mark begins: where a line begins with one, or the whole text is nothing else. Pure.
 //!
-//! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: a fence with objects of `name` and `arguments`. Such objects beside prose,
-//! or without a fence, are how documentation and APIs show calls, and count for nothing; nor does what names no tool of the
-//! exchange.
+//! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: objects of `name` and `arguments`, in a fence, a wrapper or nothing, also of
+//! tools that don't exist. Such objects beside prose are how documentation and APIs show calls, and count for nothing.
 
 use super::{
     Evidence, Rules,
     fence::{Fences, Mode},
     item::{Item, Kind},
     tail::Tail,
-    written::Written,
+    written::{self, Written},
 };
-use crate::judge::textual::{self, Reading, Stop};
+use crate::judge::textual::{self, Names, Reading, Stop};
 
 /// Bytes of a beginning that are quoted.
 const SAID: usize = 64;
@@ -66,7 +65,7 @@ impl Starts {
             }
             let start = tail.end() - line.len();
             let mode = fences.mode(start);
-            let of_text = self.at == 0 && line.starts_with('`');
+            let of_text = self.at == 0 && begins_whole(line);
             let read = match of_text {
                 true if line.len() > rules.held_bytes_max => Err(Stop::No),
                 true => whole(line, mode, evidence, last),
@@ -96,12 +95,28 @@ impl Starts {
     }
 }
 
-/// The tool that a text calls which is nothing but a fence of JSON.
+/// May a text that begins like this be nothing but calls?
+fn begins_whole(text: &str) -> bool {
+    match text.chars().next() {
+        Some('`' | '{' | '<') => true,
+        Some('[') => text.get(1..).unwrap_or_default().trim_start().starts_with('{'),
+        _ => false,
+    }
+}
+
+/// The tool that a text calls which is nothing but calls.
 fn whole(text: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
     if mode != Mode::Prose {
         return Err(Stop::No);
     }
-    match textual::read(text, &|name| evidence.is_registered(name), textual::Fences::Wrapper, last) {
+    match textual::read(text, &|name| evidence.is_registered(name), Names::Any, textual::Fences::Wrapper, last) {
+        // What a mark begins is found by that.
+        Reading::Calls(_) if !text.starts_with('`') && written::is_marked(text, evidence) => Err(Stop::No),
+        Reading::Calls(calls)
+            if evidence.written_calls() != Some(Names::Any) && calls.iter().any(|call| !evidence.is_registered(&call.tool)) =>
+        {
+            Err(Stop::No)
+        }
         Reading::Calls(calls) => calls.first().map(|call| Found::new(&call.tool, text.trim_end(), 0)).ok_or(Stop::No),
         Reading::More => Err(Stop::More),
         Reading::Nothing => Err(Stop::No),

@@ -176,6 +176,17 @@ fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Optio
     None
 }
 
+/// Is a text that is nothing but calls found by the mark that it begins with?
+pub(super) fn is_marked(text: &str, evidence: &dyn Evidence) -> bool {
+    let mark = MARKS.iter().map(|(mark, _)| *mark).filter(|mark| text.starts_with(mark)).max_by_key(|mark| mark.len());
+    mark.is_some_and(|mark| {
+        let window = text.get(mark.len()..).unwrap_or_default();
+        let window = window.get(..window.floor_char_boundary(NAME_WITHIN)).unwrap_or(window);
+        let window = window.split("\n\n").next().unwrap_or(window);
+        name(window, mark, evidence, true).is_some()
+    })
+}
+
 /// Does an object go on behind its tool's name as a call of Llama's does: with `parameters`, and not with a schema? One
 /// with `arguments` is how APIs and answers about them write calls too: it isn't told apart.
 fn is_call(rest: &str) -> bool {
@@ -230,7 +241,7 @@ fn automaton() -> Option<&'static AhoCorasick> {
 
 /// The violation that it is.
 pub(super) fn judge(written: &Written, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
-    if evidence.is_quotation(written.said.trim()) {
+    if evidence.is_quotation(written.said.trim()) || written.call && evidence.written_calls().is_none() {
         return None;
     }
     let of = written.tool.as_ref().map_or_else(String::new, |tool| format!(" of `{tool}`"));
@@ -304,14 +315,20 @@ mod tests {
             ("A `<tool_result name=\"check_net\">` holds it, and so does a [Tool result: x].", none),
             ("The tag `<tool_call>` names check_net.", none),
             ("```\n<tool_call>{\"name\":\"check_net\"}\n```", none),
-            ("<tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", none),
+            ("<tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", call),
+            ("{\"name\": \"hammer\", \"arguments\": {}}", call),
+            ("[{\"name\": \"hammer\", \"arguments\": {}}]", call),
+            ("```json\n{\"action\": \"hammer\", \"action_input\": {}}\n```", call),
+            ("{\"name\": \"Anna Berg\", \"arguments\": {}}", none),
+            ("So: <tool_call>{\"name\":\"hammer\",\"arguments\":{}}</tool_call>", none),
             ("Action: go home\nObservation: it rains", none),
             ("```tool_code\nprint(hammer())\n```", none),
             ("```python\ncheck_net()\n[check_net()]\n```", none),
             ("To call it:\n```json\n{\"name\": \"check_net\", \"arguments\": {}}\n```", none),
             ("```json\n{\"name\": \"check_net\", \"arguments\": {}}\n```\nThat is how it is called.", none),
             ("{\"name\": \"check_net\", \"arguments\": {}} is how it is called.", none),
-            ("{\"name\": \"check_net\", \"arguments\": {}}", none),
+            ("{\"name\": \"check_net\", \"arguments\": {}}", call),
+            ("{\"name\": \"check_net\", \"parameters\": {}}", call),
             ("See [check_net(host=1)](https://example.org/docs) for more.", none),
             ("[check_net(host=1)](https://example.org/docs) says more.", none),
             ("[check_net](#check) and check_net(host=\"a\") and check_net{host}", none),

@@ -1,5 +1,7 @@
 //! A place in a text that is read from left to right, and that may not be there to its end yet. Pure.
 
+use super::Names;
+
 /// Why reading stops.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
@@ -19,12 +21,18 @@ const WORD_BYTES_MAX: usize = 128;
 pub(super) struct Cursor<'t> {
     rest: &'t str,
     known: &'t dyn Fn(&str) -> bool,
+    names: Names,
 }
 
 impl<'t> Cursor<'t> {
     /// At the beginning. `known`: is a tool of that name known?
-    pub fn new(text: &'t str, known: &'t dyn Fn(&str) -> bool) -> Self {
-        Self { rest: text, known }
+    pub fn new(text: &'t str, known: &'t dyn Fn(&str) -> bool, names: Names) -> Self {
+        Self { rest: text, known, names }
+    }
+
+    /// At the beginning of another text.
+    pub fn at(&self, text: &'t str) -> Self {
+        Self { rest: text, ..*self }
     }
 
     /// What is ahead.
@@ -32,14 +40,24 @@ impl<'t> Cursor<'t> {
         self.rest
     }
 
-    /// Who knows the tools.
-    pub fn known(&self) -> &'t dyn Fn(&str) -> bool {
-        self.known
-    }
-
     /// Is a tool of that name known?
     pub fn knows(&self, tool: &str) -> bool {
         (self.known)(tool)
+    }
+
+    /// May a call of a tool of that name be meant? `wrapped`: by what stands before it, it is a call.
+    pub fn names(&self, tool: &str, wrapped: bool) -> bool {
+        let surely = match self.names {
+            Names::Known => false,
+            Names::Wrapped => wrapped,
+            Names::Any => true,
+        };
+        self.knows(tool) || surely && is_name(tool)
+    }
+
+    /// May a name that begins like this still become a tool's?
+    pub fn may_name(&self, begun: &str) -> bool {
+        begun.len() <= WORD_BYTES_MAX && (self.names == Names::Known || begun.is_empty() || is_name(begun))
     }
 
     /// Goes on by so many bytes.
@@ -102,10 +120,28 @@ impl<'t> Cursor<'t> {
         Ok(word)
     }
 
-    /// Takes the name of a known tool.
-    pub fn tool(&mut self) -> Step<String> {
+    /// Takes the name of a tool. `surely`: by what stands before it, it is one, whether it is known or not.
+    pub fn tool(&mut self, surely: bool) -> Step<String> {
         let word = self.word()?;
-        if self.knows(word) { Ok(word.to_owned()) } else { Err(Stop::No) }
+        if self.knows(word) || surely && self.names(word, true) { Ok(word.to_owned()) } else { Err(Stop::No) }
+    }
+
+    /// Takes a string of JSON.
+    pub fn string(&mut self) -> Step<()> {
+        self.need("\"")?;
+        let mut escaped = false;
+        for (at, byte) in self.rest.bytes().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => {
+                    self.advance(at + 1);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Err(Stop::More)
     }
 
     /// Takes an object or array of JSON with all that is in it.
@@ -131,4 +167,10 @@ impl<'t> Cursor<'t> {
         }
         Err(Stop::More)
     }
+}
+
+/// Could it name a tool? No sentence does, and no person.
+fn is_name(name: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
+    !name.is_empty() && name.len() <= WORD_BYTES_MAX && name.chars().all(inside)
 }

@@ -11,11 +11,14 @@ const DEPTH_MAX: usize = 16;
 
 impl Cursor<'_> {
     /// Takes a list of calls. What an address in parentheses follows is a link.
-    pub(super) fn python_list(&mut self, calls: &mut Vec<WrittenCall>, last: bool) -> Step<()> {
+    pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<WrittenCall>, last: bool) -> Step<()> {
         self.need("[")?;
+        let mut surely = wrapped;
         loop {
             self.skip(char::is_whitespace);
-            calls.push(self.python_call()?);
+            calls.push(self.python_call(surely)?);
+            // Behind one of a known tool the others are calls too.
+            surely = true;
             self.skip(char::is_whitespace);
             if self.token(",")? {
                 continue;
@@ -29,8 +32,21 @@ impl Cursor<'_> {
         }
     }
 
-    fn python_call(&mut self) -> Step<WrittenCall> {
-        let tool = self.tool()?;
+    /// Takes a statement that is a call, or prints one.
+    pub(super) fn python_statement(&mut self) -> Step<WrittenCall> {
+        let prints = self.token("print(")?;
+        self.skip(char::is_whitespace);
+        let prefixed = self.any(&["default_api.", "functions.", "tools."])?;
+        let call = self.python_call(prefixed)?;
+        self.skip(char::is_whitespace);
+        if prints {
+            self.need(")")?;
+        }
+        Ok(call)
+    }
+
+    fn python_call(&mut self, surely: bool) -> Step<WrittenCall> {
+        let tool = self.tool(surely)?;
         self.need("(")?;
         let mut members = Vec::new();
         loop {

@@ -62,10 +62,10 @@ fn every_family() {
         ("<|START_ACTION|>[{\"tool_call_id\":0,\"tool_name\":\"f\",\"parameters\":{\"a\":1}}]<|END_ACTION|>", object()),
         ("<|action_start|> <|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\":1}}<|action_end|>", object()),
     ] {
-        let Reading::Calls(calls) = read(text, &known, Fences::Code, true) else { panic!("{text}") };
+        let Reading::Calls(calls) = read(text, &known, Names::Known, Fences::Code, true) else { panic!("{text}") };
         assert_eq!(calls.iter().map(|call| call.arguments.clone()).collect::<Vec<_>>(), expected, "{text}");
         for (at, _) in text.char_indices() {
-            assert_eq!(read(&text[..at], &known, Fences::Code, false), Reading::More, "{}", &text[..at]);
+            assert_eq!(read(&text[..at], &known, Names::Known, Fences::Code, false), Reading::More, "{}", &text[..at]);
         }
     }
 }
@@ -87,9 +87,9 @@ fn what_is_no_call_is_soon_known_to_be_none() {
         ("```json\n{\"name\":\"f\"", 1),
         ("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> This is how", 56),
     ] {
-        let first = (1..=text.len()).find(|at| read(&text[..*at], &known, Fences::Code, false) == Reading::Nothing);
+        let first = (1..=text.len()).find(|at| read(&text[..*at], &known, Names::Known, Fences::Code, false) == Reading::Nothing);
         assert!(first.is_some_and(|first| first <= from), "{text}: {first:?}");
-        assert_eq!(read(text, &known, Fences::Code, true), Reading::Nothing, "{text}");
+        assert_eq!(read(text, &known, Names::Known, Fences::Code, true), Reading::Nothing, "{text}");
     }
     for text in [
         "{\"name\":\"f\",\"state\":\"up\"}",
@@ -99,14 +99,14 @@ fn what_is_no_call_is_soon_known_to_be_none() {
         "",
         "[f(a=g())]",
     ] {
-        assert_eq!(read(text, &known, Fences::Code, true), Reading::Nothing, "{text}");
+        assert_eq!(read(text, &known, Names::Known, Fences::Code, true), Reading::Nothing, "{text}");
     }
 }
 
 #[test]
 fn a_fence_around_all_of_it() {
     let whole = "```json\n[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]\n```\n";
-    let read = |text: &str, last| read(text, &known, Fences::Wrapper, last);
+    let read = |text: &str, last| read(text, &known, Names::Known, Fences::Wrapper, last);
     assert!(matches!(read(whole, true), Reading::Calls(calls) if calls.len() == 1));
     assert_eq!(read(whole, false), Reading::More);
     for text in ["```json\n{\"a\": 1}\n```", &format!("{whole}So you call it."), "```python\nf()\n```", "`f`"] {
@@ -124,4 +124,72 @@ fn how_a_line_begins() {
     for text in ["[f(a=1)](x)", "[f](x)", "f {\"a\":1}", "f{ a }", "Well", "f: {\"a\":1}"] {
         assert_eq!(at(text, true), Err(Stop::No), "{text}");
     }
+}
+
+/// Every spelling of an object, known or not; cut anywhere it may still become one.
+#[test]
+fn objects_that_are_calls() {
+    for (text, tool) in [
+        (r#"{"name": "f", "arguments": {"a":1}}"#, "f"),
+        (r#"{"name": "divide", "arguments": {"a":1}}"#, "divide"),
+        (r#"{"name": "divide", "parameters": {"a":1}}"#, "divide"),
+        (r#"{"arguments": {"a":1}, "name": "divide"}"#, "divide"),
+        (r#"{"function": {"name": "f", "arguments": {"a":1}}}"#, "f"),
+        (r#"{"function": "f", "arguments": {"a":1}}"#, "f"),
+        (r#"{"type": "function", "function": {"name": "f", "parameters": {"a":1}}}"#, "f"),
+        (r#"{"tool": "f", "arguments": {"a":1}}"#, "f"),
+        (r#"{"tool": "f", "tool_input": {"a":1}}"#, "f"),
+        (r#"{"tool": "f", "args": {"a":1}}"#, "f"),
+        (r#"{"action": "f", "action_input": {"a":1}}"#, "f"),
+        (r#"{"action": "hammer", "action_input": {"a":1}}"#, "hammer"),
+        (r#"{"function_call": {"name": "f", "arguments": {"a":1}}}"#, "f"),
+        (r#"{"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}"#, "f"),
+        (r#"[{"name": "f", "arguments": {"a":1}}]"#, "f"),
+        (r#"{"id": 7, "name": "functions.f", "arguments": {"a":1}}"#, "f"),
+        ("```json\n{\"name\": \"hammer\", \"arguments\": {\"a\":1}}\n```", "hammer"),
+        ("```\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n```", "f"),
+        ("```json\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n", "f"),
+        ("```tool_call\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n```", "f"),
+        ("```tool_code\nprint(f(a=1))\n```", "f"),
+        ("```tool_code\nf(a=1)\n```\n", "f"),
+        ("```xml\n<tool_call>{\"name\": \"f\", \"arguments\": {\"a\":1}}</tool_call>\n```", "f"),
+        ("<tool_call>{\"name\": \"hammer\", \"arguments\": {\"a\":1}}</tool_call>", "hammer"),
+        ("<function=hammer>{\"a\":1}</function>", "hammer"),
+        ("[f(a=1), hammer(b=2)]", "f"),
+    ] {
+        let read = |text: &str, last| read(text, &known, Names::Any, Fences::Wrapper, last);
+        let Reading::Calls(calls) = read(text, true) else { panic!("{text}") };
+        assert_eq!(calls[0].tool, tool, "{text}");
+        let WrittenArguments::Json(arguments) = &calls[0].arguments else { panic!("{text}") };
+        assert_eq!(arguments.replace(' ', ""), r#"{"a":1}"#, "{text}");
+        for (at, _) in text.char_indices() {
+            assert_eq!(read(&text[..at], false), Reading::More, "{}", &text[..at]);
+        }
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_call_of_an_unknown_tool() {
+    for text in [
+        r#"{"name": "Anna Berg", "arguments": {"a": 1}}"#,
+        r#"{"name": "Anna", "age": 7}"#,
+        r#"{"name": "Anna", "arguments": "she had none"}"#,
+        r#"{"name": "Anna", "arguments": ["one", "two"]}"#,
+        r#"{"name": "job", "parameters": {"type": "object", "properties": {}}}"#,
+        r#"{"name": "a", "tool": "b", "arguments": {}}"#,
+        r#"{"name": "a", "arguments": {}, "input": {}}"#,
+        r#"{"type": "circle", "id": 3}"#,
+        "[hammer(a=1)]",
+        "hammer{\"a\":1}",
+        "```python\nhammer(a=1)\n```",
+        "```json\n{\"name\": \"hammer\", \"arguments\": {}}\n```\nThat is how.",
+        "[[[[[[[[{\"name\": \"hammer\", \"arguments\": {}}]]]]]]]]",
+    ] {
+        assert_eq!(read(text, &known, Names::Any, Fences::Wrapper, true), Reading::Nothing, "{text}");
+    }
+    let bare = r#"{"name": "hammer", "arguments": {}}"#;
+    assert_eq!(read(bare, &known, Names::Wrapped, Fences::Wrapper, true), Reading::Nothing);
+    assert!(matches!(read(&format!("<tool_call>{bare}"), &known, Names::Wrapped, Fences::Wrapper, true), Reading::Calls(_)));
+    let early = r#"{"name": "Anna Berg"#;
+    assert_eq!(read(early, &known, Names::Any, Fences::Wrapper, false), Reading::Nothing, "known before the name ends");
 }

@@ -79,8 +79,13 @@ impl Answer {
 
     /// Puts `said` in place of all that the model said and called.
     pub(super) fn say(&self, edits: &mut Edits, said: &str, context: &Context) {
-        let root = self.document.root();
         let item = words::message_item(said, &words::item_id(context), context.words_are_refusal());
+        self.replace(edits, &item, if context.words_are_refusal() { "" } else { said });
+    }
+
+    /// Puts an item in place of all that the model said and called; `copy` is what it says as text.
+    pub(super) fn replace(&self, edits: &mut Edits, item: &str, copy: &str) {
+        let root = self.document.root();
         edits.set_member(root, "output", &format!("[{item}]"));
         edits.set_member(root, "status", "\"completed\"");
         for name in ["incomplete_details", "error"] {
@@ -88,8 +93,8 @@ impl Answer {
                 edits.replace(value.span(), "null");
             }
         }
-        if let Some(copy) = root.get_some("output_text") {
-            edits.replace(copy.span(), if context.words_are_refusal() { "\"\"".to_owned() } else { quote(said) });
+        if let Some(own) = root.get_some("output_text") {
+            edits.replace(own.span(), quote(copy));
         }
     }
 }

@@ -67,9 +67,13 @@ impl ResponseStream {
                 );
                 memo::worth_keeping(self.known_upstream_as(memo))
             }
-            Final::Say(text) => {
+            said @ (Final::Say(_) | Final::Call(_)) => {
                 self.queue.clear();
-                self.speak(&text, out);
+                match said {
+                    Final::Say(text) => self.speak(&text, out),
+                    Final::Call(call) => self.speak_as_call(&call.0, call.1, out),
+                    Final::Accept(_) => {}
+                }
                 let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
                 self.write_terminal(ended, out);
                 let items = memo::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);

@@ -10,6 +10,7 @@ use crate::{
         error::Reported,
         thread::{Fate, Memo},
     },
+    judge::{call::ValidCall, marks::Moment},
     responses::{memo, output::ItemKind, prepare::assistant_item, words},
     wire::{
         edit::Edits,
@@ -51,6 +52,26 @@ impl ResponseStream {
         }
         self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{item}"), out);
         self.sent.push(Sent { id, json: Some(item) });
+    }
+
+    /// Says words of toolmark's own as a call, which was demanded.
+    pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: Moment, out: &mut BytesMut) {
+        self.close_open(out);
+        let mark = self.context.mint(call.name(), call.arguments(), moment);
+        let (place, id) = (self.sent.len(), words::call_item_id(&self.context));
+        let item = |arguments: &str, status: &str| words::call_item(call, arguments, &mark, status, &self.context);
+        let (added, done) = (item("", "in_progress"), item(call.arguments(), "completed"));
+        let arguments = quote(call.arguments());
+        let at = format!(",\"item_id\":\"{id}\",\"output_index\":{place}");
+        for (kind, members) in [
+            ("output_item.added", format!(",\"output_index\":{place},\"item\":{added}")),
+            ("function_call_arguments.delta", format!("{at},\"delta\":{arguments}")),
+            ("function_call_arguments.done", format!("{at},\"arguments\":{arguments},\"name\":{}", quote(call.name()))),
+            ("output_item.done", format!(",\"output_index\":{place},\"item\":{done}")),
+        ] {
+            self.emitter.made(&format!("response.{kind}"), &members, out);
+        }
+        self.sent.push(Sent { id, json: Some(done) });
     }
 
     /// The part of text that was begun downstream and not ended.

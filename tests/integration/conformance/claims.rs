@@ -60,9 +60,13 @@ fn written() -> Vec<Case> {
             .never("s3cret")
     };
     vec![
-        case("textual_tool_call").model([text(call)]).warns(&[Code::TextualToolCall]).gets(call, &[]),
+        case("textual_tool_call")
+            .policy("[calls]\npromote_textual = \"off\"\n")
+            .model([text(call)])
+            .warns(&[Code::TextualToolCall])
+            .gets(call, &[]),
         case("textual_tool_call_blocked")
-            .policy("[checks]\ntextual_tool_call = \"block\"\n")
+            .policy("[calls]\npromote_textual = \"off\"\n[checks]\ntextual_tool_call = \"block\"\n")
             .model([text(call)])
             .model([text("One moment.")])
             .repaired(&[Code::TextualToolCall], 1)

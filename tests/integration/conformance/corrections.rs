@@ -2,15 +2,17 @@
 
 use toolmark::judge::violation::Code;
 
-use super::exchange::{Case, Choice, Ending, Turn, call, call_as, case, custom, good, text};
+use super::exchange::{Case, Choice, Ending, Step, Turn, call, call_as, case, custom, good, text};
 
 const ALL: &str = "[calls]\ncorrections = ['syntax', 'name', 'types', 'null_optional', 'parameters']\n";
 
 /// Nothing is kept upstream, where the Responses API would have it otherwise.
-const PROMOTE: &str = "[calls]\npromote_textual = true\n[responses]\nstateful = \"stateless\"\n";
+const PROMOTE: &str = "[calls]\npromote_textual = \"exact\"\n[responses]\nstateful = \"stateless\"\n";
+/// The default, and the same.
+const JUDGE: &str = "[responses]\nstateful = \"stateless\"\n";
 
 pub fn cases() -> Vec<Case> {
-    [corrected(), promoted()].concat()
+    [corrected(), promoted(), judged()].concat()
 }
 
 fn promoted() -> Vec<Case> {
@@ -45,10 +47,7 @@ fn promoted() -> Vec<Case> {
             .turn(Turn::Says(vec![text(written)], Ending::Length))
             .warns(&[Code::TextualToolCall])
             .gets(written, &[]),
-        case("not_promoted_without_a_known_tool")
-            .policy(PROMOTE)
-            .model([text("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>")])
-            .gets("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", &[]),
+        stays("not_promoted_without_a_known_tool", "<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>"),
         case("not_promoted_beside_a_call")
             .policy(PROMOTE)
             .model([text(written), good()])
@@ -58,6 +57,53 @@ fn promoted() -> Vec<Case> {
         case("honest_text_where_calls_are_promoted")
             .policy(PROMOTE)
             .model([text("[A list](https://example.org) of <b>nets</b>: {\"a\": 1}.")]),
+    ]
+}
+
+/// Calls as text are judged like calls.
+fn judged() -> Vec<Case> {
+    let fits = |name: &'static str, said: &str| {
+        let left = &[("run_speed_test", r#"{"server": "ams"}"#)];
+        case(name).policy(JUDGE).model([text(said)]).notes(&[Code::CorrectedTextual]).gets("", left)
+    };
+    let mended = |name: &'static str, said: &str, code: Code| {
+        let codes = if code < Code::CorrectedTextual { [code, Code::CorrectedTextual] } else { [Code::CorrectedTextual, code] };
+        case(name).policy(JUDGE).model([text(said)]).model([good()]).repaired(&codes, 1).never("s3cret")
+    };
+    let asked = |name: &'static str, question: &str, said: &str| {
+        case(name).policy(JUDGE).history(vec![Step::User(question.into())]).model([text(said)])
+    };
+    let known = r#"{"name": "run_speed_test", "arguments": {"server": "ams"}}"#;
+    vec![
+        fits("promoted_bare", known),
+        fits("promoted_with_parameters", r#"{"name": "run_speed_test", "parameters": {"server": "ams"}}"#),
+        fits("promoted_of_a_function", r#"{"function": {"name": "run_speed_test", "arguments": {"server": "ams"}}}"#),
+        fits("promoted_of_a_tool", r#"{"tool": "run_speed_test", "arguments": {"server": "ams"}}"#),
+        fits("promoted_of_an_action", r#"{"action": "run_speed_test", "action_input": {"server": "ams"}}"#),
+        fits("promoted_of_a_list", r#"[{"name": "run_speed_test", "arguments": {"server": "ams"}}]"#),
+        fits("promoted_in_a_fence", "```json\n{\"name\": \"run_speed_test\", \"arguments\": {\"server\": \"ams\"}}\n```"),
+        fits("promoted_in_a_fence_without_a_language", "```\n{\"name\": \"run_speed_test\", \"arguments\": {\"server\": \"ams\"}}\n```\n"),
+        mended("textual_call_of_an_unknown_tool", r#"{"name": "hammer", "arguments": {"a": "s3cret"}}"#, Code::UnknownTool),
+        mended(
+            "textual_call_of_an_unknown_tool_in_a_fence",
+            "```json\n{\"tool\": \"hammer\", \"tool_input\": {\"a\": \"s3cret\"}}\n```",
+            Code::UnknownTool,
+        ),
+        mended(
+            "textual_call_of_an_unknown_tool_in_a_wrapper",
+            "<tool_call>{\"name\": \"hammer\", \"arguments\": {\"a\": \"s3cret\"}}</tool_call>",
+            Code::UnknownTool,
+        ),
+        mended("textual_call_that_lacks_a_parameter", r#"{"name": "run_speed_test", "arguments": {}}"#, Code::MissingRequired),
+        mended("textual_call_of_another_type", r#"{"name": "run_speed_test", "arguments": {"server": ["s3cret"]}}"#, Code::WrongType),
+        mended("textual_call_whose_arguments_are_a_text", r#"{"name": "run_speed_test", "arguments": "s3cret"}"#, Code::MalformedArguments),
+        mended("one_of_two_textual_calls", &format!("[{known}, {{\"name\": \"hammer\", \"arguments\": {{}}}}]"), Code::UnknownTool),
+        asked("an_example_of_a_call", "Show me an example call of run_speed_test.", known),
+        asked("a_call_as_json", "Answer in JSON: which tool would you take?", known),
+        asked("a_call_that_is_not_to_be_made", "How would you call run_speed_test? Do not call it.", known),
+        asked("data_like_a_call", "Extract the job as an object.", r#"{"name": "backup", "parameters": {"keep": 7}}"#),
+        asked("no_call_but_data", "Who is it?", r#"{"name": "Anna Berg", "arguments": {"age": 7}}"#),
+        asked("a_fence_and_words", "go", "Like this:\n```json\n{\"a\": 1}\n```\nThat is all."),
     ]
 }
 
