@@ -97,6 +97,7 @@ mod tests {
             arguments: arguments.into(),
             violations,
             id: None,
+            example: None,
             extras: vec![r#""extra_content":1"#.into()],
         };
         let turn = EchoedTurn {

@@ -102,7 +102,8 @@ pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
             let rejected = matches!(judged.outcome, Outcome::Reject);
             let own = judged.violations.iter().filter(|violation| rejected && violation.severity >= Severity::Warn);
             let violations = own.chain(of_turn.iter().copied()).cloned().collect();
-            EchoedCall { name: call.name, kind: call.kind, id: call.id, arguments, violations, extras }
+            let example = judged.example.clone().filter(|_| rejected);
+            EchoedCall { name: call.name, kind: call.kind, id: call.id, arguments, violations, example, extras }
         })
         .collect();
     let of_turn = of_turn.into_iter().filter(|_| calls.is_empty());

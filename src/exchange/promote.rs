@@ -129,6 +129,11 @@ pub fn allowed(context: &Context) -> bool {
 
 /// What this text is. `last`: no more of it comes.
 pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
+    // The first word of most answers names no tool: it isn't held until the next one says so.
+    if !last && textual::is_word(text) && !(textual::begins_mark(text) || context.tools.registry.names().any(|name| name.starts_with(text)))
+    {
+        return Promotion::Text;
+    }
     let exact = context.rules.policy.calls.promote_textual == PromoteTextual::Exact;
     let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
     let read = |names| textual::read(text, &known, names, if exact { Fences::Code } else { Fences::Wrapper }, last);

@@ -56,6 +56,8 @@ pub struct EchoedCall {
     pub arguments: String,
     /// What was wrong with it; empty for a valid sibling.
     pub violations: Vec<Violation>,
+    /// How it should have looked.
+    pub example: Option<String>,
     /// Members of the call that must come back, as `"name":value`.
     pub extras: Vec<String>,
 }
@@ -112,6 +114,6 @@ impl EchoedCall {
             return reply::sibling(&self.name);
         }
         let violations: Vec<&Violation> = self.violations.iter().collect();
-        reply::rejection(&self.name, &violations, self.legal_arguments().1)
+        reply::rejection(&self.name, &violations, self.legal_arguments().1, self.example.as_deref())
     }
 }

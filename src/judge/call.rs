@@ -11,6 +11,7 @@ use super::{
     call_advice::{Complaints, quote},
     call_arguments::{ParseFault, Parsed, brief, parse_unique},
     correct::{self, Allowed, ISSUES_MAX, Notes, names},
+    example::{self, Meant},
     registry::{Registry, Tool, ToolKind},
     schema::Schema,
     violation::{Checks, Code, Severity, Violation},
@@ -117,6 +118,8 @@ pub struct Judged {
     pub violations: Vec<Violation>,
     /// What becomes of it.
     pub outcome: Outcome,
+    /// How a call that may not be passed on should have looked, for the model that is asked again.
+    pub example: Option<String>,
 }
 
 /// Was the answer cut off, by its length limit or a filter?
@@ -162,6 +165,44 @@ impl CallRules {
 
 /// Judges one call.
 pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &IdCheck<'_>) -> Judged {
+    let mut judged = judged(call, registry, rules, cut, ids);
+    if judged.outcome == Outcome::Reject && cut == Cut::Whole {
+        judged.example = example_of(call, registry, &judged.violations);
+    }
+    judged
+}
+
+/// How a rejected call should have looked, where that is what was wrong with it.
+fn example_of(call: &Call, registry: &Registry, violations: &[Violation]) -> Option<String> {
+    let of_shape = |violation: &Violation| {
+        matches!(
+            violation.code,
+            Code::UnknownTool
+                | Code::MissingRequired
+                | Code::WrongType
+                | Code::SchemaViolation
+                | Code::UnknownParameter
+                | Code::MalformedArguments
+        )
+    };
+    if !violations.iter().filter(|violation| violation.blocks()).all(of_shape) {
+        return None;
+    }
+    let meant = match registry.tool(&call.name) {
+        Some(tool) => Meant { tool, value: None },
+        None => example::meant(&call.name, registry)?,
+    };
+    if meant.tool.kind != ToolKind::Function || !meant.tool.declared {
+        return None;
+    }
+    let parsed = match &call.arguments {
+        Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => parse_unique(text).ok(),
+        Arguments::Absent | Arguments::Null => None,
+    };
+    example::of(meant.tool, parsed.as_ref().and_then(|parsed| parsed.value.as_object()), meant.value.as_ref())
+}
+
+fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &IdCheck<'_>) -> Judged {
     let judging = Judging { call, registry, rules, cut, ids };
     if let Some(tool) = registry.tool(&call.name) {
         return judging.as_call_of(tool, Notes::new());
@@ -288,7 +329,7 @@ impl Judging<'_> {
     fn finish(self, tool: &Tool, complaints: Complaints<'_>, corrected: Option<String>) -> Judged {
         let violations = complaints.into_violations();
         if violations.iter().any(Violation::blocks) {
-            return Judged { violations, outcome: Outcome::Reject };
+            return Judged { violations, outcome: Outcome::Reject, example: None };
         }
         let arguments = &self.call.arguments;
         let as_came = matches!(arguments, Arguments::Text(_)) && corrected.is_none();
@@ -300,12 +341,13 @@ impl Judging<'_> {
         Judged {
             violations,
             outcome: Outcome::Accept(ValidCall { name: tool.name.to_string(), arguments, corrected: renamed || !as_came, renamed }),
+            example: None,
         }
     }
 }
 
 fn reject(complaints: Complaints<'_>) -> Judged {
-    Judged { violations: complaints.into_violations(), outcome: Outcome::Reject }
+    Judged { violations: complaints.into_violations(), outcome: Outcome::Reject, example: None }
 }
 
 fn custom(call: &Call, cut: Cut, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     call_arguments::{ParseFault, brief},
+    example,
     registry::{Registry, ToolKind},
     schema::{IssueKind, Schema, SchemaFault, SchemaIssue},
     schema_issue::quoted,
@@ -243,7 +244,12 @@ pub(crate) fn available(name: &str, registry: &Registry) -> String {
         }
     }
     let all = registry.names().nth(TOOLS_TOLD_MAX).is_none();
-    format!("{}{}", meant(name, registry.names()), listed(if all { "the tools are" } else { "some of the tools are" }, &tools))
+    let value = example::meant(name, registry).and_then(|meant| Some((meant.value?, &meant.tool.name)));
+    let meant = match value {
+        Some(((parameter, value), tool)) => format!("{} is a value of {} of {}; ", quote(&value), quote(&parameter), quote(tool)),
+        None => meant(name, registry.names()),
+    };
+    format!("{meant}{}", listed(if all { "the tools are" } else { "some of the tools are" }, &tools))
 }
 
 fn meant<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> String {

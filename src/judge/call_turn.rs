@@ -170,7 +170,7 @@ pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: 
     let judged_max = if too_many && rules.checks.severity(Code::TooManyCalls) == Severity::Block { rules.calls_max } else { calls.len() };
     let judge = |(place, call): (usize, &Call)| {
         if place >= judged_max {
-            return Judged { violations: Vec::new(), outcome: Outcome::Reject };
+            return Judged { violations: Vec::new(), outcome: Outcome::Reject, example: None };
         }
         let cut = match turn.ending {
             Ending::Length | Ending::ContentFilter | Ending::Broken if place + 1 == calls.len() => Cut::Here,

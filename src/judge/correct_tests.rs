@@ -36,7 +36,7 @@ fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Cut) -> 
 
 /// The codes, and the call where it passes.
 fn check(name: &str, arguments: &str, corrections: &[Correction]) -> (String, Option<(String, String)>) {
-    let Judged { violations, outcome } = judged(name, arguments, corrections, Cut::Whole);
+    let Judged { violations, outcome, .. } = judged(name, arguments, corrections, Cut::Whole);
     let codes: Vec<&str> = violations.iter().map(|violation| violation.code.as_str()).collect();
     let passes = match outcome {
         Outcome::Accept(call) => Some((call.name().to_owned(), call.arguments().to_owned())),

@@ -7,6 +7,7 @@ mod call_arguments;
 pub mod call_turn;
 pub mod claims;
 mod correct;
+mod example;
 pub mod history;
 pub mod loops;
 pub mod marks;

@@ -13,8 +13,9 @@ const QUOTED_BYTES_MAX: usize = 2 << 10;
 /// Characters of a tool's name, which a model may have made up.
 const TOOL_CHARS_MAX: usize = 128;
 
-/// The content of the tool message that rejects a call. `raw`: arguments that could not be echoed.
-pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> String {
+/// The content of the tool message that rejects a call. `raw`: arguments that could not be echoed; `example`: how the call
+/// should have looked.
+pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>, example: Option<&str>) -> String {
     let mut text = format!("Tool call rejected: {}\n", brief(tool, TOOL_CHARS_MAX));
     for violation in violations {
         text.push_str(&line(violation));
@@ -25,11 +26,14 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>) -> St
         text.push('\n');
     }
     let looping = violations.iter().any(|violation| violation.code == Code::LoopDetected);
-    text.push_str(if looping {
-        "Nothing was run. Do something else, or answer without the tool and say what you could not do."
-    } else {
-        "Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do."
-    });
+    match example.filter(|_| !looping) {
+        _ if looping => text.push_str("Nothing was run. Do something else, or answer without the tool and say what you could not do."),
+        // Short, and with the call as it should be: docs/models.md has what that is worth.
+        Some(example) => text.push_str(&format!("Nothing was run. Call again like this: {example}")),
+        None => text.push_str(
+            "Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do.",
+        ),
+    }
     text
 }
 
@@ -158,9 +162,11 @@ mod tests {
     #[test]
     fn the_contracts_openings() {
         let violation = Checks::default().violation(Code::UnknownTool, Some("x"), "tool `x` does not exist", "did you mean `y`?").unwrap();
-        let text = rejection("x", &[&violation], Some(&"é".repeat(2000)));
+        let text = rejection("x", &[&violation], Some(&"é".repeat(2000)), None);
         assert!(text.starts_with("Tool call rejected: x\n- [unknown_tool] tool `x` does not exist (did you mean `y`?)\n"), "{text}");
         assert!(text.len() < 3000);
+        let with = rejection("x", &[&violation], None, Some(r#"{"name": "y", "arguments": {}}"#));
+        assert!(with.ends_with(r#"Nothing was run. Call again like this: {"name": "y", "arguments": {}}"#), "{with}");
         assert!(safe(&[&violation], 0).starts_with("I reported a tool result that I can't back with an execution.\n- [unknown_tool]"));
     }
 }

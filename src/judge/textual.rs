@@ -92,7 +92,7 @@ const ARGUMENTS: [&str; 7] = ["arguments", "parameters", "args", "tool_input", "
 /// Members of an object that hold calls.
 const CALLS: [&str; 3] = ["function", "tool_calls", "function_call"];
 /// Members of a call that say nothing about what is called.
-const LABELS: [&str; 4] = ["id", "tool_call_id", "call_id", "type"];
+const LABELS: [&str; 3] = ["id", "tool_call_id", "type"];
 /// How deep objects may hold calls.
 const HOLDING_MAX: usize = 5;
 /// Languages of a fence that may be a call.
@@ -162,6 +162,16 @@ pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: Names, fences: Fenc
         Err(Stop::More) if !last => Reading::More,
         Err(Stop::More | Stop::No) => Reading::Nothing,
     }
+}
+
+/// Is it one word so far?
+pub fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// May it be the beginning of a wrapper, or of what stands before a tool's name?
+pub fn begins_mark(text: &str) -> bool {
+    WRAPPERS.iter().chain(&PREFIXES).any(|mark| mark.starts_with(text) || text.starts_with(mark))
 }
 
 /// The tool that is called by how a line begins, whatever follows: Python's calls in a list, or a name right before an object.

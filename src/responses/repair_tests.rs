@@ -37,6 +37,7 @@ fn call(name: &str, id: Option<&str>, arguments: &str) -> EchoedCall {
         id: id.map(str::to_owned),
         arguments: arguments.into(),
         violations: vec![violation()],
+        example: None,
         extras: Vec::new(),
     }
 }

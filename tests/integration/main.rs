@@ -26,6 +26,7 @@ mod limits;
 mod loops;
 mod marks;
 mod mcp;
+mod model;
 mod mutants;
 mod postgres;
 mod process;

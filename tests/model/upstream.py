@@ -7,6 +7,8 @@ are read out of the answer leniently, without a grammar, as vLLM's parsers do.
 import hashlib, http.client, json, os, re, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+# More than any call of the tasks takes; a small model that finds no end is cut here.
+TOKENS_MAX = 128
 IDS = re.compile(r"call_[0-9a-zA-Z]{6,}|\b[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*_[0-9]{13}_[0-9a-f]{16}\b|r\d\dc\d{5}")
 HERMES = """
 
@@ -139,7 +141,7 @@ class Upstream:
         key = hashlib.sha256(text.encode()).hexdigest()
         if key not in self.kept:
             connection = http.client.HTTPConnection(*self.server, timeout=900)
-            connection.request("POST", "/v1/chat/completions", json.dumps(request), {"content-type": "application/json"})
+            connection.request("POST", "/v1/chat/completions", json.dumps({**request, "max_tokens": TOKENS_MAX}), {"content-type": "application/json"})
             response = connection.getresponse()
             answer = json.loads(response.read())
             answer = {"status": response.status, "body": answer}
@@ -167,7 +169,7 @@ class Upstream:
         named = ("model", "temperature", "max_tokens") if self.mode == "text" else ("model", "temperature", "max_tokens", "tool_choice", "tools")
         sent = {name: request[name] for name in named if name in request}
         sent["messages"] = plain(request["messages"], tools) if self.mode == "text" else request["messages"]
-        sent.setdefault("max_tokens", 256)
+        sent["max_tokens"] = 256
         status, body, text = self.ask(sent)
         body.pop("timings", None)
         usage = body.get("usage") or {}
