@@ -22,7 +22,8 @@ const TEXT: &str = r"(?x)
     | \b(?:json|yaml|xml)[\ -](?:object|array|only|format|formatted|output|response|string|block|snippet|blob|schema|payload|body|example|representation)s?\b
     | \b(?:write|show|give|print|output|return|respond|reply|answer|generate|produce|format|create|draft|provide|send|display|want|need)\b[^.?!\n]{0,60}\b(?:json|yaml|xml)\b
     | \b(?:only|just)\ (?:the\ |valid\ |raw\ )*json\b
-    | \b(?:an?|one|some|sample|give|show|see|write|the)\b[^.?!\n]{0,40}\bexamples?\b | \bexample\ (?:of|call|request|invocation|json|how)\b
+    | \b(?:an?|one|some|sample|another|any|the)\ (?:\w+\ )?examples?\b | \b(?:give|show|see|write|want|need|provide)\b[^.?!\n,]{0,40}\bexamples?\b
+    | \bexample\ (?:of|call|request|invocation|json|how)\b
     | \b(?:sample|dummy|mock|hypothetical)\ (?:tool\ |function\ |api\ )?(?:calls?|requests?|invocations?|payloads?|arguments|inputs?|outputs?)\b
     | \bwhat\ (?:would|does|do|should|will|might)\b[^.?!\n]{0,80}\blooks?\ like\b
     | \bhow\ (?:would|do|does|can|could|should|to|is|are)\b[^.?!\n]{0,60}\b(?:call|calls|called|invoke|invoked|calling)\b[^.?!\n]{0,60}(?:\b(?:tool|function|api)\b|\w_\w)

@@ -79,7 +79,7 @@ class Toolmark:
         path = lambda name: os.path.join(self.folder.name, name)
         open(path("policy.toml"), "w").write(policy)
         port = free_port()
-        settings = f'listen = "127.0.0.1:{port}"\npolicy = "{path("policy.toml")}"\n\n[[upstream]]\nname = "model"\nbase_url = "{upstream}"\nprobe = "off"\n'
+        settings = f'listen = "127.0.0.1:{port}"\npolicy = "{path("policy.toml")}"\n\n[[upstreams]]\nname = "model"\nbase_url = "{upstream}"\nprobe = "off"\n'
         open(path("toolmark.toml"), "w").write(settings)
         self.log = open(path("log"), "w")
         self.process = subprocess.Popen([binary, "serve", "--config", path("toolmark.toml")], stdout=self.log, stderr=subprocess.STDOUT, cwd=self.folder.name)

@@ -99,7 +99,7 @@ fn check(text: &str, codes: &[Code]) {
     assert_eq!(judged.codes, codes, "{text}\n{judged:#?}");
 }
 
-use Code::{ExecutionElsewhere, ExpiredExecution, MissingExecutionId, ToolMismatch, UnknownExecution, UnsupportedClaim};
+use Code::{ExecutionElsewhere, ExpiredExecution, MissingExecutionId, TextualToolCall, ToolMismatch, UnknownExecution, UnsupportedClaim};
 
 #[test]
 fn ids_of_our_shape() {
@@ -282,10 +282,10 @@ fn blocks() {
         ("```json\n{\"tool\": \"check_net\", \"up\": 1}\n```", &[MissingExecutionId]),
         ("{\"t\\u006fol\": \"check_net\", \"up\": 1}", &[MissingExecutionId]),
         ("```python\nx = {'tool': 'check_net', 'up': 1}\n```", &[]),
-        ("{\"tool\": \"check_net\", \"arguments\": {\"a\": 1}}", &[]),
+        ("{\"tool\": \"check_net\", \"arguments\": {\"a\": 1}}", &[TextualToolCall]),
         ("{\"tool\": \"run_speed_test\", \"server\": 3, \"timeout\": 1}", &[]),
         ("{\"tool\": \"run_speed_test\"}", &[]),
-        ("{\"type\": \"function\", \"function\": {\"name\": \"check_net\", \"arguments\": \"{}\"}}", &[]),
+        ("{\"type\": \"function\", \"function\": {\"name\": \"check_net\", \"arguments\": \"{}\"}}", &[TextualToolCall]),
         ("{\"tool\": \"check_net\", \"description\": \"d\", \"version\": 3}", &[]),
         ("{\"step\": 1, \"tool\": \"check_net\", \"purpose\": \"see\"}", &[]),
         ("{\"tool\": \"hammer\", \"result\": 3}", &[]),

@@ -30,7 +30,7 @@ fn honest_text_passes_unchanged() {
         "“quoted” (bracketed) [link](http://x.y/z_1?a=1%20b) <mailto:a@b.c>",
         "日本語、한국어, Русский, ελληνικά, ﬁne, ½, ①, 😀👍🏽, naïve café",
         "regex \\d{13}_[0-9a-f]{16} and {1,128}",
-        "{\"name\": \"run_speed_test\", \"arguments\": {\"server\": 1}}",
+        "{\"name\": \"run_speed_test\", \"arguments\": {\"server\": 1}} calls it.",
         "{\"users\": [{\"id\": 1, \"tool\": \"hammer\", \"status\": \"ok\"}], \"note\": \"it's {fine}\"}",
         "{'a': 'it's broken', \"b\"} {\"unclosed",
         "",
