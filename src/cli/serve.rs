@@ -9,7 +9,7 @@ use super::Error;
 use crate::{
     judge::claims::lexicon,
     log,
-    policy::watch::Watch,
+    policy::watch::{Changed, Watch},
     proxy::{app::App, server::Server},
     settings::{self, Environment, Flags, KeySource, Settings},
 };
@@ -119,11 +119,10 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
     loop {
         let changed = async {
             match &mut watching {
-                Some((_, changes)) => {
-                    if changes.recv().await.is_none() {
-                        std::future::pending::<()>().await;
-                    }
-                }
+                Some((_, changes)) => match changes.recv().await {
+                    Some(changed) => changed,
+                    None => std::future::pending().await,
+                },
                 None => std::future::pending().await,
             }
         };
@@ -136,8 +135,8 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
                 watching = watch(&app);
                 continue;
             }
-            () = changed => {
-                app.reload();
+            changed = changed => {
+                app.reload_changed(&changed);
                 watching = watch(&app);
                 continue;
             }
@@ -153,6 +152,6 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
 /// SIGXFSZ: a file grew over the limit (`ulimit -f`). Heard, it doesn't end the process: writing fails, as on a full disk.
 const FILE_TOO_LARGE: i32 = 25;
 
-fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<()>)> {
+fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<Changed>)> {
     Watch::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()
 }

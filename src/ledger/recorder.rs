@@ -17,7 +17,7 @@ use super::{
     seen::Seen,
     shelf::Shelf,
     store::{ChainStore, ExecutionFilter, Hourly, Page, Store, StoreError},
-    writer::{Writer, now_ms},
+    writer::{Trouble, Writer, now_ms},
 };
 use crate::{
     judge::marks::Scope,
@@ -41,6 +41,7 @@ pub struct Recorder {
     seen: Seen,
     lookup: Lookup,
     shelf: Shelf,
+    trouble: Trouble,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -58,7 +59,9 @@ impl Recorder {
         let commit = settings.durability == Durability::Commit;
         let store = open(&settings.url, commit)?;
         let (queue, inlet) = Queue::new(&*hourly);
-        let mut writer = Writer { store: store.clone(), keys: ChainKeys::new(keys), keep: settings.keep, hourly, inlet, commit };
+        let trouble = Trouble::default();
+        let (own, chain) = (trouble.clone(), ChainKeys::new(keys));
+        let mut writer = Writer { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
@@ -69,7 +72,12 @@ impl Recorder {
         let (seen, lookup) = (Seen::new(newest_ms.max(now_ms())), Lookup::start(&store, settings.lookup)?);
         let shelf = Shelf::start(&store, keys, settings)?;
         let shared = store.is_shared();
-        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, writer: Mutex::new(Some(thread)) })
+        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, trouble, writer: Mutex::new(Some(thread)) })
+    }
+
+    /// Why it can't be written, while it can't.
+    pub fn trouble(&self) -> Trouble {
+        self.trouble.clone()
     }
 
     /// What this process knows of executions.

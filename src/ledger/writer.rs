@@ -4,7 +4,7 @@
 //! and exchanges wait at its door.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -45,6 +45,24 @@ pub struct Writer {
     pub inlet: Inlet,
     /// Somebody waits for each record.
     pub commit: bool,
+    /// Where it says that it can't write.
+    pub trouble: Trouble,
+}
+
+/// Why the ledger can't be written now, for who asks whether it is ready. Reading works on a full disk, too.
+#[derive(Clone, Debug, Default)]
+pub struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    /// What is wrong, if anything.
+    pub fn now(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on.
+    pub fn say(&self, why: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
 }
 
 /// Where the chain stands.
@@ -117,6 +135,7 @@ impl Writer {
             match self.store.append(&batch) {
                 Ok(()) => break,
                 Err(error) => {
+                    self.trouble.say(Some(format!("it can't be written: {error}")));
                     let since = *failing.get_or_insert_with(|| {
                         tracing::error!(%error, waiting = batch.records.len(), "the ledger can't be written: its records wait");
                         Instant::now()
@@ -141,6 +160,7 @@ impl Writer {
             }
         }
         if let Some(since) = failing {
+            self.trouble.say(None);
             tracing::info!(down_s = since.elapsed().as_secs(), "the ledger can be written again");
         }
         if let Some(last) = batch.records.last() {

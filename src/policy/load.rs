@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     Policy,
+    form::{END, Form},
     rules::Rules,
     tools::{self, ToolFiles},
 };
@@ -52,7 +53,19 @@ impl PolicySource {
             Self::Default => built_in(self, DEFAULT),
             Self::Strict => built_in(self, STRICT),
             Self::Observe => built_in(self, OBSERVE),
-            Self::File(path) => from_file(self, path),
+            Self::File(path) => from_file(self, path, None),
+        }
+    }
+
+    /// The same after a change that nobody announced: what may be the beginning of a file isn't taken. `last`: what is in force;
+    /// `written`: the files that were written where they lie.
+    ///
+    /// # Errors
+    /// Also where the file may not be whole.
+    pub fn load_changed(&self, last: &Rules, written: &[PathBuf]) -> Result<Rules, Error> {
+        match self {
+            Self::File(path) => from_file(self, path, Some((last, written.contains(path)))),
+            Self::Default | Self::Strict | Self::Observe => self.load(),
         }
     }
 }
@@ -82,6 +95,17 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A file may not be whole.
+    #[error(
+        "{path} isn't taken: {why}. A file that is replaced at once (mv) is taken as it is; so is one on SIGHUP, and one that ends with \
+         the line `{END}`", path = path.display()
+    )]
+    HalfWritten {
+        /// The file.
+        path: PathBuf,
+        /// What speaks for it.
+        why: &'static str,
+    },
     /// Something in a file is wrong.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -92,7 +116,8 @@ fn built_in(source: &PolicySource, text: &str) -> Result<Rules, Error> {
     Ok(Rules::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
 }
 
-fn from_file(source: &PolicySource, path: &Path) -> Result<Rules, Error> {
+/// `last`: what is in force, where a change wasn't announced; and whether the file was written where it lies.
+fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -> Result<Rules, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| {
         let hint = match source.kind() {
             std::io::ErrorKind::NotFound => {
@@ -102,13 +127,21 @@ fn from_file(source: &PolicySource, path: &Path) -> Result<Rules, Error> {
         };
         Error::Read { path: path.into(), hint, source }
     })?;
+    let form = Form::of(&text);
+    if let Some((last, in_place)) = last
+        && let Some(why) = last.form.as_ref().and_then(|last| form.doubt(last, in_place))
+    {
+        return Err(Error::HalfWritten { path: path.into(), why });
+    }
     let (layers, policy) = parse(&path.display().to_string(), &text)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let files = tools::read(&layers, directory, &policy.tools.files)?;
     let digest = digest(&text, &files.texts);
     let mut watched = vec![path.to_owned()];
     watched.extend(files.watched.iter().cloned());
-    Ok(Rules::compile(&layers, policy, files, digest, source.to_string(), watched)?)
+    let mut rules = Rules::compile(&layers, policy, files, digest, source.to_string(), watched)?;
+    rules.form = Some(form);
+    Ok(rules)
 }
 
 fn parse(place: &str, text: &str) -> Result<(Layers, Policy), Fault> {

@@ -2,6 +2,7 @@
 //!
 //! Values only; reading files and explaining their faults is [`load`]'s.
 
+mod form;
 pub mod load;
 mod loops;
 pub mod probe;

@@ -24,6 +24,8 @@ use crate::{
     },
 };
 
+use super::form::Form;
+
 /// A compiled policy.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -50,6 +52,8 @@ pub struct Rules {
     /// What the user should know at start.
     pub notices: Vec<String>,
     watched: Vec<PathBuf>,
+    /// What its file was like, where it is one.
+    pub(super) form: Option<Form>,
 }
 
 /// One of `[[claims]]`, compiled.
@@ -112,6 +116,7 @@ impl Rules {
             source: source.into(),
             notices,
             watched,
+            form: None,
         })
     }
 }

@@ -11,13 +11,30 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::ModifyKind};
 
 /// Watches until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     // Its drop ends the events, and with them the thread.
     _watcher: Option<RecommendedWatcher>,
+}
+
+/// Files are others than before.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changed {
+    /// Those that were written where they lie, not replaced at once: of these a part may have come only.
+    pub written: Vec<PathBuf>,
+}
+
+/// What happened to a file of this name.
+enum Event {
+    /// It is made here, or its bytes changed.
+    Written(PathBuf),
+    /// It came here under this name as it is.
+    Moved(PathBuf),
+    /// Something else, or nobody knows what.
+    Other,
 }
 
 /// Why nothing is watched. SIGHUP still works then.
@@ -28,11 +45,12 @@ pub struct WatchError(#[from] notify::Error);
 impl Watch {
     /// Watches files and directories: [`super::rules::Rules::watched`]. With none, the channel stays silent.
     ///
-    /// The channel gets one `()` for all that happens within about [`QUIET`].
+    /// The channel gets one [`Changed`] for all that happens within about [`QUIET`]; for what is written in place, once it has been
+    /// the same for [`SETTLED`], or for [`SETTLED_SHORTER`] where it became shorter.
     ///
     /// # Errors
     /// Where the system lets nothing be watched.
-    pub fn start(paths: &[PathBuf]) -> Result<(Self, tokio::sync::mpsc::Receiver<()>), WatchError> {
+    pub fn start(paths: &[PathBuf]) -> Result<(Self, tokio::sync::mpsc::Receiver<Changed>), WatchError> {
         let (changed, changes) = tokio::sync::mpsc::channel(1);
         if paths.is_empty() {
             return Ok((Self { _watcher: None }, changes));
@@ -40,8 +58,17 @@ impl Watch {
         let (tell, events) = channel();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Reading is no change; an error may hide one.
-            if event.is_err() || event.is_ok_and(|event| !event.kind.is_access()) {
-                let _closed = tell.send(());
+            let Ok(event) = event else {
+                let _closed = tell.send(Event::Other);
+                return;
+            };
+            for path in event.paths {
+                let _closed = match event.kind {
+                    EventKind::Access(_) => Ok(()),
+                    EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => tell.send(Event::Written(path)),
+                    EventKind::Modify(ModifyKind::Name(_)) => tell.send(Event::Moved(path)),
+                    EventKind::Any | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => tell.send(Event::Other),
+                };
             }
         })?;
         for directory in directories(paths) {
@@ -59,23 +86,90 @@ impl Watch {
 }
 
 /// Waits until events pause, then tells if the files really are others than before.
-fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<()>, changed: &tokio::sync::mpsc::Sender<()>) {
-    while events.recv().is_ok() {
+fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, changed: &tokio::sync::mpsc::Sender<Changed>) {
+    let mut written = BTreeSet::new();
+    while let Ok(first) = events.recv() {
+        note(first, paths, &mut written);
         let begun = Instant::now();
         loop {
             match events.recv_timeout(QUIET) {
-                Ok(()) if begun.elapsed() < PATIENCE => {}
-                Ok(()) | Err(RecvTimeoutError::Timeout) => break,
+                Ok(event) => {
+                    note(event, paths, &mut written);
+                    if begun.elapsed() >= PATIENCE {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        let now = fingerprint(paths);
-        if now != state {
-            state = now;
-            // Full: a change is already waiting to be seen, and this one with it.
-            if changed.is_closed() || matches!(changed.try_send(()), Err(tokio::sync::mpsc::error::TrySendError::Closed(()))) {
-                return;
+        let mut now = fingerprint(paths);
+        if now == state {
+            continue;
+        }
+        // Who writes in place may pause.
+        let mut since = Instant::now();
+        let mut warned = false;
+        loop {
+            let shorter = written.iter().find(|path| shrank(&state, &now, path));
+            let long = match shorter {
+                _ if written.is_empty() => break,
+                Some(_) => SETTLED_SHORTER,
+                None => SETTLED,
+            };
+            if since.elapsed() >= long {
+                break;
             }
+            // Not for who cuts it off only to write it anew.
+            if let Some(path) = shorter.filter(|_| !warned && since.elapsed() >= SETTLED) {
+                warned = true;
+                let seconds = SETTLED_SHORTER.as_secs();
+                tracing::warn!(
+                    path = %path.display(),
+                    "{} became shorter where it lies, so it may not be whole: it is taken once it has stayed the same for {seconds} s, or on SIGHUP",
+                    path.display()
+                );
+            }
+            match events.recv_timeout(QUIET) {
+                Ok(event) => note(event, paths, &mut written),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let next = fingerprint(paths);
+            if next != now {
+                (now, since) = (next, Instant::now());
+            }
+        }
+        state = now;
+        let told = Changed { written: written.iter().cloned().collect() };
+        match changed.try_send(told) {
+            // What was refused may still be written to its end: until it is taken, which starts another watch, it stays noted.
+            Ok(()) | Err(tokio::sync::mpsc::error::TrySendError::Full(_)) if !changed.is_closed() => {}
+            Ok(()) | Err(_) => return,
+        }
+    }
+}
+
+/// Has this file fewer bytes than before?
+fn shrank(before: &Fingerprint, now: &Fingerprint, path: &Path) -> bool {
+    let bytes = |prints: &Fingerprint| prints.get(path).copied().flatten().map_or(0, |(_, bytes, _)| bytes);
+    bytes(now) < bytes(before)
+}
+
+/// Notes which of the watched files are written where they lie.
+fn note(event: Event, paths: &[PathBuf], written: &mut BTreeSet<PathBuf>) {
+    let (place, is_written) = match event {
+        Event::Written(place) => (place, true),
+        Event::Moved(place) => (place, false),
+        Event::Other => return,
+    };
+    // Links are followed, so that the place may have another spelling.
+    let same = |path: &&PathBuf| **path == place || path.file_name() == place.file_name();
+    for path in paths.iter().filter(same) {
+        if is_written {
+            written.insert(path.clone());
+        } else {
+            written.remove(path);
         }
     }
 }
@@ -135,7 +229,11 @@ fn print(metadata: &fs::Metadata) -> (u64, u64, Option<SystemTime>) {
 
 /// So long nothing must happen before a change is told.
 pub const QUIET: Duration = Duration::from_millis(200);
-/// And so long it is waited for that at most.
+/// So long a file that is written in place must have been the same.
+pub const SETTLED: Duration = Duration::from_secs(1);
+/// And so long where it became shorter.
+pub const SETTLED_SHORTER: Duration = Duration::from_secs(10);
+/// And so long it is waited for a pause at most.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ENTRIES_MAX: usize = 20_000;
 
@@ -143,8 +241,12 @@ const ENTRIES_MAX: usize = 20_000;
 mod tests {
     use super::*;
 
-    async fn told(changes: &mut tokio::sync::mpsc::Receiver<()>) -> bool {
-        tokio::time::timeout(Duration::from_secs(5), changes.recv()).await.is_ok_and(|told| told.is_some())
+    async fn heard(changes: &mut tokio::sync::mpsc::Receiver<Changed>) -> Option<Changed> {
+        tokio::time::timeout(Duration::from_secs(5), changes.recv()).await.ok().flatten()
+    }
+
+    async fn told(changes: &mut tokio::sync::mpsc::Receiver<Changed>) -> bool {
+        heard(changes).await.is_some()
     }
 
     fn replace(path: &Path, text: &str) {
@@ -163,15 +265,46 @@ mod tests {
         let (watch, mut changes) = Watch::start(&[policy.clone(), tools.clone()]).unwrap();
         fs::write(directory.path().join("toolmark.db"), "not ours").unwrap();
         replace(&policy, "two");
-        assert!(told(&mut changes).await, "replaced by rename");
-        fs::write(&policy, "three!").unwrap();
-        assert!(told(&mut changes).await, "written in place");
+        assert_eq!(heard(&mut changes).await, Some(Changed::default()), "replaced by rename");
+        fs::write(&policy, "three").unwrap();
+        assert_eq!(heard(&mut changes).await, Some(Changed { written: vec![policy.clone()] }), "written in place");
+        replace(&policy, "4");
+        assert_eq!(heard(&mut changes).await, Some(Changed::default()), "replaced again");
         fs::write(tools.join("new.json"), "[]").unwrap();
         assert!(told(&mut changes).await, "a further tool file");
         fs::write(directory.path().join("toolmark.db"), "still not ours").unwrap();
         assert!(tokio::time::timeout(3 * QUIET, changes.recv()).await.is_err(), "nothing of the policy's changed");
         drop(watch);
         assert!(!told(&mut changes).await, "ends with the watch");
+    }
+
+    #[tokio::test]
+    async fn what_is_still_written_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = directory.path().join("policy.toml");
+        fs::write(&policy, "old").unwrap();
+        let (_watch, mut changes) = Watch::start(std::slice::from_ref(&policy)).unwrap();
+        let mut file = fs::File::create(&policy).unwrap();
+        let begun = Instant::now();
+        for _ in 0..8 {
+            std::io::Write::write_all(&mut file, b"more\n").unwrap();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            assert!(changes.try_recv().is_err(), "after {:?}", begun.elapsed());
+        }
+        drop(file);
+        assert_eq!(heard(&mut changes).await, Some(Changed { written: vec![policy] }));
+    }
+
+    #[tokio::test]
+    async fn what_became_shorter_is_waited_for_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = directory.path().join("policy.toml");
+        fs::write(&policy, "a long form").unwrap();
+        let (_watch, mut changes) = Watch::start(std::slice::from_ref(&policy)).unwrap();
+        let begun = Instant::now();
+        fs::write(&policy, "short").unwrap();
+        let told = tokio::time::timeout(2 * SETTLED_SHORTER, changes.recv()).await.unwrap();
+        assert!(told == Some(Changed { written: vec![policy] }) && begun.elapsed() >= SETTLED_SHORTER);
     }
 
     #[cfg(unix)]
@@ -189,7 +322,7 @@ mod tests {
         let (_watch, mut changes) = Watch::start(&[at("policy.toml")]).unwrap();
         std::os::unix::fs::symlink("..2", at("..next")).unwrap();
         fs::rename(at("..next"), at("..data")).unwrap();
-        assert!(told(&mut changes).await);
+        assert_eq!(heard(&mut changes).await, Some(Changed::default()));
     }
 
     #[tokio::test]

@@ -8,11 +8,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 pub use super::standard::Standard;
 use super::{
+    credentials,
     journal::Journal,
     kept::KeptRounds,
     load::Load,
@@ -30,7 +32,7 @@ use crate::{
     ledger::recorder::Recorder,
     mcp::{Mcp, catalog::Catalog},
     observe::{Observed, readiness::State, rollup::Rollup},
-    policy::{Mode, Stateful, load::PolicySource},
+    policy::{Mode, Stateful, load::PolicySource, rules::Rules, watch::Changed},
     settings::{self, ProbeHosts, Settings},
 };
 
@@ -185,8 +187,12 @@ impl App {
         let loops = Arc::<LoopControl>::default();
         let observed = Arc::new(Observed::new(&settings)?);
         let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
-        let store = recorder.store();
-        observed.readiness.register("ledger", move || store.ready().map_or_else(|error| State::Down(error.to_string()), |()| State::Ready));
+        let (store, trouble) = (recorder.store(), recorder.trouble());
+        observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
+            (Some(why), _) => State::Down(why),
+            (None, Err(error)) => State::Down(error.to_string()),
+            (None, Ok(())) => State::Ready,
+        });
         if let Some(mcp) = &mcp {
             crate::mcp::observed::register(mcp, &observed);
         }
@@ -243,12 +249,12 @@ impl App {
     }
 
     /// Who this is; `None` where `[[clients]]` are named and it is none of them.
-    pub fn caller(&self, authorization: Option<&[u8]>) -> Option<Caller> {
+    pub fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
         let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
-            let own = authorization.map_or_else(Scope::anonymous, Scope::credential);
-            return Some(Caller { scope: scope(own), policy: 0, client: None });
+            return Some(Caller { scope: scope(credentials::scope(headers, query)), policy: 0, client: None });
         }
+        let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
         let key = authorization.and_then(|value| value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")))?;
         let digest: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
         // All are compared, so that the time doesn't tell which it was.
@@ -303,13 +309,24 @@ impl App {
         self.policies.iter().flat_map(|policy| policy.standard.load().rules.watched().to_vec()).collect()
     }
 
-    /// Reads all policies again; a bad one is reported, and the old one stays.
+    /// Reads all policies again, as somebody asked; a bad one is reported, and the old one stays.
     pub fn reload(&self) {
+        self.read_again(|source, _| source.load());
+    }
+
+    /// The same after a change of files that nobody announced: what may not be whole isn't taken either.
+    pub fn reload_changed(&self, changed: &Changed) {
+        self.read_again(|source, last| source.load_changed(last, &changed.written));
+    }
+
+    fn read_again(&self, load: impl Fn(&PolicySource, &Rules) -> Result<Rules, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = State::Ready;
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-            match InForce::read(policy.source.clone(), held, offered, &self.settings.probe_hosts) {
+            let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
+            let made = read.and_then(|rules| InForce::make(policy.source.clone(), rules, held, offered, &self.settings.probe_hosts));
+            match made {
                 Ok(new) => {
                     let new = new.standard.load_full();
                     let changed = new.rules.digest != policy.standard.load().rules.digest;
@@ -343,6 +360,16 @@ impl Drop for App {
 impl InForce {
     fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, hosts: &ProbeHosts) -> Result<Self, Error> {
         let rules = source.load()?;
+        Self::make(source, rules, held_bytes_max, offered, hosts)
+    }
+
+    fn make(
+        source: PolicySource,
+        rules: Rules,
+        held_bytes_max: usize,
+        offered: Arc<(u64, Catalog)>,
+        hosts: &ProbeHosts,
+    ) -> Result<Self, Error> {
         if let Some(probe) = world::unnamed(&rules, hosts) {
             return Err(Error::Probe(world::unnamed_words(probe)));
         }

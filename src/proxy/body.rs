@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use http::Response;
 
-use super::{answer::Interrupted, client::AnswerBody, load::Held};
+use super::{answer::Interrupted, client::AnswerBody, load::Held, unkeyed::Unkeyed};
 use crate::cassette::recorder::Tape;
 
 /// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
@@ -99,6 +99,8 @@ pub enum Body {
     Whole(Bytes),
     /// Passed through as it comes.
     Pass(AnswerBody, Held),
+    /// The same, but for toolmark's own key in errors.
+    PassUnkeyed(Box<(AnswerBody, Held, Unkeyed)>),
     /// Written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Running>),
     /// Any of these, recorded as it leaves.
@@ -147,6 +149,20 @@ impl HttpBody for Body {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
+            Self::PassUnkeyed(passed) => {
+                let (body, _, unkeyed) = &mut **passed;
+                loop {
+                    let data = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                        Some(Ok(frame)) => frame.into_data().map(|data| unkeyed.take(data)).unwrap_or_default(),
+                        Some(Err(error)) => return Poll::Ready(Some(Err(BrokenOff(error)))),
+                        None if unkeyed.is_empty() => return Poll::Ready(None),
+                        None => return Poll::Ready(Some(Ok(Frame::data(unkeyed.finish())))),
+                    };
+                    if !data.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
+                }
+            }
             Self::Running(outlet, running) => {
                 while let Some(exchange) = running
                     && exchange.as_mut().poll(cx).is_ready()
@@ -183,6 +199,7 @@ impl HttpBody for Body {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Pass(body, _) => body.is_end_stream(),
+            Self::PassUnkeyed(passed) => passed.0.is_end_stream() && passed.2.is_empty(),
             Self::Running(..) => false,
             Self::Recorded(body, _) => body.is_end_stream(),
         }
@@ -192,6 +209,7 @@ impl HttpBody for Body {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pass(body, _) => body.size_hint(),
+            Self::PassUnkeyed(_) => SizeHint::default(),
             Self::Running(..) => SizeHint::default(),
             Self::Recorded(body, _) => body.size_hint(),
         }

@@ -256,7 +256,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
 async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let begun = run.seen;
-    let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
+    let (status, headers) = (response.status(), run.endpoint().downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {
         return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
@@ -358,7 +358,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
 fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
-    let mut headers = upstream::downstream_headers(response.headers(), true);
+    let mut headers = run.endpoint().downstream_headers(response.headers(), true);
     run.mark_headers(&mut headers, false);
     let body = Body::running(outlet.clone(), streaming::stream::<A>(run, response, outlet));
     let mut response = Response::new(body);

@@ -1,6 +1,6 @@
 //! What passes through untouched: models, embeddings, audio, files. Bodies are streamed both ways.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Read, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -8,14 +8,19 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use super::{
     body::Body,
     client::Outgoing,
+    credentials,
     load::Held,
     reply::{self, Failure},
+    route::Route,
     server::Worker,
     stage,
     status::Asked,
+    unkeyed::Unkeyed,
     upstream::{self, Endpoint},
 };
 use crate::{
+    exchange::error::{envelope, masked},
+    judge::reply::cut,
     settings::{Credential, Upstream},
     wire::{
         json::{Document, Value},
@@ -28,22 +33,61 @@ const MODELS_BYTES_MAX: usize = 16 << 20;
 /// How long a list may take where others wait for it.
 const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// What passes through, and to where.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Passage {
+    /// To this path below the upstream's base URL.
+    Below(String),
+    /// To this path beside `/v1` of the upstream.
+    Beside(String),
+}
+
+impl Passage {
+    /// Of a route; `None` for one that doesn't pass.
+    pub fn of(route: &Route) -> Option<Self> {
+        match route {
+            Route::Pass(rest) => Some(Self::Below(rest.clone())),
+            Route::PassBeside(path) => Some(Self::Beside(path.clone())),
+            Route::Chat | Route::Responses | Route::Health | Route::NotEnforced | Route::InvalidPath => None,
+        }
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Below(path) | Self::Beside(path) => path,
+        }
+    }
+}
+
 /// Passes a request on to the first upstream.
-pub async fn pass(worker: Arc<Worker>, rest: String, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
-    let merged = rest == "/models" && worker.endpoints.len() > 1;
-    let sent = if merged { models(&worker, &request).await } else { through(&worker, &rest, request, held).await };
+pub async fn pass(worker: Arc<Worker>, passage: Passage, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
+    let merged = passage == Passage::Below("/models".to_owned()) && worker.endpoints.len() > 1;
+    let sent = if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await };
     sent.unwrap_or_else(|failure| failure.response())
 }
 
-async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Incoming>, held: Held) -> Result<Response<Body>, Failure> {
+async fn through(
+    worker: &Worker,
+    passage: &Passage,
+    request: Request<hyper::body::Incoming>,
+    held: Held,
+) -> Result<Response<Body>, Failure> {
+    let rest = passage.path();
     let (parts, body) = request.into_parts();
     // Of the lists, the one that serves the model answers for it; all else names none.
     let named = rest.strip_prefix("/models/").map(|model| worker.endpoint_for(model)).transpose()?;
     let endpoint = worker.endpoints.get(named.unwrap_or(0)).ok_or_else(|| Failure::unreachable("upstream"))?;
     let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the path can't be passed on");
-    let target = endpoint.target(rest, parts.uri.query()).ok_or_else(wrong)?;
+    let own_keys = worker.app.settings.clients.is_empty();
+    let query = endpoint.query(parts.uri.query().map(str::to_owned), own_keys);
+    let query = query.as_deref();
+    let target = match passage {
+        Passage::Below(rest) => endpoint.target(rest, query),
+        Passage::Beside(path) => endpoint.target_beside(path, query),
+    };
+    let target = target.ok_or_else(wrong)?;
     let asked = Asked::passed(&parts.method, &parts.headers);
-    let mut headers = endpoint.headers(&parts.headers, worker.app.settings.clients.is_empty());
+    let mut headers = endpoint.headers(&parts.headers, own_keys);
     // Nothing is read here, so what the client can decode may come encoded.
     if let Some(encodings) = parts.headers.get(header::ACCEPT_ENCODING) {
         headers.insert(header::ACCEPT_ENCODING, encodings.clone());
@@ -59,18 +103,62 @@ async fn through(worker: &Worker, rest: &str, request: Request<hyper::body::Inco
         None => endpoint.send(parts.method, target, headers, body).await?,
     };
     endpoint.usable(asked, rest, &response)?;
-    let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), false));
-    let mut passed = Response::new(match endpoint.own_key().filter(|_| !status.is_success()) {
+    let status = response.status();
+    let is_error = !status.is_success() && status != StatusCode::NOT_MODIFIED;
+    let mut headers = endpoint.downstream_headers(response.headers(), false);
+    let body = match endpoint.own_key() {
         // An error may quote the key that it was called with.
-        Some(key) => Body::Whole(crate::exchange::error::masked(endpoint.read(response, upstream::ERROR_BYTES_MAX).await?, key)),
-        None => Body::Pass(response.into_body(), held),
-    });
+        Some(key) if is_error => {
+            let (encodings, came) = (response.headers().clone(), endpoint.downstream_headers(response.headers(), true));
+            let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
+            headers = came;
+            Body::Whole(match plain(&encodings, body) {
+                Ok(body) => masked(body, key),
+                Err(encoding) => {
+                    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                    let message = format!(
+                        "the error of upstream `{}` is encoded as `{encoding}`, so it isn't shown: it may quote toolmark's own key",
+                        endpoint.settings.name
+                    );
+                    envelope(&message, "upstream_error", None, None).into()
+                }
+            })
+        }
+        // So may one that comes with another status, or in a stream.
+        Some(key) if is_text(response.headers()) => Body::PassUnkeyed(Box::new((response.into_body(), held, Unkeyed::new(key)))),
+        Some(_) | None => Body::Pass(response.into_body(), held),
+    };
+    let mut passed = Response::new(body);
     *passed.status_mut() = status;
     *passed.headers_mut() = headers;
-    if matches!(passed.body(), Body::Whole(_)) {
-        passed.headers_mut().remove(header::CONTENT_LENGTH);
-    }
     Ok(passed)
+}
+
+/// An error's body without its encoding.
+///
+/// # Errors
+/// The encoding, where it can't be undone within bounds.
+fn plain(headers: &HeaderMap, body: Bytes) -> Result<Bytes, String> {
+    let values =
+        headers.get_all(header::CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let encodings = values.collect::<Vec<_>>().join(",");
+    let decoder: Box<dyn Read + '_> = match encodings.trim() {
+        "" | "identity" => return Ok(body),
+        "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(&body[..])),
+        "deflate" => Box::new(flate2::read::ZlibDecoder::new(&body[..])),
+        other => return Err(cut(other, 40).to_owned()),
+    };
+    let mut text = Vec::new();
+    match decoder.take(upstream::ERROR_BYTES_MAX as u64 + 1).read_to_end(&mut text) {
+        Ok(read) if read <= upstream::ERROR_BYTES_MAX => Ok(text.into()),
+        Ok(_) | Err(_) => Err(encodings),
+    }
+}
+
+/// Can lines be read in it, as they come?
+fn is_text(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+    !upstream::is_encoded(headers) && (kind.starts_with(b"text/event-stream") || kind.starts_with(b"application/json"))
 }
 
 /// The lists of all upstreams in one: of each upstream what it serves here. All are asked at once.
@@ -86,9 +174,14 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
         if by_caller(endpoint) && own_keys && meant != Some(at) {
             return Ok(named(&endpoint.settings));
         }
-        let mut headers = endpoint.headers(request.headers(), own_keys);
+        // The others are asked for this list, not by this caller.
+        let query = request.uri().query();
+        let (mut headers, query) = match endpoint.takes_callers(own_keys) {
+            true => (endpoint.headers(request.headers(), own_keys), query.map(str::to_owned)),
+            false => (endpoint.headers_elsewhere(request.headers()), query.and_then(credentials::plain_query)),
+        };
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let listing = list(worker, at, endpoint, headers, request.uri().query());
+        let listing = list(worker, at, endpoint, headers, query);
         let late = || Failure::timeout(&endpoint.settings.name, "its list of models didn't come");
         tokio::time::timeout(LIST_TIME_MAX, listing).await.unwrap_or_else(|_| Err(late()))
     });
@@ -106,9 +199,9 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
 }
 
 /// What one upstream lists, and serves here.
-async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMap, query: Option<&str>) -> Result<Vec<String>, Failure> {
+async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMap, query: Option<String>) -> Result<Vec<String>, Failure> {
     let name = &endpoint.settings.name;
-    let Some(target) = endpoint.target("/models", query) else { return Ok(Vec::new()) };
+    let Some(target) = endpoint.target("/models", query.as_deref()) else { return Ok(Vec::new()) };
     let response = endpoint.send(Method::GET, target, headers, Outgoing::Whole(Bytes::new())).await?;
     endpoint.usable(Asked::Answer, "/models", &response)?;
     if !response.status().is_success() {

@@ -1,6 +1,7 @@
-//! Which path is what. CONTRACT.md, "Endpoints": a closed list; everything else is refused. Pure.
+//! Which path is what. docs/contract.md, "Endpoints": a closed list; everything else is refused. Pure.
 
 use http::Method;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// What is done with a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -13,6 +14,8 @@ pub enum Route {
     Health,
     /// Let through untouched, to this path below the upstream's base URL.
     Pass(String),
+    /// Let through untouched, to this path beside `/v1` of the upstream, as `/health`.
+    PassBeside(String),
     /// Can carry tool calls, or isn't known: 501.
     NotEnforced,
     /// Spelled so that others may read another path: 400.
@@ -26,15 +29,27 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
         return Route::Health;
     }
     let path = path.strip_prefix("/openai").filter(|rest| rest.starts_with("/v1/")).unwrap_or(&path);
-    let Some(rest) = path.strip_prefix("/v1") else { return Route::NotEnforced };
+    // Clients whose base URL has no `/v1` mean the same.
+    let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     if rest == "/chat/completions" && *method == Method::POST {
         return Route::Chat;
     }
     if rest == "/responses" && *method == Method::POST {
         return Route::Responses;
     }
-    let named = further.iter().any(|own| matches_setting(own, path));
-    if passes(method, rest) || named { Route::Pass(rest.to_owned()) } else { Route::NotEnforced }
+    if passes(method, rest) {
+        return Route::Pass(rest.to_owned());
+    }
+    if is_guarded(rest) {
+        return Route::NotEnforced;
+    }
+    let named = |path: &str| further.iter().any(|own| matches_setting(own, path));
+    match path.len() == rest.len() {
+        true if named(path) => Route::PassBeside(path.to_owned()),
+        true if named(&format!("/v1{path}")) => Route::Pass(rest.to_owned()),
+        false if named(path) => Route::Pass(rest.to_owned()),
+        _ => Route::NotEnforced,
+    }
 }
 
 fn passes(method: &Method, rest: &str) -> bool {
@@ -48,37 +63,72 @@ fn passes(method: &Method, rest: &str) -> bool {
     }
 }
 
-/// `/v1/rerank` names itself; `/v1/rerank/*` what is below. What is enforced or refused by name stays so.
+/// May the settings' `passthrough` name this path?
+pub fn may_pass(path: &str) -> bool {
+    normalised(path).is_some_and(|path| path.len() > 1 && !is_guarded(path.strip_prefix("/v1").unwrap_or(&path)))
+}
+
+/// What is enforced, or refused by name, stays so whatever the settings name.
+fn is_guarded(rest: &str) -> bool {
+    let guarded = ["/chat", "/responses", "/messages", "/conversations"];
+    guarded.iter().any(|prefix| rest.strip_prefix(prefix).is_some_and(|tail| tail.is_empty() || tail.starts_with('/')))
+}
+
+/// `/v1/rerank` names itself; `/v1/rerank/*` what is below.
 fn matches_setting(own: &str, path: &str) -> bool {
-    let guarded = ["/v1/chat", "/v1/responses", "/v1/messages"];
-    if guarded.iter().any(|prefix| path.strip_prefix(prefix).is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))) {
-        return false;
-    }
     match own.strip_suffix("/*") {
         Some(prefix) => path.strip_prefix(prefix).is_some_and(|tail| tail.starts_with('/')),
         None => path == own,
     }
 }
 
-/// The path with single slashes and none at the end; `None` where a part of it is a dot segment, or hides a
-/// slash, a backslash or a dot behind an escape.
-fn normalised(path: &str) -> Option<String> {
-    // The usual path has neither escapes nor backslashes.
-    if path.bytes().any(|byte| matches!(byte, b'%' | b'\\')) {
-        let lower = path.to_ascii_lowercase();
-        if ["%2f", "%5c", "%2e", "%25", "%00", "\\"].iter().any(|hidden| lower.contains(hidden)) {
-            return None;
-        }
-    }
+/// The path with single slashes and none at the end; `None` where any server might read another path in it.
+///
+/// What is allowed is listed, as what servers read is not: dot segments, also behind a parameter (`..;x`), an escape, blanks or a
+/// second decoding; backslashes; overlong, full-width and other spellings of a dot or a slash.
+pub fn normalised(path: &str) -> Option<String> {
     let mut out = String::with_capacity(path.len());
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
-        if matches!(segment, "." | "..") {
+        let decoded = decoded(segment)?;
+        // Some servers drop blanks at the end of a name, and some read three dots as a parent's parent.
+        if decoded.trim().bytes().all(|byte| byte == b'.') {
             return None;
         }
         out.push('/');
         out.push_str(segment);
     }
     Some(out)
+}
+
+/// A segment without its escapes; `None` where it has what nobody needs and some server may read as something else.
+fn decoded(segment: &str) -> Option<std::borrow::Cow<'_, str>> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,=".contains(&byte);
+    if segment.bytes().all(is_plain) {
+        return Some(segment.into());
+    }
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            if byte.is_ascii() && !is_plain(byte) {
+                return None;
+            }
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+        let byte = u8::try_from(high * 16 + low).ok()?;
+        // An escaped dot or percent sign is there to be decoded by one server and not by the other.
+        if byte.is_ascii() && !(byte.is_ascii_alphanumeric() || b" -_~:@!$&'()*+,=".contains(&byte)) {
+            return None;
+        }
+        bytes.push(byte);
+    }
+    // Overlong forms are no UTF-8.
+    let text = String::from_utf8(bytes).ok()?;
+    let stands_for_itself = |c: char| c.is_ascii() || (c.is_alphanumeric() && std::iter::once(c).nfkc().eq(std::iter::once(c)));
+    text.chars().all(stands_for_itself).then(|| text.into())
 }
 
 #[cfg(test)]
@@ -94,7 +144,18 @@ mod tests {
             (Method::POST, "/openai/v1/chat/completions", Route::Chat),
             (Method::GET, "/v1/chat/completions", Route::NotEnforced),
             (Method::GET, "/v1/chat/completions/x", Route::NotEnforced),
-            (Method::POST, "/chat/completions", Route::NotEnforced),
+            (Method::POST, "/chat/completions", Route::Chat),
+            (Method::POST, "/responses/", Route::Responses),
+            (Method::GET, "/models", pass("/models")),
+            (Method::POST, "/embeddings", pass("/embeddings")),
+            (Method::POST, "/rerank", pass("/rerank")),
+            (Method::GET, "/health", Route::PassBeside("/health".to_owned())),
+            (Method::GET, "/slots/0", Route::PassBeside("/slots/0".to_owned())),
+            (Method::GET, "/v1/health", Route::NotEnforced),
+            (Method::GET, "/props", Route::NotEnforced),
+            (Method::POST, "/messages", Route::NotEnforced),
+            (Method::GET, "/chat/x", Route::NotEnforced),
+            (Method::POST, "/v1", Route::NotEnforced),
             (Method::POST, "/v1/Chat/Completions", Route::NotEnforced),
             (Method::POST, "/v1/chat/completion%73", Route::NotEnforced),
             (Method::POST, "/v1/chat%2fcompletions", Route::InvalidPath),
@@ -121,8 +182,135 @@ mod tests {
             (Method::GET, "/healthz", Route::Health),
             (Method::GET, "/", Route::NotEnforced),
         ] {
-            let further = ["/v1/rerank".to_owned(), "/v1/x/*".to_owned(), "/v1/responses".to_owned()];
+            let further = ["/v1/rerank", "/v1/x/*", "/v1/responses", "/health", "/slots/*", "/chat/*", "/messages"].map(str::to_owned);
             assert_eq!(route(&method, path, &further), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn what_any_server_might_read_as_another_path_is_refused() {
+        // Between `/v1/files/` and `/chat/completions`; each alone, and with something around it.
+        let hidden = [
+            "..",
+            ".",
+            "...",
+            "..;",
+            "..;x=1",
+            ";",
+            ";x",
+            ".;",
+            "%2e%2e",
+            "%2E.",
+            ".%2e",
+            "..%3b",
+            "..%3B",
+            "%2e%2e%3b",
+            "..%3bx",
+            "%3b",
+            "..%00",
+            "%00",
+            "..%01",
+            "..%09",
+            "..%0a",
+            "..%0d%0a",
+            "..%7f",
+            "%20..",
+            "..%20",
+            "%20.%20",
+            "..%c2%a0",
+            "..%e2%80%8b",
+            "%252e%252e",
+            "..%252f",
+            "%25",
+            "..%25",
+            "%c0%ae%c0%ae",
+            "%c0%ae.",
+            "%e0%80%ae%e0%80%ae",
+            "%f0%80%80%ae%f0%80%80%ae",
+            "%c0%af",
+            "..%c0%af",
+            "..%c1%9c",
+            "%ef%bc%8e%ef%bc%8e",
+            "\u{ff0e}\u{ff0e}",
+            "%ef%bc%8f",
+            "..%ef%bc%8f",
+            "\u{ff0f}",
+            "%e2%80%a4%e2%80%a4",
+            "\u{2024}\u{2024}",
+            "%e2%80%a5",
+            "\u{2025}",
+            "%e2%80%a6",
+            "%e2%88%95",
+            "\u{2215}",
+            "%e2%81%84",
+            "%ef%bc%bc",
+            "\u{ff3c}",
+            "%ef%b9%a8",
+            "%ef%b9%92%ef%b9%92",
+            "\\",
+            "..\\",
+            "%5c",
+            "..%5c",
+            "%2f",
+            "..%2f",
+            "%2F..",
+            "%u002e%u002e",
+            "%uff0e%uff0e",
+            "%",
+            "%2",
+            "%zz",
+            "..%",
+            "%ff",
+            "%80",
+            "%ed%a0%80",
+            "%e2%80%ae",
+            "\u{200b}..",
+            "..\u{200b}",
+            "\u{ad}..",
+            "..\u{7f}",
+            "..\u{1}",
+            "\u{a0}",
+            "..|",
+            "..^",
+            "..\"",
+            "..`",
+            "..{",
+            "..[",
+            "..%3f",
+            "..%23",
+            "%3f",
+            "%23",
+            "..%3a;",
+            "..,;",
+            "%bc%8e",
+            "%c0%2e",
+            "%e0%40%ae",
+            "%c4%ae%c0",
+            "..%f8%80%80%80%ae",
+        ];
+        for part in hidden {
+            for path in [
+                format!("/v1/files/{part}/chat/completions"),
+                format!("/v1/files/{part}"),
+                format!("/v1/files//{part}//chat/completions/"),
+                format!("/v1/files/f/content/{part}/{part}/{part}/chat/completions"),
+                format!("/{part}/v1/files"),
+                format!("/v1/{part}/chat/completions"),
+                format!("/v1/models/{part}/../responses"),
+                format!("/openai/v1/files/{part}/x"),
+                format!("/health/{part}"),
+            ] {
+                for method in [Method::GET, Method::POST, Method::DELETE] {
+                    assert_eq!(route(&method, &path, &["/health/*".to_owned()]), Route::InvalidPath, "{method} {path}");
+                }
+            }
+        }
+        for (part, method) in [("ft:gpt-4o:org::id", Method::GET), ("a..b", Method::GET), ("..a", Method::GET), ("x%20y", Method::GET)] {
+            let path = format!("/v1/models/{part}");
+            assert_eq!(route(&method, &path, &[]), Route::Pass(format!("/models/{part}")), "{path}");
+        }
+        for fine in ["meta-llama%3AL@1", "model_v1.5~x", "%E6%A8%A1%E5%9E%8B", "\u{6a21}\u{578b}", "caf%C3%A9", "a+b,c=d", "it's(1)!$&*"] {
+            assert_eq!(route(&Method::GET, &format!("/v1/models/{fine}"), &[]), Route::Pass(format!("/models/{fine}")), "{fine}");
         }
     }
 }

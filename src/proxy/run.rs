@@ -223,7 +223,7 @@ impl Run {
         if upstream::is_answer(response.status()) {
             return Ok(Reply::Answer(response));
         }
-        let (status, headers) = (response.status(), upstream::downstream_headers(response.headers(), true));
+        let (status, headers) = (response.status(), endpoint.downstream_headers(response.headers(), true));
         let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
         let body = if endpoint.settings.fitting.wrap_errors && !self.context.observes() { enveloped(body) } else { body };
         let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));

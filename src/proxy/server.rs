@@ -32,12 +32,12 @@ use super::{
     exchange::{self, Incoming},
     guard,
     load::{Held, REQUEST_SHARE, Weight},
-    pass,
+    pass::{self, Passage},
     patience::within,
     prober,
     reply::{self, Failure},
     resources, responses,
-    route::{Route, route},
+    route::{self, Route, route},
     stalled::Stalled,
     upstream::Endpoint,
 };
@@ -272,7 +272,7 @@ async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Bo
 async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
     let settings = &worker.app.settings;
     guard::header_bounds(request.headers())?;
-    if settings.listen.ip().is_loopback() {
+    if settings.listen.ip().to_canonical().is_loopback() {
         let authority = request.uri().authority().map(|authority| authority.as_str());
         guard::host(request.headers(), authority, &settings.allowed_hosts)?;
     }
@@ -280,14 +280,13 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     match found {
         Route::Health => return Ok(reply::json(StatusCode::OK, "{\"status\":\"ok\"}".to_owned())),
         Route::InvalidPath => {
-            let message = "the path has an encoded slash, a backslash or a dot segment";
+            let message = "a server might read another path in this one: send it without dot segments, `;`, backslashes, control characters, and escapes that hide them";
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path())),
-        Route::Chat | Route::Responses | Route::Pass(_) => {}
+        Route::Chat | Route::Responses | Route::Pass(_) | Route::PassBeside(_) => {}
     }
-    let authorization = request.headers().get(http::header::AUTHORIZATION).map(|value| value.as_bytes());
-    let caller = worker.app.caller(authorization).ok_or_else(|| {
+    let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
     })?;
     let held = match Held::new(&worker.app, &caller) {
@@ -297,9 +296,8 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             return Err(failure);
         }
     };
-    if let Route::Pass(rest) = &found {
-        let rest = rest.clone();
-        return Ok(Box::pin(pass::pass(worker, rest, request, held)).await);
+    if let Some(passage) = Passage::of(&found) {
+        return Ok(Box::pin(pass::pass(worker, passage, request, held)).await);
     }
     let mut held = held;
     if !worker.app.recorder.room(settings.ledger.wait).await {
@@ -329,8 +327,12 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
 
 fn not_enforced(method: &Method, path: &str) -> Failure {
     let path = crate::judge::reply::cut(path, 200);
+    if !route::may_pass(path) {
+        let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen");
+        return Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message);
+    }
     let message = format!(
-        "{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. Paths that carry none can be let through with `passthrough`"
+        "{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. A path that carries none can be let through: `passthrough = [\"{path}\"]`"
     );
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }

@@ -19,7 +19,7 @@ use super::{
     reply::Failure,
     rounds::Next,
     run::{Reply, Run},
-    upstream,
+    unkeyed, upstream,
 };
 use crate::{
     exchange::{
@@ -98,6 +98,7 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
         judge.fail(&failure.json(), &mut out);
         breaks = true;
     }
+    hide_key(&run, &mut out);
     outlet.write(&mut out);
     if breaks {
         outlet.break_off();
@@ -257,7 +258,15 @@ async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Durat
 /// Sends what may leave.
 fn leave(run: &mut Run, outlet: &Outlet, out: &mut BytesMut) {
     run.rounds.tap(out);
+    hide_key(run, out);
     outlet.write(out);
+}
+
+/// An upstream may quote toolmark's own key in an error, whatever event that comes in.
+fn hide_key(run: &Run, out: &mut BytesMut) {
+    if let Some(key) = run.endpoint().own_key() {
+        unkeyed::hide(out, key.as_bytes());
+    }
 }
 
 /// Reads one attempt's events until the answer is whole.

@@ -11,6 +11,7 @@ use super::{
     answer::Interrupted,
     app::Error,
     client::{Answer, Client, Outgoing, SendError},
+    credentials,
     patience::within,
     reply::Failure,
     status::{self, Asked},
@@ -23,6 +24,8 @@ use crate::{
 
 /// Bytes of an error body that are read.
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a key that is looked for in headers: a shorter one is a placeholder, whose text may stand anywhere.
+const MASKED_BYTES_MIN: usize = 4;
 /// Paths below a base URL that carry enforced exchanges.
 const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
 
@@ -108,25 +111,36 @@ impl Endpoint {
         format!("{}{rest}{mark}{}", self.prefix, query.unwrap_or_default()).parse().ok()
     }
 
+    /// Something beside `/v1`, as `/health` is: what base URLs end in isn't repeated. `None` where that makes no target.
+    pub fn target_beside(&self, path: &str, query: Option<&str>) -> Option<PathAndQuery> {
+        let mark = if query.is_some() { "?" } else { "" };
+        let root = self.prefix.strip_suffix("/v1").unwrap_or(&self.prefix);
+        format!("{root}{path}{mark}{}", query.unwrap_or_default()).parse().ok()
+    }
+
     /// Closes connections that were unused for too long.
     pub fn sweep(&self) {
         self.client.sweep();
     }
 
-    /// The caller's headers as they go upstream. `caller_key`: the caller's `Authorization` is meant for an
+    /// Is the caller's credential meant for this upstream? `caller_key`: it is meant for an upstream, not for toolmark.
+    pub fn takes_callers(&self, caller_key: bool) -> bool {
+        caller_key && self.settings.credential == Credential::Caller
+    }
+
+    /// The caller's headers as they go upstream. `caller_key`: the caller's credential is meant for an
     /// upstream, not for toolmark.
     pub fn headers(&self, from: &HeaderMap, caller_key: bool) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(from.len() + 2);
         let listed = connection_listed(from);
+        let takes_callers = self.takes_callers(caller_key);
         for (name, value) in from {
             let own =
                 matches!(*name, header::HOST | header::CONTENT_LENGTH | header::ACCEPT_ENCODING | header::EXPECT | header::AUTHORIZATION);
-            if own || is_hop(name) || name.as_str().starts_with("toolmark-") || listed.contains(name) {
+            if own || is_hop(name) || names_another_request(name) || name.as_str().starts_with("toolmark-") || listed.contains(name) {
                 continue;
             }
-            // Azure's and Anthropic's way to send a key.
-            let key = matches!(name.as_str(), "api-key" | "x-api-key");
-            if key && (self.settings.credential != Credential::Caller || !caller_key) {
+            if !takes_callers && credentials::is_credential(name) {
                 continue;
             }
             headers.append(name, value.clone());
@@ -138,6 +152,31 @@ impl Endpoint {
         };
         if let Some(value) = authorization {
             headers.insert(header::AUTHORIZATION, value);
+        }
+        headers
+    }
+
+    /// The caller's headers as they go to an upstream that the request wasn't for: those that let nobody in.
+    pub fn headers_elsewhere(&self, from: &HeaderMap) -> HeaderMap {
+        let plain = from.iter().filter(|(name, _)| credentials::is_plain(name)).map(|(name, value)| (name.clone(), value.clone()));
+        self.headers(&plain.collect(), false)
+    }
+
+    /// The caller's query as it goes upstream. `caller_key`: as for [`Self::headers`].
+    pub fn query(&self, query: Option<String>, caller_key: bool) -> Option<String> {
+        if self.takes_callers(caller_key) { query } else { credentials::without_credentials(&query?) }
+    }
+
+    /// The upstream's headers as they go downstream, without toolmark's own key. `body_changes`: its length, digest and encoding no
+    /// longer hold.
+    pub fn downstream_headers(&self, from: &HeaderMap, body_changes: bool) -> HeaderMap {
+        let mut headers = downstream_headers(from, body_changes);
+        if let Some(key) = self.own_key().filter(|key| key.len() >= MASKED_BYTES_MIN) {
+            for value in headers.values_mut().filter(|value| value.len() >= key.len()) {
+                if let Some(masked) = masked(value, key) {
+                    *value = masked;
+                }
+            }
         }
         headers
     }
@@ -244,6 +283,19 @@ impl Endpoint {
     }
 }
 
+/// A header without the key; `None` where it has none.
+fn masked(value: &HeaderValue, key: &str) -> Option<HeaderValue> {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let hidden = if text.contains(key) {
+        text.replace(key, "[masked]")
+    } else {
+        // As a parameter of a URL.
+        let plain: String = form_urlencoded::parse(text.replace(['&', '='], " ").as_bytes()).map(|(text, _)| text.into_owned()).collect();
+        plain.contains(key).then(|| "[masked]".to_owned())?
+    };
+    HeaderValue::try_from(hidden).ok().or(Some(HeaderValue::from_static("[masked]")))
+}
+
 /// An error with its causes, in one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -273,6 +325,14 @@ fn is_hop(name: &HeaderName) -> bool {
     )
 }
 
+/// Headers by which some servers take a request for one to another path, or of another method.
+fn names_another_request(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "x-original-url" | "x-rewrite-url" | "x-original-uri" | "x-http-method-override" | "x-http-method" | "x-method-override"
+    )
+}
+
 /// Headers that `Connection` names.
 fn connection_listed(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
@@ -280,7 +340,7 @@ fn connection_listed(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// The upstream's headers as they go downstream. `body_changes`: its length, digest and encoding no longer hold.
-pub fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
+fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(from.len() + 4);
     let listed = connection_listed(from);
     for (name, value) in from {

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, header};
+use http::HeaderMap;
 
-use super::{app::App, reply::Failure, server::Worker, upstream::Endpoint};
+use super::{app::App, credentials, reply::Failure, server::Worker};
 use crate::{
     chat::adapter::Chat,
     exchange::adapter::Adapter as _,
@@ -23,7 +23,10 @@ pub struct Way {
     pub(super) at: usize,
     /// The API that the caller speaks.
     path: &'static str,
+    /// For the one that the request was for.
     query: Option<String>,
+    /// For others.
+    plain_query: Option<String>,
     /// The caller's headers as they came, where another upstream might need its own of them.
     came: Option<HeaderMap>,
     /// The headers for the one that is asked.
@@ -45,9 +48,12 @@ impl Way {
         let candidates = worker.candidates(model)?;
         let first = candidates.first().map_or(0, |candidate| candidate.upstream);
         let caller_key = worker.app.settings.clients.is_empty();
-        let headers = worker.endpoints.get(first).map(|endpoint| endpoint.headers(&came, caller_key)).unwrap_or_default();
+        let endpoint = worker.endpoints.get(first);
+        let headers = endpoint.map(|endpoint| endpoint.headers(&came, caller_key)).unwrap_or_default();
+        let plain_query = query.as_deref().and_then(credentials::plain_query);
+        let query = endpoint.and_then(|endpoint| endpoint.query(query, caller_key));
         let came = (candidates.len() > 1).then_some(came);
-        Ok(Self { candidates, at: 0, path, query, came, headers, tries: 0, chosen: false, answered: None })
+        Ok(Self { candidates, at: 0, path, query, plain_query, came, headers, tries: 0, chosen: false, answered: None })
     }
 
     /// Which of `[[upstreams]]` is asked.
@@ -81,7 +87,7 @@ impl Way {
             && let (Some(came), Some(candidate)) = (&self.came, self.candidates.get(at))
             && let Some(endpoint) = worker.endpoints.get(candidate.upstream)
         {
-            self.headers = headers_elsewhere(endpoint, came);
+            self.headers = endpoint.headers_elsewhere(came);
         }
         (self.at, self.tries, self.chosen) = (at, 0, false);
     }
@@ -91,9 +97,9 @@ impl Way {
         self.headers.clone()
     }
 
-    /// The query of the request.
+    /// The query for the one that is asked.
     pub fn query(&self) -> Option<&str> {
-        self.query.as_deref()
+        if self.is_foreign() { self.plain_query.as_deref() } else { self.query.as_deref() }
     }
 
     /// Does the one that is asked get chat completions, and is read as if it had served the Responses API?
@@ -105,16 +111,6 @@ impl Way {
     pub fn path(&self, settings: &Upstream) -> &'static str {
         if self.translates(settings) { Chat::PATH } else { self.path }
     }
-}
-
-/// The caller's headers as they go to an upstream that the request wasn't for: without anything that lets someone in.
-fn headers_elsewhere(endpoint: &Endpoint, came: &HeaderMap) -> HeaderMap {
-    let mut headers = endpoint.headers(came, false);
-    for name in ["x-goog-api-key", "api-key", "x-api-key", "openai-organization", "openai-project", "cf-aig-authorization"] {
-        headers.remove(HeaderName::from_static(name));
-    }
-    headers.remove(header::COOKIE);
-    headers
 }
 
 /// A request that was let through to an upstream, until it is known how it came out. Dropped before that, nobody

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     policy::load::PolicySource,
-    proxy::{load::REQUEST_SHARE, resources},
+    proxy::{guard, load::REQUEST_SHARE, resources, route},
 };
 
 impl Checker<'_> {
@@ -91,10 +91,9 @@ impl Checker<'_> {
         for (index, path) in paths.iter().enumerate() {
             let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
             let stem = path.strip_suffix("/*").unwrap_or(path);
-            let plain = path.starts_with("/v1/") && !stem.contains(['*', '%', '?', '#', '\\']) && !stem.chars().any(char::is_whitespace);
-            let parts = stem.split('/').skip(1);
-            if !plain || parts.clone().any(|part| matches!(part, "" | "." | "..")) {
-                return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\" or \"/v1/rerank/*\""));
+            let plain = path.starts_with('/') && !stem.contains(['*', '%']) && route::normalised(stem).as_deref() == Some(stem);
+            if !plain {
+                return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\", \"/v1/rerank/*\" or \"/health\""));
             }
             let covers = |enforced: &str| stem == enforced || (stem != path && enforced.starts_with(&format!("{stem}/")));
             if let Some(enforced) = ENFORCED.into_iter().find(|enforced| covers(enforced)) {
@@ -111,7 +110,7 @@ impl Checker<'_> {
                 return Err(self.layers.fault(&format!("allowed_hosts.{index}"), message));
             }
         }
-        Ok(hosts.iter().map(|host| host.to_lowercase()).collect())
+        Ok(hosts.iter().map(|host| guard::canonical_host(host)).collect())
     }
 
     pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {
@@ -227,7 +226,8 @@ pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upst
 }
 
 const ADMIN_TOKEN_ENV: &str = "TOOLMARK_ADMIN_TOKEN";
-const ENFORCED: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
+const ENFORCED: [&str; 6] =
+    ["/v1/chat/completions", "/v1/responses", "/v1/conversations", "/chat/completions", "/responses", "/conversations"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
 const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
 /// How long a client's rate is counted over.

@@ -26,7 +26,7 @@ impl ProbeHosts {
 
     /// May what the name `host` leads to be asked at this address?
     pub fn allows(&self, host: &str, address: IpAddr) -> bool {
-        let is = |own: &ProbeHost| own.host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|own| own == address);
+        let is = |own: &ProbeHost| own.host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|own| unmapped(own) == unmapped(address));
         let local = host == "localhost" || host.ends_with(".localhost");
         !is_inner(address) || (local && unmapped(address).is_loopback()) || self.0.iter().any(is)
     }

@@ -91,6 +91,13 @@ impl Reply {
         self
     }
 
+    /// With this status.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self
+    }
+
     /// And then this.
     #[must_use]
     pub fn then(mut self, piece: Piece) -> Self {

@@ -113,6 +113,52 @@ fn a_policy_is_read_again_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
+fn a_policy_that_is_half_written_is_never_in_force() {
+    let directory = tempfile::tempdir().unwrap();
+    let upstream = ScriptedUpstream::start(|_| Reply::json(200, CALL_OF_NOTHING)).unwrap();
+    let path = directory.path().join("mine.toml");
+    let strict = "[calls]\nmax_repairs = 0\n# what comes is long enough\non_exhausted = \"error\"\n";
+    let other = "[calls]\nmax_repairs = 0\n# something else was said here before this\non_exhausted = \"error\"\n# and more\n";
+    std::fs::write(&path, strict).unwrap();
+    let mut toolmark = serve(directory.path(), &upstream.base_url(), "policy = \"mine.toml\"");
+    let url = format!("http://{}/v1/chat/completions", toolmark.address());
+    // By default it is explained, with 200.
+    let ask = || post(&url, HELLO, "").status;
+    let half = |text: &str| {
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(&text.as_bytes()[..28]).unwrap();
+        file.flush().unwrap();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_millis(3500) {
+            assert_eq!(ask(), 422, "half of it is in force after {:?}", begun.elapsed());
+        }
+        file.write_all(&text.as_bytes()[28..]).unwrap();
+    };
+    let reread = |toolmark: &mut Running| toolmark.lines().iter().filter(|line| line.contains("policy re-read")).count();
+    half(other);
+    until("the whole of it is taken", || (reread(&mut toolmark) == 1).then_some(()));
+    // Nothing more comes: what is the beginning of what was is never taken by itself.
+    std::fs::write(&path, &other[..28]).unwrap();
+    toolmark.line_with("is the beginning of what it was");
+    assert_eq!(ask(), 422);
+    std::fs::write(&path, "").unwrap();
+    toolmark.line_with("it is empty");
+    assert_eq!(ask(), 422);
+    // Who means it says so.
+    toolmark.signal("HUP");
+    until("it is taken as it is", || (ask() == 200).then_some(()));
+    // What is replaced at once is whole.
+    std::fs::write(directory.path().join("new"), strict).unwrap();
+    std::fs::rename(directory.path().join("new"), &path).unwrap();
+    until("it is taken at once", || (ask() == 422).then_some(()));
+    std::fs::write(directory.path().join("new"), &strict[..16]).unwrap();
+    std::fs::rename(directory.path().join("new"), &path).unwrap();
+    until("it is taken at once, though it is short", || (ask() == 200).then_some(()));
+    toolmark.signal("TERM");
+    assert_eq!(toolmark.end().code, Some(0));
+}
+
+#[test]
 fn what_passes_through_is_untouched() {
     let directory = tempfile::tempdir().unwrap();
     let body = "{\"object\" : \"list\",\n \"data\":[ ] , \"x\": 1.10 }";

@@ -5,4 +5,4 @@ mod failures;
 mod log;
 mod presets;
 mod providers;
-mod stage;
+pub mod stage;

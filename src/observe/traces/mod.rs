@@ -126,7 +126,7 @@ fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Erro
     });
     let mut client = reqwest::blocking::Client::builder().timeout(settings.timeout).redirect(refused);
     let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
-    if host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()) {
+    if host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback()) {
         client = client.no_proxy();
     }
     let client = client.build().map_err(|error| failed(&error))?;

@@ -45,7 +45,13 @@ fn a_full_disk_holds_nobody_up_for_long_and_loses_nothing() {
         upstream.base_url(),
         ledger.url()
     );
+    let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = format!("{settings}[admin]\nlisten = \"{admin}\"\n");
     std::fs::write(ledger.directory().join("toolmark.toml"), settings).unwrap();
+    let ready = || {
+        let reply = Connection::open(admin).get("/readyz");
+        (reply.status, reply.json()["parts"]["ledger"]["state"].as_str().unwrap_or_default().to_owned())
+    };
     // The key's file and the tables fit, some hundred records don't.
     let mut command = Command::new("bash");
     command.args(["-c", "ulimit -S -f 400; exec \"$0\" serve", env!("CARGO_BIN_EXE_toolmark")]);
@@ -54,10 +60,13 @@ fn a_full_disk_holds_nobody_up_for_long_and_loses_nothing() {
     let mut connection = Connection::open(running.address().parse().unwrap());
     let mut all = Vec::new();
     ask_until(&mut connection, &mut all, false);
+    assert_eq!(ready(), (200, "ready".to_owned()));
     ask_until(&mut connection, &mut all, true);
+    assert_eq!(ready(), (503, "down".to_owned()), "reading works on a full disk, too");
     let raised = Command::new("prlimit").args(["--fsize=unlimited:unlimited", "--pid", &running.id().to_string()]).status().unwrap();
     assert!(raised.success(), "prlimit is Debian's util-linux");
     ask_until(&mut connection, &mut all, false);
+    until("it is ready again", || (ready() == (200, "ready".to_owned())).then_some(()));
     until("every answer's record", || (ids(&all, &ledger) == all.len()).then_some(()));
     let report = verify(&*store_of(&ledger), &ChainKeys::new(&[key()]), &[]).unwrap();
     // One for each, and one more where it had to be said that the first was late.

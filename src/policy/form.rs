@@ -1,0 +1,70 @@
+//! Is a policy file whole? Pure.
+//!
+//! A file that is written where it lies passes through every shorter form, most of which are policies too: with defaults for what
+//! hasn't come. So one that was written in place must have stayed the same for a while ([`super::watch`]), may not be the beginning
+//! of the one before, and must say where it ends, if that one did.
+
+/// The line that says that a file is whole.
+pub const END: &str = "# end";
+
+/// What a file was like.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Form {
+    /// Its text up to the last that isn't blank.
+    text: Box<str>,
+}
+
+impl Form {
+    /// Of this text.
+    pub fn of(text: &str) -> Self {
+        Self { text: text.trim_end().into() }
+    }
+
+    /// Why this may not be whole, where `last` was; `in_place`: it was written where it lies.
+    pub fn doubt(&self, last: &Self, in_place: bool) -> Option<&'static str> {
+        match () {
+            () if self.text.is_empty() && !last.text.is_empty() => Some("it is empty"),
+            () if !in_place || self.ends() => None,
+            () if last.ends() => Some("it was written in place, and doesn't end as it did before"),
+            () if self.text.len() < last.text.len() && last.text.starts_with(&*self.text) => {
+                Some("it was written in place, and is the beginning of what it was: the rest may be to come")
+            }
+            () => None,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.text.rsplit('\n').next().is_some_and(|last| last.trim() == END)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_beginning_is_doubted() {
+        let (plain, ended) = ("mode = \"enforce\"\n[tools]\n", "mode = \"enforce\"\n# end\n");
+        for (last, now, in_place, fine) in [
+            (plain, "mode = \"enforce\"\n", true, false),
+            (plain, "mode = \"enforce\"\n", false, true),
+            (plain, "mode = \"observe\"\n[tools]", true, true),
+            (plain, "mode = \"observe\"\n", true, true),
+            (plain, "mode = \"enforce\"\n[tools]\n\n\n", true, true),
+            (plain, "# end", true, true),
+            (plain, "", true, false),
+            (plain, " \n\n", false, false),
+            (ended, "mode = \"observe\"\n[tools]\nx = 1\n", true, false),
+            (ended, "mode = \"observe\" # end", true, false),
+            (ended, "mode = \"observe\"\n[tools]\nx = 1\n", false, true),
+            (ended, "x = 1\n  # end  \n\n", true, true),
+            ("", "", true, true),
+            ("", "x = 1", true, true),
+        ] {
+            assert_eq!(Form::of(now).doubt(&Form::of(last), in_place).is_none(), fine, "{last:?} {now:?} {in_place}");
+        }
+        for end in 0..plain.len() - 1 {
+            assert!(Form::of(&plain[..end]).doubt(&Form::of(plain), true).is_some(), "{end}");
+        }
+    }
+}
