@@ -165,6 +165,11 @@ fn upstream(upstream: &Upstream) -> String {
     }
     match upstream.probe {
         Schedule::Off => {}
+        // Nobody's key is used behind their back, and a cassette isn't there to be asked.
+        _ if upstream.cassette.is_some() => {}
+        _ if upstream.credential == Credential::Caller => {
+            text.push_str(&format!("\n            {name}: models are probed before their first use with tools, with the caller's own key"))
+        }
         Schedule::Startup => text.push_str(&format!("\n            {name}: models are probed at startup and before first use")),
         Schedule::Every(every) => {
             text.push_str(&format!("\n            {name}: models are probed every {}", humantime::format_duration(every)))

@@ -44,6 +44,11 @@ impl PolicySource {
         }
     }
 
+    /// Is this the name of one that is built in?
+    pub fn is_built_in(said: &str) -> bool {
+        matches!(said, "default" | "strict" | "observe")
+    }
+
     /// Reads and compiles it.
     ///
     /// # Errors
@@ -121,7 +126,7 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -
     let text = std::fs::read_to_string(path).map_err(|source| {
         let hint = match source.kind() {
             std::io::ErrorKind::NotFound => {
-                "; built in are `default`, `strict` and `observe`; relative paths start at the working directory"
+                "; built in are `default`, `strict` and `observe`; a relative path starts at the settings file that names it, or else at the working directory"
             }
             _ => "",
         };

@@ -99,7 +99,7 @@ impl Run {
         let (name, path) = (settings.name.clone(), self.way.path(settings));
         self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.tally.violations.len());
         self.seen = Instant::now();
-        let begun = self.seen;
+        let begun = self.waits(self.seen);
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
         let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
@@ -368,7 +368,8 @@ impl Run {
         let (memory, scope) = (&self.worker.app.memory, &self.context.scope);
         let recall = |mark: &str| memory.beside(scope, mark);
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
-        fit(body, &settings.fitting, &Attempt { model: self.way.model(), foreign, refused, recall: &recall })
+        let fitting = standing.map_or(&settings.fitting, |standing| standing.fitting(settings));
+        fit(body, fitting, &Attempt { model: self.way.model(), foreign, refused, recall: &recall })
     }
 }
 

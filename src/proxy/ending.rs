@@ -17,6 +17,9 @@ impl Drop for Run {
         if let Some(memo) = self.unanswered.take() {
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
+        if let Some(since) = self.waiting {
+            self.waited(since);
+        }
         let total = self.started.at.elapsed();
         self.log(total);
         self.tape_end();

@@ -255,7 +255,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
 
 /// Judges a whole answer: the response, or `None` where the model is to be asked again.
 async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
-    let begun = run.seen;
+    let begun = run.waits(run.seen);
     let (status, headers) = (response.status(), run.endpoint().downstream_headers(response.headers(), true));
     let name = run.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {

@@ -21,7 +21,7 @@ use crate::{
     exchange::adapter::Adapter as _,
     settings::{Credential, Upstream},
     upstreams::{
-        probe::{Calls, Finding, REFUSALS_MAX, Schedule, TIME_MAX, finding, question},
+        probe::{Calls, Finding, LIMITS, REFUSALS_MAX, Schedule, TIME_MAX, finding, question},
         route::candidates,
         table::{Known, Model, Open},
     },
@@ -34,8 +34,8 @@ const MODELS_MAX: usize = 64;
 const AT_A_TIME: usize = 4;
 /// Bytes of a list of models.
 const LIST_BYTES_MAX: usize = 16 << 20;
-/// How often what couldn't be found out at startup is tried again.
-const AGAIN: Duration = Duration::from_secs(60);
+/// When what couldn't be found out is tried again: after the first time, and at most, each time twice as long.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// What asking came to.
 pub enum Asked {
@@ -79,8 +79,10 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
     let mut headers = headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    for _ in 0..REFUSALS_MAX {
-        let question = question(model, &entry.known().refused);
+    // Not learnt: a caller's own limit isn't left out for it.
+    let mut limits: Vec<&'static str> = Vec::new();
+    for _ in 0..REFUSALS_MAX + LIMITS.len() {
+        let question = question(model, &[&entry.known().refused[..], &limits].concat());
         let sent = endpoint.send(Method::POST, target.clone(), headers.clone(), Outgoing::Whole(question.into())).await;
         let (status, body) = match sent {
             Err(error) => {
@@ -88,6 +90,9 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 return Asked::Failed(Some(error.failure));
             }
             Ok(response) => {
+                if let Some(standing) = app.standings.get(upstream) {
+                    standing.hear(&endpoint.settings, response.headers());
+                }
                 if let Err(failure) = endpoint.usable(status::Asked::Answer, Chat::PATH, &response) {
                     note_open(app, name, model, entry, &failure.message, Open::Failed);
                     return Asked::Failed(Some(failure));
@@ -100,12 +105,17 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 note(app, upstream, model, entry, calls, &why);
                 return Asked::Known(calls);
             }
+            Finding::Refuses(path) if LIMITS.contains(&path) && !limits.contains(&path) => limits.push(path),
             Finding::Refuses(path) if entry.refuse(path, app.now_ms()) => {
                 tracing::info!(upstream = name, model, parameter = path, "upstream `{name}` refuses `{path}`: it is left out from now on");
             }
             Finding::Refuses(path) => {
                 note(app, upstream, model, entry, Calls::No, &format!("it refuses `{path}`, and tools without it"));
                 return Asked::Known(Calls::No);
+            }
+            Finding::Cut(why) => {
+                note_open(app, name, model, entry, &why, Open::Refused);
+                return Asked::Refused;
             }
             Finding::Open(why) => {
                 let own = (400..500).contains(&status) && !matches!(status, 408 | 429);
@@ -196,6 +206,7 @@ pub fn start(app: &Arc<App>, stop: CancellationToken) -> Result<Option<std::thre
 
 /// Asks the models of one upstream, again and again.
 async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
+    let mut pause = AGAIN.0;
     loop {
         let mut models = named(&app.settings.upstreams, upstream);
         models.extend(listed(endpoint).await.into_iter().filter(|model| endpoint.settings.serves(model)));
@@ -218,10 +229,16 @@ async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
         let questions = models.iter().map(|model| background(app, upstream, endpoint, model, &headers, every.is_some()));
         let open = stream::iter(questions).buffer_unordered(AT_A_TIME).filter(|known| std::future::ready(!known)).count().await;
         match (every, open) {
-            (Some(every), _) => tokio::time::sleep(every).await,
+            (Some(every), 0) => tokio::time::sleep(every).await,
             (None, 0) => return std::future::pending().await,
-            (None, _) => tokio::time::sleep(AGAIN).await,
+            // What is slow to answer may serve one at a time: it is asked ever more rarely, never more often than it was told.
+            (every, _) => {
+                tokio::time::sleep(pause.max(every.unwrap_or_default())).await;
+                pause = (pause * 2).min(AGAIN.1);
+                continue;
+            }
         }
+        pause = AGAIN.0;
     }
 }
 
@@ -236,7 +253,14 @@ async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str
         let _alone = entry.asking.lock().await;
         one(app, endpoint, upstream, model, &entry, headers).await
     };
-    matches!(tokio::time::timeout(TIME_MAX, asking).await, Ok(Asked::Known(_)))
+    match tokio::time::timeout(TIME_MAX, asking).await {
+        Ok(asked) => matches!(asked, Asked::Known(_)),
+        Err(_) => {
+            let why = format!("no answer within {} s: is it slow, or busy?", TIME_MAX.as_secs());
+            note_open(app, &endpoint.settings.name, model, &entry, &why, Open::Failed);
+            false
+        }
+    }
 }
 
 /// The models of an upstream that settings know by name.

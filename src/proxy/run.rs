@@ -119,6 +119,8 @@ pub struct Run {
     /// When all of the request had come, in Unix milliseconds.
     pub(super) came_ms: u64,
     pub(super) upstream_time: Duration,
+    /// Since when the upstream is waited for, while it is.
+    pub(super) waiting: Option<Instant>,
     pub(super) stream: bool,
     pub(super) outcome: Option<u16>,
     /// What is recorded, played or put in.
@@ -175,6 +177,7 @@ impl Run {
             seen: came,
             came_ms: started.ms_at(came),
             upstream_time: Duration::ZERO,
+            waiting: None,
             stream,
             outcome: None,
         })
@@ -217,6 +220,9 @@ impl Run {
         self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
         endpoint.usable(status::Asked::Answer, self.way.path(&endpoint.settings), &response)?;
+        if let Some(standing) = self.worker.app.standings.get(self.way.upstream()) {
+            standing.hear(&endpoint.settings, response.headers());
+        }
         if upstream::is_encoded(response.headers()) {
             return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
         }
@@ -387,8 +393,15 @@ impl Run {
         }
     }
 
+    /// The upstream is waited for from this moment on. Who leaves meanwhile has waited for it, not for toolmark.
+    pub fn waits(&mut self, since: Instant) -> Instant {
+        self.waiting = Some(since);
+        since
+    }
+
     /// Counts time that was spent waiting for the upstream.
     pub fn waited(&mut self, since: Instant) {
+        self.waiting = None;
         self.seen = Instant::now();
         let time = self.seen.saturating_duration_since(since);
         self.upstream_time += time;

@@ -1,12 +1,16 @@
 //! What all workers know of one upstream, and how that is shown in `/readyz`.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
+use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
 use crate::{
     settings::Upstream,
-    upstreams::{gauge::Gauge, table::Table},
+    upstreams::{fit::Fitting, gauge::Gauge, preset::Preset, table::Table},
 };
 
 /// What all workers know of one upstream.
@@ -16,6 +20,35 @@ pub struct Standing {
     pub gauge: Gauge,
     /// What is known of its models.
     pub models: Table,
+    /// Its answers say that llama.cpp serves it.
+    llama_cpp: AtomicBool,
+}
+
+impl Standing {
+    /// Hears what an answer's header `server` says, where nothing else says who serves it.
+    pub fn hear(&self, upstream: &Upstream, headers: &HeaderMap) {
+        if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
+            return;
+        }
+        let server = headers.get(header::SERVER).and_then(|value| value.to_str().ok());
+        if server.and_then(Preset::of_server) == Some(Preset::LlamaCpp) && !self.llama_cpp.swap(true, Ordering::Relaxed) {
+            let name = &*upstream.name;
+            tracing::info!(
+                upstream = name,
+                "`{name}` says that it is llama.cpp: requests are made to fit that; `preset = \"none\"` keeps them as they are"
+            );
+        }
+    }
+
+    /// What its requests are changed in.
+    pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Fitting {
+        let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
+        heard.unwrap_or(&upstream.fitting)
+    }
+
+    fn preset(&self, upstream: &Upstream) -> Preset {
+        if self.llama_cpp.load(Ordering::Relaxed) { Preset::LlamaCpp } else { upstream.preset }
+    }
 }
 
 /// All of it, by the upstreams' names: the breaker, and of each model whether it calls functions, why not, and which
@@ -35,7 +68,7 @@ pub fn shown(upstreams: &[Upstream], standings: &Arc<[Standing]>, uptime_ms: u64
         let shown = json!({
             "breaker": standing.gauge.condition(uptime_ms).as_str(),
             "paused": standing.gauge.is_paused(uptime_ms),
-            "preset": upstream.preset.as_str(),
+            "preset": standing.preset(upstream).as_str(),
             "models": models,
         });
         (upstream.name.to_string(), shown)

@@ -277,7 +277,7 @@ async fn read<A: Adapter>(
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<(), Broken> {
-    let begun = Instant::now();
+    let begun = run.waits(Instant::now());
     let name = run.endpoint().settings.name.clone();
     let idle_max = run.endpoint().settings.timeouts.idle;
     let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);

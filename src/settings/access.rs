@@ -11,10 +11,7 @@ use super::{
     Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream, keys,
     raw::{Raw, RawLedger, RawLimits},
 };
-use crate::{
-    policy::load::PolicySource,
-    proxy::{guard, load::REQUEST_SHARE, resources, route},
-};
+use crate::proxy::{guard, load::REQUEST_SHARE, resources, route};
 
 impl Checker<'_> {
     pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
@@ -59,7 +56,7 @@ impl Checker<'_> {
             if clients.iter().any(|other| other.key_sha256 == key_sha256) {
                 return fault("key_sha256", "two clients have the same key: give each its own".into());
             }
-            let policy = client.policy.as_deref().map(|policy| PolicySource::choose(Some(policy), self.directory));
+            let policy = client.policy.as_deref().map(|policy| self.policy(&format!("clients.{index}.policy"), Some(policy)));
             let rate = match &client.rate {
                 Some(rate) if !RATE_WINDOW.contains(&rate.window) => return fault("rate.window", "expected 1s to 24h, e.g. \"1m\"".into()),
                 Some(rate) => Some(Rate { requests: rate.requests, window: rate.window }),
@@ -114,7 +111,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {
-        let url = ledger_url(&raw.url, self.directory).map_err(|why| self.layers.fault("ledger.url", why))?;
+        let url = ledger_url(&raw.url, |path| self.path("ledger.url", path)).map_err(|why| self.layers.fault("ledger.url", why))?;
         if raw.keep < Duration::from_secs(60) {
             return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
         }
@@ -190,7 +187,7 @@ impl Checker<'_> {
 }
 
 /// Where the ledger is. The error never quotes a URL, which may hold a password.
-fn ledger_url(text: &str, directory: &Path) -> Result<LedgerUrl, String> {
+fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, String> {
     let forms = "write \"sqlite:toolmark.db\", \"postgres://…\" or \"memory:\"";
     if text == "memory:" {
         return Ok(LedgerUrl::Memory);
@@ -208,7 +205,7 @@ fn ledger_url(text: &str, directory: &Path) -> Result<LedgerUrl, String> {
     if path.contains('?') || Path::new(path).file_name().is_none() || path.ends_with('/') {
         return Err(format!("no path of a file: {forms}"));
     }
-    Ok(LedgerUrl::Sqlite(directory.join(PathBuf::from(path))))
+    Ok(LedgerUrl::Sqlite(place(path)))
 }
 
 /// What the user should know at start.

@@ -128,7 +128,7 @@ impl Checker<'_> {
             Credential::Caller | Credential::None => None,
         });
         let redactor = Redactor { pointers: pointers("record.redact", &raw.record.redact)?, ..Redactor::default() }.knowing(own);
-        let replay = raw.replay.file.as_ref().map(|file| self.directory.join(file));
+        let replay = raw.replay.file.as_ref().map(|file| self.path("replay.file", file));
         let playing = Playing {
             mode: raw.replay.mode,
             pace: self.pace(raw.replay.pace.as_deref())?,
@@ -136,7 +136,7 @@ impl Checker<'_> {
             redactor: redactor.clone(),
         };
         let passes = replay.clone().filter(|_| playing.mode == Mode::Passthrough);
-        let path = raw.record.path.as_ref().map(|path| self.directory.join(path));
+        let path = raw.record.path.as_ref().map(|path| self.path("record.path", path));
         if passes.is_some() && path.is_some() {
             return Err(self
                 .layers

@@ -94,6 +94,11 @@ impl Layers {
         self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
     }
 
+    /// Where the value at `path` was said: a file's path, a variable, a flag.
+    pub(crate) fn said_in(&self, path: &str) -> Option<String> {
+        self.figment.contains(path).then(|| self.place(&path.split('.').map(String::from).collect::<Vec<_>>()))?
+    }
+
     /// Has any layer said this?
     pub(crate) fn says(&self, path: &str) -> bool {
         self.figment.contains(path)

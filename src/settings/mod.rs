@@ -12,6 +12,7 @@ mod fitting;
 mod keys;
 pub(crate) mod layers;
 mod mcp;
+mod paths;
 mod probes;
 mod raw;
 mod secret;
@@ -20,6 +21,7 @@ mod types;
 mod upstream;
 
 use std::{
+    cell::RefCell,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -156,14 +158,14 @@ pub struct Offline {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
-    let (layers, raw, _) = read(flags, environment, directory)?;
-    let checker = Checker { layers: &layers, environment, directory };
+    let (layers, raw, file) = read(flags, environment, directory)?;
+    let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw)?);
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
-    Ok(Offline { policy: PolicySource::choose(raw.policy.as_deref(), directory), keys, scope: raw.marks.scope, ledger, clients })
+    Ok(Offline { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
 }
 
-/// Reads and checks all settings. Relative paths are taken from `directory`, the working directory.
+/// Reads and checks all settings. `directory`: the working directory, from which relative paths are taken that no file says.
 ///
 /// # Errors
 /// The first thing that is wrong, with its place and what to do.
@@ -173,7 +175,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
     }
-    let checker = Checker { layers: &layers, environment, directory };
+    let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let mut notices = Vec::new();
     let upstreams = checker.upstreams(&raw)?;
     let clients = checker.clients(&raw)?;
@@ -183,10 +185,13 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let admin = checker.admin(&raw, listen)?;
     checker.open_relay(&raw, listen, &upstreams)?;
     let cassettes = checker.cassettes(&raw, &upstreams)?;
+    let policy = checker.policy("policy", raw.policy.as_deref());
+    notices.extend(checker.notices.take());
+    notices.dedup();
     access::notices(&mut notices, &keys, &upstreams, &clients);
     Ok(Settings {
         listen,
-        policy: PolicySource::choose(raw.policy.as_deref(), directory),
+        policy,
         passthrough: checker.passthrough(&raw.passthrough)?,
         allowed_hosts: checker.allowed_hosts(&raw.allowed_hosts)?,
         allow_anonymous: raw.allow_anonymous,
@@ -213,6 +218,10 @@ struct Checker<'s> {
     layers: &'s Layers,
     environment: &'s Environment,
     directory: &'s Path,
+    /// The settings file, if any.
+    file: Option<&'s Path>,
+    /// What is found that the user should know.
+    notices: RefCell<Vec<String>>,
 }
 
 fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(Layers, Raw, Option<PathBuf>), Error> {

@@ -50,6 +50,51 @@ fn nothing_but_an_upstream() {
 }
 
 #[test]
+fn paths_of_a_file_are_relative_to_it_and_those_of_flags_to_the_working_directory() {
+    let (working, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (here, there) = (working.path(), other.path());
+    let all = "policy = 'mine.toml'\n[ledger]\nurl = 'sqlite:own.db'\n[record]\npath = 'tape.jsonl'\n\
+        [[clients]]\nname = 'c'\nkey_sha256 = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'\npolicy = 'client.toml'\n\
+        [[upstreams]]\nname = 'a'\nbase_url = 'cassette:played.jsonl'\n";
+    fs::write(there.join("settings.toml"), all).unwrap();
+    let flags = Flags { config: Some(there.join("settings.toml")), ..Flags::default() };
+    let load = |flags: &Flags, set: &[(&str, &str)]| load(flags, &Environment::of(set), here).unwrap();
+    let paths = |settings: &Settings| {
+        let LedgerUrl::Sqlite(ledger) = &settings.ledger.url else { unreachable!() };
+        let PolicySource::File(policy) = &settings.policy else { unreachable!() };
+        let Some(PolicySource::File(client)) = &settings.clients[0].policy else { unreachable!() };
+        let record = settings.cassettes.record.as_ref().unwrap().path.clone();
+        vec![policy.clone(), client.clone(), ledger.clone(), record, settings.upstreams[0].cassette.clone().unwrap()]
+    };
+    let names = ["mine.toml", "client.toml", "own.db", "tape.jsonl", "played.jsonl"];
+    let from = |directory: &Path| names.map(|name| directory.join(name)).to_vec();
+    let settings = load(&flags, &[]);
+    assert_eq!(paths(&settings), from(there));
+    assert!(settings.notices.iter().all(|notice| !notice.contains("as before")), "{:?}", settings.notices);
+    // Where only the old place has them, they are taken there for one more release, and that is said.
+    names.iter().for_each(|name| fs::write(here.join(name), "").unwrap());
+    let settings = load(&flags, &[]);
+    assert_eq!(paths(&settings), from(here));
+    let said = settings.notices.iter().filter(|notice| notice.contains("as before")).count();
+    assert_eq!(said, names.len(), "{:?}", settings.notices);
+    names.iter().for_each(|name| fs::write(there.join(name), "").unwrap());
+    let settings = load(&flags, &[]);
+    assert_eq!((paths(&settings), settings.notices.iter().any(|notice| notice.contains("as before"))), (from(there), false));
+    // Flags and variables stay where whoever types them is.
+    let flagged = Flags { policy: Some("flag.toml".into()), record: Some("flag.jsonl".into()), ..flags.clone() };
+    let settings = load(&flagged, &[("TOOLMARK_LEDGER__URL", "sqlite:variable.db")]);
+    assert_eq!(paths(&settings)[0], here.join("flag.toml"));
+    assert_eq!(paths(&settings)[2..4], [here.join("variable.db"), here.join("flag.jsonl")]);
+    // Absolute ones are what they are, and what no file says stays, too.
+    fs::write(there.join("settings.toml"), format!("policy = '{}'\n{UPSTREAM}", here.join("abs.toml").display())).unwrap();
+    let settings = load(&flags, &[]);
+    assert_eq!(settings.policy, PolicySource::File(here.join("abs.toml")));
+    assert!(matches!(&settings.ledger.url, LedgerUrl::Sqlite(path) if *path == here.join("toolmark.db")), "{:?}", settings.ledger.url);
+    fs::write(there.join("settings.toml"), format!("policy = 'strict'\n{UPSTREAM}")).unwrap();
+    assert_eq!(load(&flags, &[]).policy, PolicySource::Strict);
+}
+
+#[test]
 fn offline_needs_no_upstream() {
     let flags = Flags { policy: Some("strict".into()), ..Flags::default() };
     let offline = load_offline(&flags, &Environment::of(&[("TOOLMARK_KEY", KEY)]), Path::new("/no/such")).unwrap();

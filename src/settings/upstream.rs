@@ -43,6 +43,8 @@ pub struct Upstream {
     matcher: Option<GlobSet>,
     /// The provider whose ways it has.
     pub preset: Preset,
+    /// What requests are changed in where its answers say that llama.cpp serves it; `None` where settings or its host say who does.
+    pub fitting_of_server: Option<Box<Fitting>>,
     /// What its requests are changed in.
     pub fitting: Fitting,
     /// The names of those that are asked where this one can't answer, in their order.
@@ -135,11 +137,16 @@ impl Checker<'_> {
         Ok(Upstream {
             name: raw.name.as_str().into(),
             base_url: base_url.into(),
-            cassette: cassette.map(|file| self.directory.join(file)),
+            cassette: cassette.map(|file| self.cassette(&at("base_url"), file)),
             credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
             models: raw.models.clone(),
             matcher,
             preset,
+            // What neither a name nor the host says its answers may.
+            fitting_of_server: match (raw.preset, preset) {
+                (None, Preset::None) => Some(Box::new(self.fitting(index, raw, Preset::LlamaCpp)?)),
+                _ => None,
+            },
             fitting: self.fitting(index, raw, preset)?,
             fallback: raw.fallback.iter().map(|name| name.as_str().into()).collect(),
             fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),

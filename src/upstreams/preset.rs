@@ -37,6 +37,11 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// The provider that says who it is in the header `server`. vLLM's is uvicorn's, which many have.
+    pub fn of_server(server: &str) -> Option<Self> {
+        server.trim().eq_ignore_ascii_case("llama.cpp").then_some(Self::LlamaCpp)
+    }
+
     /// Its name in settings.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::refusal::{Lesson, lesson};
 use crate::{
     exchange::error::Reported,
+    judge::reply::cut,
     wire::{
         json::{Document, Value},
         text::quote,
@@ -15,8 +16,12 @@ use crate::{
 
 /// The tool that is to be called.
 pub const TOOL: &str = "toolmark_probe";
+/// Bytes of an upstream's own words that a reason quotes.
+const SAID_BYTES_MAX: usize = 200;
 /// How often a parameter that is refused is left out before it is given up.
 pub const REFUSALS_MAX: usize = 4;
+/// Tokens that its answer may take: a call takes about thirty, a model that thinks some more; one that rambles holds a slot no longer.
+pub const TOKENS_MAX: u32 = 512;
 /// The longest that one probe may take.
 pub const TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -53,6 +58,8 @@ pub enum Finding {
     Known(Calls, String),
     /// It refuses this parameter: to be asked again without.
     Refuses(&'static str),
+    /// It wrote as much as it may, and no call yet: nothing is known, and that is the question's fault.
+    Cut(String),
     /// It couldn't be found out, and why: nothing is known for it.
     Open(String),
 }
@@ -60,8 +67,14 @@ pub enum Finding {
 /// The question, as a request of chat completions. `refused`: what is left out.
 pub fn question(model: &str, refused: &[&str]) -> String {
     let choice = if refused.contains(&"tool_choice") { "" } else { r#","tool_choice":"required""# };
+    // Some know only the newer name, and refuse the older one.
+    let limit = match () {
+        () if !refused.contains(&"max_tokens") => format!(r#","max_tokens":{TOKENS_MAX}"#),
+        () if !refused.contains(&"max_completion_tokens") => format!(r#","max_completion_tokens":{TOKENS_MAX}"#),
+        () => String::new(),
+    };
     format!(
-        r#"{{"model":{},"messages":[{{"role":"user","content":"Call the tool {TOOL} with the word \"ready\". Don't answer in words."}}],"tools":[{{"type":"function","function":{{"name":"{TOOL}","description":"Says that tools can be called.","parameters":{{"type":"object","properties":{{"word":{{"type":"string","description":"ready"}}}},"required":["word"]}}}}}}]{choice}}}"#,
+        r#"{{"model":{},"messages":[{{"role":"user","content":"Call the tool {TOOL} with the word \"ready\". Don't answer in words."}}],"tools":[{{"type":"function","function":{{"name":"{TOOL}","description":"Says that tools can be called.","parameters":{{"type":"object","properties":{{"word":{{"type":"string","description":"ready"}}}},"required":["word"]}}}}}}]{choice}{limit}}}"#,
         quote(model)
     )
 }
@@ -92,9 +105,11 @@ pub fn finding(status: u16, body: &[u8]) -> Finding {
         return Finding::Known(Calls::No, "it calls a tool that doesn't exist".into());
     }
     let says = |name: &str| message.get(name).is_some_and(|text| text.raw_str().contains(TOOL));
+    let cut = choices.items().next().and_then(|choice| choice.get("finish_reason")).is_some_and(|reason| reason.is_text("length"));
     match () {
         // What it thinks is no answer: only where it says nothing else it may have leaked the call there.
         () if says("content") => Finding::Known(Calls::TextLeak, "it writes the call as text".into()),
+        () if cut => Finding::Cut(format!("it wrote {TOKENS_MAX} tokens and no call: it may think for longer")),
         () => Finding::Known(Calls::No, "it answers in words, though a call was required".into()),
     }
 }
@@ -104,9 +119,23 @@ fn of_error(status: u16, body: &[u8]) -> Finding {
     match lesson(status, &error) {
         Some(Lesson::NoTools) => Finding::Known(Calls::No, "tools are refused".into()),
         Some(Lesson::Refuses(path)) => Finding::Refuses(path),
-        None => Finding::Open(format!("status {status}")),
+        // A request of the caller's keeps its own limit: it isn't learnt.
+        None if matches!(status, 400 | 422) && refused_limit(&error).is_some() => {
+            Finding::Refuses(refused_limit(&error).unwrap_or("max_tokens"))
+        }
+        None if error.message.trim().is_empty() => Finding::Open(format!("status {status}")),
+        None => Finding::Open(format!("status {status}: {}", cut(error.message.trim(), SAID_BYTES_MAX))),
     }
 }
+
+/// The limit of its length that an error is about: the one that it names first.
+fn refused_limit(error: &Reported) -> Option<&'static str> {
+    let place = |name: &&'static str| error.message.find(*name).or_else(|| (error.param.as_deref() == Some(*name)).then_some(usize::MAX));
+    LIMITS.into_iter().filter(|name| place(name).is_some()).min_by_key(place)
+}
+
+/// What limits the length of an answer.
+pub const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// `[[upstreams]] probe`
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -137,6 +166,13 @@ mod tests {
             let value: serde_json::Value = serde_json::from_str(&question("a \"b\"", refused)).unwrap();
             assert_eq!((&value["model"], &value["tools"][0]["function"]["name"]), (&"a \"b\"".into(), &TOOL.into()));
             assert_eq!(value.get("tool_choice").is_some(), refused.is_empty());
+            assert_eq!(value["max_tokens"], TOKENS_MAX);
+        }
+        for (refused, limits) in
+            [(&["max_tokens"][..], [false, true]), (&["max_tokens", "max_completion_tokens"], [false, false]), (&[], [true, false])]
+        {
+            let value: serde_json::Value = serde_json::from_str(&question("m", refused)).unwrap();
+            assert_eq!(["max_tokens", "max_completion_tokens"].map(|name| value.get(name).is_some()), limits);
         }
     }
 
@@ -162,8 +198,19 @@ mod tests {
             (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), known(Calls::No, "it calls a tool that doesn't exist")),
             (200, "<html>".into(), Finding::Open("its answer is no JSON".into())),
             (200, "{}".into(), Finding::Open("its answer has no choices".into())),
-            (200, r#"{"error":{"message":"busy","code":503}}"#.into(), Finding::Open("status 503".into())),
-            (401, r#"{"error":{"message":"bad key"}}"#.into(), Finding::Open("status 401".into())),
+            (200, r#"{"error":{"message":"busy","code":503}}"#.into(), Finding::Open("status 503: busy".into())),
+            (401, r#"{"error":{"message":"bad key"}}"#.into(), Finding::Open("status 401: bad key".into())),
+            (
+                200,
+                r#"{"choices":[{"message":{"content":"","reasoning":"Let me"},"finish_reason":"length"}]}"#.into(),
+                Finding::Cut("it wrote 512 tokens and no call: it may think for longer".into()),
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#.into(),
+                Finding::Refuses("max_tokens"),
+            ),
+            (400, r#"{"error":{"message":"max_completion_tokens: unknown field"}}"#.into(), Finding::Refuses("max_completion_tokens")),
             (429, String::new(), Finding::Open("status 429".into())),
             (400, r#"{"message":"tool_choice required is not supported"}"#.into(), Finding::Refuses("tool_choice")),
             (400, r#"{"error":{"message":"m does not support tools"}}"#.into(), known(Calls::No, "tools are refused")),
