@@ -248,7 +248,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
     let mut response = Response::new(Body::Whole(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    run.mark_headers(response.headers_mut(), true);
+    run.mark_passed(response.headers_mut(), status);
     run.finish(status);
     response
 }
@@ -350,7 +350,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
             response.headers_mut().append(name, value.clone());
         }
     }
-    run.mark_headers(response.headers_mut(), true);
+    run.mark_passed(response.headers_mut(), status);
     run.finish(status);
     Ok(Some(response))
 }

@@ -1,6 +1,6 @@
 //! toolmark's own headers: their names, checked and hashed once, and what every response says with them.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header::InvalidHeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::InvalidHeaderValue};
 use uuid::Uuid;
 
 use super::run::Run;
@@ -19,6 +19,14 @@ pub const VERDICT: HeaderName = HeaderName::from_static("toolmark-verdict");
 pub const REPAIRS: HeaderName = HeaderName::from_static("toolmark-repairs");
 
 impl Run {
+    /// The same for a response with this status: an error of the upstream's is no answer that passed, as the log and the metrics say.
+    pub fn mark_passed(&self, headers: &mut HeaderMap, status: StatusCode) {
+        self.mark_headers(headers, true);
+        if status.as_u16() >= 400 && !self.tally.blocked {
+            headers.insert(VERDICT, HeaderValue::from_static("failed"));
+        }
+    }
+
     /// Headers that every enforced response has; `known`: the verdict is.
     pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
         let mut buffer = Uuid::encode_buffer();

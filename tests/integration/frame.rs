@@ -151,7 +151,7 @@ fn a_policy_that_is_half_written_is_never_in_force() {
     std::fs::write(directory.path().join("new"), strict).unwrap();
     std::fs::rename(directory.path().join("new"), &path).unwrap();
     until("it is taken at once", || (ask() == 422).then_some(()));
-    std::fs::write(directory.path().join("new"), &strict[..16]).unwrap();
+    std::fs::write(directory.path().join("new"), &strict[..8]).unwrap();
     std::fs::rename(directory.path().join("new"), &path).unwrap();
     until("it is taken at once, though it is short", || (ask() == 200).then_some(()));
     toolmark.signal("TERM");

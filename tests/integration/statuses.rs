@@ -50,7 +50,7 @@ fn redirects_are_passed_on_nowhere() {
                 let responses = json!({"model": "m", "stream": stream, "input": "hi"}).to_string();
                 seen.push(connection.post("/v1/chat/completions", &header, chat.as_bytes()));
                 seen.push(connection.post("/v1/responses", &header, responses.as_bytes()));
-                assert_eq!(seen.last().unwrap().header("toolmark-verdict"), "blocked");
+                assert_eq!(seen.last().unwrap().header("toolmark-verdict"), "failed");
             }
             seen.push(connection.post("/v1/embeddings", &header, b"{}"));
             seen.push(connection.post("/v1/completions", &header, b"{}"));
