@@ -1,7 +1,6 @@
 //! Reads a call's arguments: JSON in which no object has two members of one name.
 //!
-//! One pass builds the value and notes how deep and how many it is, which bounds what a schema may cost
-//! to check. Pure; never mends what it reads. Grammar: RFC 8259, as strict as `serde_json`.
+//! One pass builds the value and notes how deep it is, which bounds the stack that checking it takes. Pure; never mends what it reads. Grammar: RFC 8259, as strict as `serde_json`.
 
 use std::fmt;
 
@@ -15,8 +14,6 @@ pub(crate) struct Parsed {
     pub(crate) value: Value,
     /// Levels of nesting; 1 for a scalar or an empty object.
     pub(crate) depth: u32,
-    /// Values in all, the inner ones included.
-    pub(crate) values: u32,
 }
 
 /// Why a text isn't one JSON value that everybody reads alike.
@@ -48,11 +45,11 @@ impl fmt::Display for ParseFault {
 /// # Errors
 /// [`ParseFault`] for anything but exactly one JSON value with unique names.
 pub(crate) fn parse_unique(text: &str) -> Result<Parsed, ParseFault> {
-    let mut scan = Scan { depth: 0, deepest: 1, values: 0, duplicate: None };
+    let mut scan = Scan { depth: 0, deepest: 1, duplicate: None };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     match (Node { scan: &mut scan }).deserialize(&mut deserializer) {
         Ok(value) => match deserializer.end() {
-            Ok(()) => Ok(Parsed { value, depth: scan.deepest, values: scan.values }),
+            Ok(()) => Ok(Parsed { value, depth: scan.deepest }),
             Err(error) => Err(ParseFault::Trailing(offset(text, &error))),
         },
         Err(error) => Err(match scan.duplicate {
@@ -81,7 +78,6 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
 struct Scan {
     depth: u32,
     deepest: u32,
-    values: u32,
     duplicate: Option<String>,
 }
 
@@ -92,7 +88,6 @@ struct Node<'s> {
 impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.scan.values = self.scan.values.saturating_add(1);
         deserializer.deserialize_any(self)
     }
 }
@@ -206,9 +201,9 @@ mod tests {
 
     #[test]
     fn measures() {
-        for (text, depth, values) in [("1", 1, 1), ("{}", 1, 1), (r#"{"a":[1,{"b":2}]}"#, 3, 5)] {
+        for (text, depth) in [("1", 1), ("{}", 1), (r#"{"a":[1,{"b":2}]}"#, 3)] {
             let parsed = parse_unique(text).unwrap();
-            assert_eq!((parsed.depth, parsed.values), (depth, values), "{text}");
+            assert_eq!(parsed.depth, depth, "{text}");
             assert_eq!(parsed.value, serde_json::from_str::<Value>(text).unwrap());
         }
     }

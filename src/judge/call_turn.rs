@@ -9,6 +9,7 @@ use super::{
     call_advice::{available, quote},
     call_arguments::brief,
     registry::Registry,
+    schema_fuel,
     violation::{Code, Severity, Violation},
 };
 
@@ -158,8 +159,12 @@ impl TurnVerdict {
     }
 }
 
-/// Judges the calls of one turn of one choice.
+/// Judges the calls of one turn of one choice. Their checks share one turn's steps.
 pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
+    schema_fuel::turn(|| judged(calls, registry, rules, turn, ids))
+}
+
+fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
     let mut violations = Vec::new();
     let too_many = calls.len() > rules.calls_max;
     if too_many {

@@ -102,3 +102,19 @@ fn schemas_are_compiled_once() {
     let fault = cache.compile("{", true);
     assert!(fault.is_err() && Arc::ptr_eq(&fault, &cache.compile("{", true)));
 }
+
+#[test]
+fn the_schemas_of_a_request_share_a_budget() {
+    let patterns = |tool: usize| format!(r#"{{"properties":{{"a":{{"pattern":"^\\p{{L}}{{30}}{tool}$"}}}}}}"#);
+    let schemas: Vec<(String, String)> = (0..40).map(|tool| (format!("t{tool}"), patterns(tool))).collect();
+    let tools: Vec<RequestTool<'_>> = schemas.iter().map(|(name, schema)| request(name, schema)).collect();
+    let (registry, codes) = check(&[], &tools, &Tools::default());
+    assert!(registry.tools().first().is_some_and(|tool| tool.schema.is_ok()));
+    assert!(registry.tools().last().is_some_and(|tool| matches!(*tool.schema, Err(SchemaFault::Request))));
+    assert!(codes.contains(&"invalid_tool_schema"));
+    let long = format!(r#"{{"description":"{}"}}"#, "x".repeat(200 << 10));
+    let names: Vec<String> = (0..30).map(|tool| format!("t{tool}")).collect();
+    let tools: Vec<RequestTool<'_>> = names.iter().map(|name| request(name, &long)).collect();
+    let (registry, _) = check(&[], &tools, &Tools::default());
+    assert_eq!(registry.tools().iter().filter(|tool| tool.schema.is_ok()).count(), 20);
+}

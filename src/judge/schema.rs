@@ -1,33 +1,33 @@
 //! A tool's schema, compiled: does a call's arguments object fit it, and if not, why not.
 //!
-//! Compiled offline, within the bounds of `schema_bounds`; what can't be checked within bounds
-//! doesn't fit. Pure; never panics on what a client sent as a schema, and never loads another one.
+//! Compiled offline, within the bounds of `schema_bounds` and `schema_pattern`; checked within the steps of
+//! `schema_fuel`: what can't be checked within them doesn't fit. Pure; never panics on what a client sent as a
+//! schema, and never loads another one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use super::{
     call_arguments::{Parsed, brief},
     schema_bounds::{self, Prepared, Shape},
+    schema_fuel::{Costs, Counted, EXPLANATION_STEPS_MAX, Exhausted, Looked, TURN_STEPS_MAX, within},
     schema_issue::{self, Outline},
+    schema_pattern::{NAME_BACKTRACKS_MAX, PatternFault, PatternKeyword, Patterns},
 };
 
 pub use super::schema_issue::{IssueKind, Parameter, SchemaIssue};
 
-/// Steps a pattern with look-around may take on one string; others take linear time.
-const BACKTRACKS_MAX: usize = 20_000;
-/// Values in arguments that such patterns are tried on.
-const BACKTRACKED_VALUES_MAX: u32 = 4096;
-/// Bytes of one compiled pattern.
+/// Bytes of one compiled pattern for members' names.
 const PATTERN_BYTES_MAX: usize = 2 << 20;
+/// Copies of its states that `jsonschema` makes of a pattern for members' names: forwards, backwards, and its caches.
+const NAME_PATTERN_COPIES: u64 = 4;
 /// Levels of arguments times schemas per level: what the stack must hold.
 const LEVELS_MAX: u32 = 600;
-/// Values in arguments whose faults are told one by one.
-const DETAILED_VALUES_MAX: u32 = 10_000;
-/// Schemas, written out, whose faults are told one by one.
-const DETAILED_SCHEMAS_MAX: u64 = 50_000;
 /// Levels of arguments whose faults are told one by one by a schema that contains itself.
 const DETAILED_DEPTH_MAX: u32 = 16;
 /// Bytes of a fault's message.
@@ -48,6 +48,12 @@ pub enum SchemaFault {
     /// A schema that is defined by itself.
     #[error("the schema refers to itself without an end")]
     Loop,
+    /// Patterns that are too large, compiled.
+    #[error("the schema's patterns take too much memory: shorten repetitions like {{1,1000}}, or classes like \\p{{L}} in them")]
+    Patterns,
+    /// Together with those before it, more than one request may have compiled.
+    #[error("the schemas of this request's tools are too large together: send fewer tools, or shorter schemas and patterns")]
+    Request,
     /// No JSON, or names that aren't unique.
     #[error("the schema is no JSON: {0}")]
     Json(String),
@@ -59,9 +65,11 @@ pub enum SchemaFault {
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
-    validator: Validator,
+    validator: Validator<Counted>,
     shape: Shape,
-    backtracks: bool,
+    costs: Costs,
+    /// Bytes of its patterns, compiled.
+    pattern_bytes: u64,
     outline: Outline,
 }
 
@@ -82,14 +90,21 @@ impl Schema {
         let mut fault = None;
         for draft in drafts {
             match build(&value, *draft, formats) {
-                Ok((validator, backtracks)) => {
+                Ok(Built { validator, pattern_bytes, name_byte }) => {
                     let outline = Outline::of(&value);
-                    return Ok(Self { validator, shape, backtracks, outline });
+                    let costs = Costs { fault: shape.largest / 64, name_byte };
+                    return Ok(Self { validator, shape, costs, pattern_bytes, outline });
                 }
-                Err(words) => fault = fault.or(Some(words)),
+                Err(SchemaFault::Patterns) => return Err(SchemaFault::Patterns),
+                Err(own) => fault = fault.or(Some(own)),
             }
         }
-        Err(SchemaFault::Invalid(fault.unwrap_or_default()))
+        Err(fault.unwrap_or(SchemaFault::Invalid(String::new())))
+    }
+
+    /// Bytes that its patterns take, compiled.
+    pub(crate) fn pattern_bytes(&self) -> u64 {
+        self.pattern_bytes
     }
 
     /// The parameters that the schema names at its top level.
@@ -109,9 +124,8 @@ impl Schema {
 
     /// Everything about `arguments` that doesn't fit, up to `budget` issues; nothing if they fit.
     pub fn violations(&self, arguments: &Value, budget: usize) -> Vec<SchemaIssue> {
-        let (mut depth, mut values, mut open) = (1, 0_u32, vec![(arguments, 1)]);
+        let (mut depth, mut open) = (1, vec![(arguments, 1)]);
         while let Some((value, level)) = open.pop() {
-            values = values.saturating_add(1);
             match value {
                 Value::Array(list) => open.extend(list.iter().map(|inner| (inner, level + 1))),
                 Value::Object(map) => open.extend(map.values().map(|inner| (inner, level + 1))),
@@ -119,67 +133,133 @@ impl Schema {
             }
             depth = depth.max(level);
         }
-        self.issues(arguments, depth, values, budget)
+        self.issues(arguments, depth, budget)
     }
 
     /// True where what was read fits.
     pub(crate) fn fits(&self, arguments: &Parsed) -> bool {
-        self.checkable(arguments.depth, arguments.values) && self.is_valid(&arguments.value)
+        self.checkable(arguments.depth) && self.is_valid(&arguments.value) == Ok(true)
     }
 
     /// [`Self::violations`] of what was read.
     pub(crate) fn issues_of(&self, arguments: &Parsed, budget: usize) -> Vec<SchemaIssue> {
-        self.issues(&arguments.value, arguments.depth, arguments.values, budget)
+        self.issues(&arguments.value, arguments.depth, budget)
     }
 
-    fn issues(&self, arguments: &Value, depth: u32, values: u32, budget: usize) -> Vec<SchemaIssue> {
-        if !self.checkable(depth, values) {
-            return vec![SchemaIssue::whole("the arguments are too large or too deep to be checked against the tool's schema")];
-        }
-        if self.is_valid(arguments) {
-            return Vec::new();
-        }
-        let detailed = values <= DETAILED_VALUES_MAX
-            && self.shape.expanded <= DETAILED_SCHEMAS_MAX
-            && (!self.shape.recursive || depth <= DETAILED_DEPTH_MAX);
-        let found = if detailed {
-            let find = || schema_issue::collect(self.validator.iter_errors(arguments), budget);
-            catch_unwind(AssertUnwindSafe(find)).unwrap_or_default()
-        } else {
-            Vec::new()
+    fn issues(&self, arguments: &Value, depth: u32, budget: usize) -> Vec<SchemaIssue> {
+        let unchecked = || {
+            let words = "the arguments are too large or too deep to be checked against the tool's schema: make them shorter and simpler";
+            vec![SchemaIssue::whole(words)]
         };
+        if !self.checkable(depth) {
+            return unchecked();
+        }
+        match self.is_valid(arguments) {
+            Ok(true) => return Vec::new(),
+            Ok(false) => {}
+            Err(Exhausted) => return unchecked(),
+        }
+        let found = if !self.shape.recursive || depth <= DETAILED_DEPTH_MAX { self.explain(arguments, budget) } else { Vec::new() };
         if found.is_empty() { vec![SchemaIssue::whole("the arguments don't fit the tool's schema")] } else { found }
     }
 
-    /// Is there stack and time to check this?
-    fn checkable(&self, depth: u32, values: u32) -> bool {
-        let levels = depth.saturating_mul(self.shape.chain.saturating_add(1));
-        (!self.shape.recursive || levels <= LEVELS_MAX) && (!self.backtracks || values <= BACKTRACKED_VALUES_MAX)
+    /// The faults one by one; none where there is more to say than is worth it.
+    fn explain(&self, arguments: &Value, budget: usize) -> Vec<SchemaIssue> {
+        let costs = Costs { fault: self.costs.fault + longest_path(arguments) / 64, ..self.costs };
+        let explain = || schema_issue::collect(arguments, self.validator.iter_errors(Looked(arguments)), budget);
+        within(EXPLANATION_STEPS_MAX, costs, explain).unwrap_or_default()
     }
 
-    fn is_valid(&self, arguments: &Value) -> bool {
-        // A validator that panics has checked nothing, and what isn't checked doesn't pass.
-        catch_unwind(AssertUnwindSafe(|| self.validator.is_valid(arguments))).unwrap_or(false)
+    /// Is there stack to check this?
+    fn checkable(&self, depth: u32) -> bool {
+        let levels = depth.saturating_mul(self.shape.chain.saturating_add(1));
+        !self.shape.recursive || levels <= LEVELS_MAX
+    }
+
+    fn is_valid(&self, arguments: &Value) -> Result<bool, Exhausted> {
+        within(TURN_STEPS_MAX, self.costs, || self.validator.is_valid(Looked(arguments)))
     }
 }
 
-/// Compiles with patterns that take linear time, or else with some that don't.
-fn build(schema: &Value, draft: Draft, formats: bool) -> Result<(Validator, bool), String> {
-    let options = || jsonschema::options().offline().with_draft(draft).should_validate_formats(formats);
-    let linear = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX);
-    let backtracking = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX).size_limit(PATTERN_BYTES_MAX);
-    let compile = || {
-        let first = match options().with_pattern_options(linear).build(schema) {
-            Ok(validator) => return Ok((validator, false)),
-            Err(error) => error,
-        };
-        let pattern = matches!(first.kind().keyword(), "format" | "pattern" | "patternProperties");
-        match pattern.then(|| options().with_pattern_options(backtracking).build(schema)) {
-            Some(Ok(validator)) => Ok((validator, true)),
-            Some(Err(_)) | None => Err(brief(&first.to_string(), MESSAGE_CHARS_MAX)),
+/// Bytes of the names on the longest way into a value: each fault tells its place.
+// INVARIANT: the parser bounds nesting, so the recursion is bounded.
+fn longest_path(value: &Value) -> u64 {
+    match value {
+        Value::Array(list) => list.iter().map(longest_path).max().map_or(0, |longest| longest + 8),
+        Value::Object(map) => map.iter().map(|(name, value)| name.len() as u64 + longest_path(value)).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+struct Built {
+    validator: Validator<Counted>,
+    pattern_bytes: u64,
+    /// Steps that the patterns for members' names take for each byte of one.
+    name_byte: u64,
+}
+
+/// Compiles, with patterns of our own.
+fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFault> {
+    let mut patterns = Patterns::default();
+    let (mut states, mut looks_around) = (0_u64, false);
+    for name in name_patterns(schema) {
+        match patterns.compile(name, NAME_PATTERN_COPIES) {
+            Ok(pattern) => {
+                states = states.saturating_add(pattern.states());
+                looks_around |= pattern.looks_around();
+            }
+            Err(PatternFault::TooLarge) => return Err(SchemaFault::Patterns),
+            // Where it is one at all, compiling says so.
+            Err(PatternFault::Invalid) => {}
+        }
+    }
+    let name_byte = if looks_around { NAME_BACKTRACKS_MAX as u64 / 8 } else { states / 2 };
+    let for_names = |options: jsonschema::ValidationOptions<'static, Arc<dyn jsonschema::Retrieve>, Counted>| {
+        if looks_around {
+            let limits = PatternOptions::fancy_regex().backtrack_limit(NAME_BACKTRACKS_MAX);
+            options.with_pattern_options(limits.size_limit(PATTERN_BYTES_MAX))
+        } else {
+            options.with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
         }
     };
-    catch_unwind(AssertUnwindSafe(compile)).unwrap_or_else(|_| Err("it can't be compiled".into()))
+    let patterns = Arc::new(Mutex::new(patterns));
+    let shared = patterns.clone();
+    let compile = || {
+        let options = jsonschema::options_for::<Counted>().offline().with_draft(draft).should_validate_formats(formats);
+        let options = options.with_keyword("pattern", move |_, value, _| {
+            let source = value.as_str().ok_or_else(|| ValidationError::schema("a pattern is a text"))?;
+            let compiled = shared.lock().unwrap_or_else(PoisonError::into_inner).compile(source, 1);
+            let pattern = compiled.map_err(|_| ValidationError::schema("this is no regular expression"))?;
+            let keyword: Box<dyn for<'i> Keyword<'i, Counted>> = Box::new(PatternKeyword(pattern));
+            Ok(keyword)
+        });
+        for_names(options).build(schema).map_err(|error| brief(&error.to_string(), MESSAGE_CHARS_MAX))
+    };
+    let built = catch_unwind(AssertUnwindSafe(compile)).unwrap_or_else(|_| Err("it can't be compiled".into()));
+    let patterns = patterns.lock().unwrap_or_else(PoisonError::into_inner);
+    match built {
+        Ok(validator) => Ok(Built { validator, pattern_bytes: patterns.bytes(), name_byte }),
+        Err(_) if patterns.too_large() => Err(SchemaFault::Patterns),
+        Err(words) => Err(SchemaFault::Invalid(words)),
+    }
+}
+
+/// Whatever may be a pattern for members' names, wherever it stands.
+fn name_patterns(schema: &Value) -> Vec<&str> {
+    let (mut found, mut open) = (Vec::new(), vec![schema]);
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(list) => open.extend(list),
+            Value::Object(map) => {
+                if let Some(Value::Object(patterns)) = map.get("patternProperties") {
+                    found.extend(patterns.keys().map(String::as_str));
+                }
+                open.extend(map.values());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ const OPAQUE_MAX: usize = 16;
 const CHAIN_MAX: u32 = 64;
 /// Schemas with all references written out: without a cycle, `jsonschema` looks at a shared schema once per way to it.
 const EXPANDED_MAX: u64 = 1 << 20;
+/// Arrays and objects in one `enum`: earlier drafts demand that they differ, and `jsonschema` tells them apart by a
+/// hash that anyone can make collide.
+const CONTAINERS_MAX: usize = 256;
 /// Schemas on one path from the root, where none comes back to itself.
 const PATH_MAX: u32 = 256;
 
@@ -46,8 +49,8 @@ pub(crate) struct Shape {
     pub(crate) recursive: bool,
     /// The most schemas on one path that look at the same value.
     pub(crate) chain: u32,
-    /// How many schemas it is with all references written out; saturates.
-    pub(crate) expanded: u64,
+    /// Bytes of the largest `enum`, `const` or `required`, roughly: a fault with one copies it.
+    pub(crate) largest: u64,
 }
 
 /// Reads and measures a schema.
@@ -238,6 +241,22 @@ pub(crate) fn anchors(root: &Value) -> HashMap<&str, &Value> {
     found
 }
 
+fn is_container(value: &Value) -> bool {
+    value.is_array() || value.is_object()
+}
+
+/// Bytes of a value, roughly.
+// INVARIANT: depth is at most DEPTH_MAX.
+fn size(value: &Value) -> u64 {
+    let inside: u64 = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len() as u64,
+        Value::Array(list) => list.iter().map(size).sum(),
+        Value::Object(map) => map.iter().map(|(name, value)| name.len() as u64 + size(value)).sum(),
+    };
+    inside + 32
+}
+
 #[derive(Clone, Copy)]
 struct Reach {
     path: u32,
@@ -258,6 +277,7 @@ impl<'v> Survey<'v> {
     fn of(root: &'v Value) -> Result<Shape, SchemaFault> {
         let mut survey = Survey { root, anchors: anchors(root), chains: HashMap::new(), reaches: HashMap::new(), recursive: false };
         let (mut open, mut subschemas, mut refs, mut opaque, mut chain) = (vec![root], 0_usize, 0_usize, 0_usize, 0);
+        let mut largest = 0;
         while let Some(schema) = open.pop() {
             subschemas += 1;
             let Value::Object(map) = schema else { continue };
@@ -269,6 +289,16 @@ impl<'v> Survey<'v> {
                 return Err(SchemaFault::TooMany);
             }
             chain = chain.max(survey.chain(schema, 0)?);
+            for keyword in ["enum", "const", "required", "dependentRequired"] {
+                largest = largest.max(map.get(keyword).map_or(0, size));
+            }
+            if map
+                .get("enum")
+                .and_then(Value::as_array)
+                .is_some_and(|list| list.iter().filter(|own| is_container(own)).count() > CONTAINERS_MAX)
+            {
+                return Err(SchemaFault::TooMany);
+            }
         }
         let reach = survey.reach(root, 0)?;
         if reach.expanded > EXPANDED_MAX {
@@ -276,7 +306,7 @@ impl<'v> Survey<'v> {
         }
         let recursive = survey.recursive || opaque > 0;
         let chain = chain + if opaque > 0 { OPAQUE_MAX as u32 } else { 0 };
-        Ok(Shape { recursive, chain, expanded: reach.expanded })
+        Ok(Shape { recursive, chain, largest })
     }
 
     /// The longest path of schemas from here that all look at the same value.

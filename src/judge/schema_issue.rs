@@ -2,7 +2,10 @@
 //!
 //! Pure. Values are quoted in part only; it never quotes more than [`QUOTED_CHARS_MAX`] characters of one.
 
-use std::{collections::HashMap, io};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+};
 
 use jsonschema::{
     ValidationError,
@@ -27,6 +30,8 @@ const OUTLINED_MAX: usize = 256;
 const PARAMETERS_MAX: usize = 1024;
 /// Patterns for names of parameters.
 const NAME_PATTERNS_MAX: usize = 16;
+/// Bytes of a name that they are tried on.
+const MATCHED_BYTES_MAX: usize = 256;
 /// Bytes of one of them, compiled.
 const NAME_PATTERN_BYTES_MAX: usize = 64 << 10;
 
@@ -75,14 +80,15 @@ impl SchemaIssue {
     }
 }
 
-/// The first `budget` errors as issues.
-pub(crate) fn collect<'e>(errors: impl Iterator<Item = ValidationError<'e>>, budget: usize) -> Vec<SchemaIssue> {
-    errors.take(budget).map(|error| issue(&error)).collect()
+/// The first `budget` errors with these arguments as issues.
+pub(crate) fn collect<'e>(arguments: &Value, errors: impl Iterator<Item = ValidationError<'e>>, budget: usize) -> Vec<SchemaIssue> {
+    errors.take(budget).map(|error| issue(arguments, &error)).collect()
 }
 
-fn issue(error: &ValidationError<'_>) -> SchemaIssue {
+fn issue(arguments: &Value, error: &ValidationError<'_>) -> SchemaIssue {
     let (kind, expected) = explain(error);
-    let value = error.instance();
+    // The error has no value of its own: see `schema_fuel`. What isn't found there is a member's name.
+    let value = arguments.pointer(error.instance_path().as_str()).unwrap_or(&Value::Bool(false));
     let got = if matches!(kind, IssueKind::Missing(_) | IssueKind::Unexpected(_)) { String::new() } else { quoted(value) };
     SchemaIssue {
         pointer: error.instance_path().as_str().to_owned(),
@@ -116,6 +122,7 @@ fn explain(error: &ValidationError<'_>) -> (IssueKind, String) {
         ValidationErrorKind::BacktrackLimitExceeded { .. } | ValidationErrorKind::RegexEngineFailure { .. } => {
             (IssueKind::Other, "text that the schema's pattern can be checked on".into())
         }
+        ValidationErrorKind::Custom { message, .. } => (IssueKind::Other, message.clone()),
         ValidationErrorKind::UniqueItems => (IssueKind::Other, "no element twice".into()),
         _ => (IssueKind::Other, error.masked_with("the value").to_string()),
     }
@@ -206,6 +213,7 @@ pub(crate) struct Outline {
     pub(crate) parameters: Vec<Parameter>,
     /// Are others welcome?
     open: bool,
+    names: HashSet<Box<str>>,
     patterns: Vec<regex::Regex>,
 }
 
@@ -236,12 +244,16 @@ impl Outline {
             }
         }
         outline.open |= !named || outline.parameters.len() > PARAMETERS_MAX;
+        if !outline.open {
+            outline.names = outline.parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        }
         outline
     }
 
     /// True for names that the schema covers.
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.open || self.parameters.iter().any(|own| *own.name == *name) || self.patterns.iter().any(|pattern| pattern.is_match(name))
+        // A name as long as that is no typo of a parameter's, and the schema itself has judged it.
+        self.open || self.names.contains(name) || name.len() > MATCHED_BYTES_MAX || self.patterns.iter().any(|own| own.is_match(name))
     }
 
     /// Takes one schema's share. Does it name any parameters?
@@ -250,10 +262,13 @@ impl Outline {
         self.open |= further.into_iter().any(|rule| *rule != Value::Bool(false));
         if let Some(Value::Object(patterns)) = map.get("patternProperties") {
             for pattern in patterns.keys() {
-                let compiled = regex::RegexBuilder::new(pattern).size_limit(NAME_PATTERN_BYTES_MAX).build();
-                match compiled {
-                    Ok(compiled) if self.patterns.len() < NAME_PATTERNS_MAX => self.patterns.push(compiled),
-                    Ok(_) | Err(_) => self.open = true,
+                if self.patterns.len() >= NAME_PATTERNS_MAX {
+                    self.open = true;
+                    break;
+                }
+                match regex::RegexBuilder::new(pattern).size_limit(NAME_PATTERN_BYTES_MAX).build() {
+                    Ok(compiled) => self.patterns.push(compiled),
+                    Err(_) => self.open = true,
                 }
             }
         }

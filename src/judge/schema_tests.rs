@@ -36,7 +36,9 @@ fn faults() {
         (r##"{"allOf":[{"$ref":"#"}]}"##, "itself"),
         (r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}}"##, "itself"),
         (r#"{"pattern":"("}"#, "valid"),
-        (r#"{"pattern":"(\\w{1000}){1000}"}"#, "valid"),
+        (r#"{"pattern":"(\\w{1000}){1000}"}"#, "patterns"),
+        (r#"{"patternProperties":{"^\\p{L}{200}$":{}}}"#, "patterns"),
+        (&json!({"enum": vec![json!([1]); 300]}).to_string(), "too many"),
         (&refs(100), "deep"),
         (&many_refs, "too many"),
         (&json!({ "anyOf": many }).to_string(), "too many"),
@@ -129,6 +131,139 @@ fn hostile_schemas_end_soon() {
     for (schema, arguments) in [(cyclic, deep), (backtracking, format!(r#"{{"a":"{}!"}}"#, "a".repeat(5000)))] {
         assert!(!check(&schema, &arguments).is_empty());
     }
+}
+
+/// 30 kinds of blocks, most of which have children, in about 4 KiB.
+fn blocks() -> Value {
+    let kind = |n: usize| {
+        let (kind, children) = (format!("kind_{n}"), json!({"type": "array", "items": {"$ref": "#/$defs/block"}}));
+        json!({"type": "object", "properties": {"type": {"const": kind}, "children": children}, "required": ["type"]})
+    };
+    let kinds: Vec<Value> = (0..30).map(kind).collect();
+    json!({"type": "object", "properties": {"block": {"$ref": "#/$defs/block"}}, "required": ["block"], "$defs": {"block": {"anyOf": kinds}}})
+}
+
+#[test]
+fn explanations_are_bounded() {
+    // 155 wrong bytes: twelve levels of children that are of no kind, which 30 alternatives each would explain.
+    let deep = |levels: usize| format!("{{\"block\":{}1{}}}", "{\"children\":[".repeat(levels), "]}".repeat(levels));
+    assert!(blocks().to_string().len() < 6 << 10);
+    for levels in [1, 2, 8, 12, 16] {
+        let issues = check(&blocks(), &deep(levels));
+        assert!(!issues.is_empty(), "{levels}");
+    }
+    // One wrong block is explained as ever, where those around it are right.
+    let mended = r#"{"block":{"type":"kind_1","children":[{"type":"kind_2"},{"type":"kind_3","children":[]}]}}"#;
+    assert!(check(&blocks(), mended).is_empty());
+    let issue = check(&blocks(), &mended.replace("\"kind_3\"", "3")).remove(0);
+    assert_eq!((issue.pointer.as_str(), issue.keyword.as_str()), ("/block", "anyOf"));
+    // 500 kinds, 4,000 items, no recursion.
+    let kinds: Vec<Value> = (0..500).map(|n| json!({"properties": {"type": {"const": format!("k{n}")}}, "required": ["type"]})).collect();
+    let list = json!({"properties": {"list": {"type": "array", "items": {"anyOf": kinds}}}});
+    let many = format!("{{\"list\":[{}]}}", vec!["{\"type\":\"x\"}"; 4000].join(","));
+    let issues = check(&list, &many);
+    assert_eq!((issues.len(), issues[0].keyword.as_str()), (1, "schema"));
+    // An enum that is copied into each fault is counted as often.
+    let options: Vec<String> = (0..8000).map(|n| format!("option number {n}")).collect();
+    let list = json!({"properties": {"list": {"items": {"enum": options}}}});
+    assert_eq!(check(&list, &format!("{{\"list\":[{}]}}", vec!["1"; 4000].join(","))).len(), 1);
+}
+
+#[test]
+fn patterns_share_a_budget() {
+    let schema = |count: usize| {
+        let properties: serde_json::Map<String, Value> =
+            (0..count).map(|n| (format!("p{n}"), json!({"pattern": format!(r"^\p{{L}}{{20}}{n}$")}))).collect();
+        json!({ "properties": properties }).to_string()
+    };
+    assert_eq!(Schema::compile(&schema(800), true).expect_err("too large"), SchemaFault::Patterns);
+    let two = Schema::compile(&schema(2), true).expect("compiles");
+    assert!(two.pattern_bytes() > 100 << 10 && two.pattern_bytes() < 4 << 20, "{}", two.pattern_bytes());
+    assert!(!two.violations(&json!({"p0": "x"}), 20).is_empty());
+    // One pattern in many places is compiled once.
+    let same: serde_json::Map<String, Value> = (0..800).map(|n| (format!("p{n}"), json!({"pattern": r"^\p{L}{20}$"}))).collect();
+    assert!(Schema::compile(&json!({ "properties": same }).to_string(), true).is_ok());
+    let names: serde_json::Map<String, Value> = (0..800).map(|n| (format!(r"^\p{{L}}{{20}}{n}$"), json!({}))).collect();
+    assert_eq!(Schema::compile(&json!({ "patternProperties": names }).to_string(), true).expect_err("too large"), SchemaFault::Patterns);
+}
+
+#[test]
+fn checks_take_bounded_steps() {
+    use crate::judge::schema_fuel::{TURN_STEPS_MAX, left};
+    let lookahead = json!({"properties": {"a": {"pattern": r"(?=.*x).*y"}}});
+    let honest = json!({"properties": {"a": {"pattern": r"^(?!\s*$)[\s\S]+"}}});
+    let unique = json!({"properties": {"a": {"uniqueItems": true}}});
+    let nest = |shape: usize| {
+        // All of them have one hash in `jsonschema`.
+        let (open, closed): (String, String) = (0..12).map(|bit| if shape >> bit & 1 == 1 { ("[", "]") } else { ("", "") }).unzip();
+        format!("[{open}1{closed},{shape}]")
+    };
+    let colliding = format!("{{\"a\":[{}]}}", (0..4096).map(nest).collect::<Vec<_>>().join(","));
+    let options: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    let large_enum = json!({"properties": {"a": {"items": {"enum": options}}}});
+    let unevaluated = (0..20).fold(json!({"properties": {"z": {}}}), |inner, n| {
+        json!({"anyOf": [inner, {"properties": {format!("p{n}"): {"type": "integer"}}}], "unevaluatedProperties": {"type": "string"}})
+    });
+    let text = |length: usize| format!("{{\"a\":\"{}\"}}", "a ".repeat(length / 2));
+    let list = |item: &str, count: usize| format!("{{\"a\":[{}]}}", vec![item; count].join(","));
+    for (schema, arguments, fits) in [
+        (&lookahead, text(20_000), false),
+        (&honest, text(200_000), true),
+        (&unique, colliding, true),
+        (&unique, list("7", 100_000), false),
+        (&json!({"properties": {"a": {"contains": {"const": 1}, "maxContains": 5}}}), list("2", 100_000), false),
+        (&large_enum, list("\"x\"", 100_000), false),
+        (&unevaluated, r#"{"p1":"x","p2":"x","z":1}"#.to_owned(), false),
+        (&json!({"properties": {"a": {"multipleOf": 1e-300}}}), r#"{"a":1e308}"#.to_owned(), true),
+        (&json!({"properties": {"a": {"format": "regex"}}}), format!("{{\"a\":\"{}\"}}", "(".repeat(100_000)), false),
+        (&json!({"properties": {"a": {"format": "email"}}}), format!("{{\"a\":\"{}@b.c\"}}", "a.".repeat(50_000)), false),
+        (&json!({"properties": {"a": {"format": "uri"}}}), format!("{{\"a\":\"http://{}\"}}", "a/".repeat(50_000)), true),
+        (
+            &json!({"properties": {"a": {"propertyNames": {"pattern": "^(?!x)"}}}}),
+            format!("{{\"a\":{{\"{}\":1}}}}", "y".repeat(100_000)),
+            true,
+        ),
+        (&json!({"patternProperties": {r"(?=.*x).*y": {}}}), format!("{{\"{}\":1}}", "a".repeat(50_000)), false),
+    ] {
+        let compiled = Schema::compile(&schema.to_string(), true).expect("compiles");
+        let parsed = crate::judge::call_arguments::parse_unique(&arguments).expect("parses");
+        let name: String = schema.to_string().chars().take(80).collect();
+        let _ = compiled.issues_of(&parsed, 20);
+        assert_eq!(compiled.fits(&parsed), fits, "{name}");
+        println!("{} {name}", TURN_STEPS_MAX - left());
+    }
+}
+
+#[test]
+fn unique_items_are_told_by_value() {
+    let schema = json!({"properties": {"a": {"uniqueItems": true}}});
+    for (list, unique) in [
+        ("[1,1.0]", false),
+        ("[0,-0.0]", false),
+        ("[1,\"1\",true,null,[1],{\"a\":1}]", true),
+        (r#"[{"a":1,"b":[2]},{"b":[2.0],"a":1}]"#, false),
+        ("[[1,[2]],[[1],2],[[1,2]]]", true),
+        ("[18446744073709551615,18446744073709551614]", true),
+        ("[1e300,1e300]", false),
+        ("[0.1,0.2]", true),
+        ("[9007199254740993,9007199254740992.0]", true),
+    ] {
+        assert_eq!(check(&schema, &format!("{{\"a\":{list}}}")).is_empty(), unique, "{list}");
+    }
+}
+
+#[test]
+fn the_calls_of_a_turn_share_its_steps() {
+    use crate::judge::schema_fuel::turn;
+    let schema = Schema::compile(
+        &json!({"properties": {"a": {"items": {"enum": (0..100).map(|n| n.to_string()).collect::<Vec<_>>()}}}}).to_string(),
+        true,
+    );
+    let schema = schema.expect("compiles");
+    let arguments = json!({"a": vec!["99"; 100_000]});
+    assert!(schema.violations(&arguments, 20).is_empty());
+    let counts = turn(|| (0..100).filter(|_| schema.violations(&arguments, 20).is_empty()).count());
+    assert!((1..100).contains(&counts), "{counts}");
 }
 
 #[test]
