@@ -108,8 +108,8 @@ pub struct ToolSet {
 struct ByBytes;
 
 impl Weighter<Bytes, Arc<ToolSet>> for ByBytes {
-    fn weight(&self, key: &Bytes, _: &Arc<ToolSet>) -> u64 {
-        key.len() as u64 * 3 + 512
+    fn weight(&self, key: &Bytes, set: &Arc<ToolSet>) -> u64 {
+        key.len() as u64 * 3 + 512 + set.registry.pattern_bytes()
     }
 }
 
@@ -118,6 +118,10 @@ pub type Recent = Vec<(Bytes, Arc<ToolSet>)>;
 
 /// How many arrays are kept at hand.
 const RECENT_MAX: usize = 8;
+/// Bytes of the compiled patterns of one that is kept at hand.
+const RECENT_PATTERN_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of tools whose schemas are compiled in no time worth mentioning.
+const AT_ONCE_BYTES_MAX: usize = 8 << 10;
 
 /// The sets of one policy.
 pub struct ToolSets {
@@ -147,7 +151,17 @@ impl ToolSets {
         self.recent.load()
     }
 
+    /// Are these tools met for the first time, and so many that compiling their schemas takes long?
+    pub fn takes_long(&self, brought: &Brought<'_>) -> bool {
+        let raw = brought.array.map_or(&b""[..], Value::raw);
+        let bytes = raw.len() + brought.further.iter().map(|array| array.len()).sum::<usize>();
+        bytes > AT_ONCE_BYTES_MAX && !self.recent.load().iter().any(|(known, _)| known == raw)
+    }
+
     fn remember(&self, array: &Bytes, set: &Arc<ToolSet>) {
+        if set.registry.pattern_bytes() > RECENT_PATTERN_BYTES_MAX {
+            return;
+        }
         // Two at a time may lose one of the two, which costs a look-up and nothing else.
         let mut recent = Recent::clone(&self.recent.load());
         recent.retain(|(known, _)| known != array);

@@ -315,7 +315,8 @@ pub fn is_execution_tool(tool: &str, name: &str) -> bool {
     spelled(tool).eq(name.chars())
 }
 
-fn spelled(tool: &str) -> impl Iterator<Item = char> {
+/// A tool's name as execution IDs have it.
+pub fn spelled(tool: &str) -> impl Iterator<Item = char> {
     let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let tool = if tool.is_empty() { "_" } else { tool };
     tool.chars().take(128).map(legal)

@@ -3,12 +3,19 @@
 //! Built once per set of tools and shared; a schema is compiled once for all exchanges. Pure. It never
 //! changes a request: it says which of the request's tools stay and which of the policy's are put in.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use serde_json::Value;
 
 use super::{
     call_arguments::parse_unique,
+    marks,
     schema::{Schema, SchemaFault},
     suggest,
     violation::{Checks, Code, Violation},
@@ -21,6 +28,13 @@ const CACHE_BYTES_MAX: u64 = 32 << 20;
 const COMPILED_FACTOR: u64 = 12;
 /// And so many bytes besides.
 const COMPILED_BYTES_MIN: u64 = 2048;
+
+/// Pairs of a name in an answer and a tool's that are compared for small typos, as long as a registry lives.
+const COMPARED_MAX: usize = 1 << 20;
+/// Bytes of the schemas that one request may bring.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Bytes of all their patterns, compiled.
+const REQUEST_PATTERN_BYTES_MAX: u64 = 8 << 20;
 
 /// What kind of tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -146,6 +160,12 @@ struct Inner {
     places: HashMap<Box<str>, usize>,
     plan: Vec<Step>,
     unchanged: bool,
+    /// Bytes of the request's patterns, compiled.
+    pattern_bytes: u64,
+    /// The names as execution IDs have them.
+    spelled: OnceLock<HashSet<String>>,
+    /// Names that were compared with all of the tools' for being nearly the same.
+    compared: AtomicUsize,
 }
 
 /// The tools of an exchange, in order. Cheap to clone: keep one for each array of tools that comes along.
@@ -162,7 +182,7 @@ impl Registry {
         checks: &Checks,
         cache: &SchemaCache,
     ) -> (Self, Vec<Violation>) {
-        let mut build = Build { inner: Inner::default(), violations: Vec::new(), checks, formats, cache };
+        let mut build = Build { inner: Inner::default(), violations: Vec::new(), checks, formats, cache, bytes: 0, pattern_bytes: 0 };
         build.policy_twice(policy_tools);
         let by_name: HashMap<&str, &ToolSource> = policy_tools.iter().rev().map(|source| (source.name(), source)).collect();
         for (place, tool) in request_tools.iter().enumerate() {
@@ -179,12 +199,30 @@ impl Registry {
         build.expected(&tools.expect);
         let kept = build.inner.plan.iter().enumerate().all(|(at, step)| *step == Step::Keep(at));
         build.inner.unchanged = kept && build.inner.plan.len() == request_tools.len();
+        build.inner.pattern_bytes = build.pattern_bytes;
         (Self(Arc::new(build.inner)), build.violations)
     }
 
     /// The tool of this name, declared or not.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.0.places.get(name).and_then(|place| self.0.tools.get(*place))
+    }
+
+    /// The tool of this name, or of nearly this one (case, separators, a small typo). Where too many names were compared,
+    /// small typos count no more.
+    pub fn nearly(&self, name: &str) -> Option<&str> {
+        if let Some(tool) = self.tool(name) {
+            return Some(&tool.name);
+        }
+        let compared = self.0.compared.fetch_add(self.0.tools.len(), Ordering::Relaxed);
+        let same = |tool: &&str| if compared < COMPARED_MAX { suggest::nearly_same(name, tool) } else { name.eq_ignore_ascii_case(tool) };
+        self.0.tools.iter().map(|tool| &*tool.name).find(same)
+    }
+
+    /// Is this how execution IDs have the name of one of the tools?
+    pub fn is_execution_tool(&self, name: &str) -> bool {
+        let spelled = || self.0.tools.iter().map(|tool| marks::spelled(&tool.name).collect()).collect();
+        self.0.spelled.get_or_init(spelled).contains(name)
     }
 
     /// All tools, in the order in which the model sees them; those that it doesn't see are marked.
@@ -207,6 +245,11 @@ impl Registry {
         self.names().next().is_none()
     }
 
+    /// Bytes of the patterns that the request brought, compiled.
+    pub fn pattern_bytes(&self) -> u64 {
+        self.0.pattern_bytes
+    }
+
     /// The `tools` that go upstream, element by element.
     pub fn plan(&self) -> &[Step] {
         &self.0.plan
@@ -224,6 +267,10 @@ struct Build<'b> {
     checks: &'b Checks,
     formats: bool,
     cache: &'b SchemaCache,
+    /// Of the schemas that the request brought so far.
+    bytes: usize,
+    /// Of their patterns, compiled.
+    pattern_bytes: u64,
 }
 
 impl Build<'_> {
@@ -263,7 +310,7 @@ impl Build<'_> {
     }
 
     fn add(&mut self, tool: &RequestTool<'_>, origin: Origin, declared: bool) -> usize {
-        let schema = self.cache.compile(tool.parameters_raw.unwrap_or("null"), self.formats);
+        let schema = self.compile(tool.parameters_raw.unwrap_or("null"), origin);
         if declared
             && tool.kind == ToolKind::Function
             && let Err(fault) = schema.as_ref()
@@ -275,6 +322,20 @@ impl Build<'_> {
         self.inner.places.insert(tool.name.into(), place);
         self.inner.tools.push(Tool { name: tool.name.into(), kind: tool.kind, schema, raw: tool.raw.into(), origin, declared });
         place
+    }
+
+    /// A schema, compiled; one of the request's only as long as there is room for it.
+    fn compile(&mut self, raw: &str, origin: Origin) -> Compiled {
+        if origin == Origin::Policy {
+            return self.cache.compile(raw, self.formats);
+        }
+        self.bytes = self.bytes.saturating_add(raw.len());
+        if self.bytes > REQUEST_BYTES_MAX || self.pattern_bytes > REQUEST_PATTERN_BYTES_MAX {
+            return Arc::new(Err(SchemaFault::Request));
+        }
+        let schema = self.cache.compile(raw, self.formats);
+        self.pattern_bytes = self.pattern_bytes.saturating_add(schema.as_ref().as_ref().map_or(0, Schema::pattern_bytes));
+        schema
     }
 
     fn drift(&mut self, tool: &RequestTool<'_>, source: &ToolSource) {
@@ -358,8 +419,10 @@ impl SchemaCache {
     pub fn compile(&self, raw: &str, formats: bool) -> Arc<Result<Schema, SchemaFault>> {
         let key = (*blake3::hash(raw.as_bytes()).as_bytes(), formats);
         let compile = || {
-            let weight = (raw.len() as u64).saturating_mul(COMPILED_FACTOR) + COMPILED_BYTES_MIN;
-            Ok::<_, std::convert::Infallible>((Arc::new(Schema::compile(raw, formats)), weight))
+            let schema = Schema::compile(raw, formats);
+            // A fault is its words alone.
+            let bytes = schema.as_ref().map_or(0, |own| (raw.len() as u64).saturating_mul(COMPILED_FACTOR) + own.pattern_bytes());
+            Ok::<_, std::convert::Infallible>((Arc::new(schema), bytes + COMPILED_BYTES_MIN))
         };
         match self.0.get_or_insert_with(&key, compile) {
             Ok((compiled, _)) => compiled,
