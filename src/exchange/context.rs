@@ -3,7 +3,7 @@
 //! Pure: the adapters bring calls and gates, this file says what is wrong with them.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, OnceLock},
 };
 
@@ -25,6 +25,7 @@ use crate::{
         history::Execution,
         loops::Beyond,
         marks::{KeyRing, Moment, Scope},
+        standing::Standing,
         text::TextGate,
         textual::Names,
         trail::Trail,
@@ -33,6 +34,9 @@ use crate::{
     policy::{Mode, OnBlockedJson, rules::Rules},
     wire::json::Document,
 };
+
+/// Executions that are looked through one by one.
+const FEW: usize = 16;
 
 /// What an exchange is judged by.
 #[derive(Debug)]
@@ -75,6 +79,10 @@ pub struct Context {
     data: OnceLock<Vec<String>>,
     /// Whose calls count where they are written as text, read off the request when first asked for.
     pub(super) written: OnceLock<Option<Names>>,
+    /// Where words stand in that data.
+    pub(super) standing: Standing,
+    /// The executions by their ids, where they are many.
+    by_id: OnceLock<HashMap<String, usize>>,
     /// What claims are compared with.
     pub(super) evidence: Material,
 }
@@ -204,6 +212,8 @@ impl Begun {
             data_of,
             data: OnceLock::new(),
             written: OnceLock::new(),
+            standing: Standing::default(),
+            by_id: OnceLock::new(),
             evidence,
         });
         context.excuse_marks(&mut violations);
@@ -243,6 +253,15 @@ impl Context {
         self.data.get_or_init(|| (self.data_of)(&self.request))
     }
 
+    /// The execution with this id.
+    pub(super) fn execution(&self, id: &str) -> Option<&Execution> {
+        if self.executions.len() <= FEW {
+            return self.executions.iter().find(|execution| execution.id == id);
+        }
+        let by_id = || self.executions.iter().enumerate().rev().map(|(at, execution)| (execution.id.clone(), at)).collect();
+        self.by_id.get_or_init(by_id).get(id).and_then(|at| self.executions.get(*at))
+    }
+
     /// The request as it came.
     pub fn request(&self) -> &Document {
         &self.request
@@ -277,12 +296,9 @@ impl Context {
         let answers = self.judge_answers(calls, &mut turn);
         let stops = self.watch(&mut turn);
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
-        let mut citations: Vec<String> = Vec::new();
-        for id in gates.iter().flat_map(|gate| gate.citations()).chain(&answers.citations) {
-            if !citations.contains(id) {
-                citations.push(id.clone());
-            }
-        }
+        let mut cited: HashSet<&str> = HashSet::new();
+        let all = gates.iter().flat_map(|gate| gate.citations()).chain(&answers.citations);
+        let citations: Vec<String> = all.filter(|id| cited.insert(id)).cloned().collect();
         of_text.extend(self.missing_citation(calls, &citations, answer));
         of_text.extend(self.empty_answer(calls, answer));
         self.excuse_marks(&mut of_text);
@@ -309,7 +325,7 @@ impl Context {
         {
             return None;
         }
-        let cited = self.executions.iter().any(|execution| execution.recent && citations.contains(&execution.id));
+        let cited = citations.iter().any(|id| self.execution(id).is_some_and(|execution| execution.recent));
         if cited {
             return None;
         }

@@ -21,6 +21,7 @@ mod schema_fuel;
 mod schema_issue;
 mod schema_pattern;
 pub mod stamp;
+pub mod standing;
 pub mod suggest;
 pub mod text;
 pub mod textual;

@@ -99,7 +99,7 @@ fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, b
 fn is_of(word: &str, source: &Source) -> bool {
     let folded = fold(word);
     let stem = folded.trim_end_matches('s');
-    [&*folded, stem].iter().any(|word| stands_in(source.folded(), word) || stands_in(source.folded_arguments(), word))
+    [&*folded, stem].iter().any(|word| source.has_words(word) || stands_in(source.folded_arguments(), word))
         || source.facts().keys().iter().any(|key| akin(key, &folded))
 }
 

@@ -3,7 +3,14 @@
 //! Made once for an exchange and shared by its choices; each result is read when a claim first needs it. Results without
 //! a stamp count too: they can't be cited, but what they say was said.
 
-use std::{borrow::Cow, sync::OnceLock};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use super::{
     date::{self, Dates},
@@ -14,9 +21,16 @@ use super::{
     scene::tool_nouns,
     things, unit, url,
 };
+use crate::judge::standing::{Standing, Words};
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
 const SAID_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a result that are read first, as what is said of one mostly stands there.
+const NEAR_BYTES: usize = 16 << 10;
+
+/// Dates and numbers that the dates of an exchange's answers are compared with.
+const COMPARED_MAX: usize = 4 << 20;
 
 /// Recent results of which what follows from one may be said beside another.
 const FEW: usize = 4;
@@ -48,6 +62,7 @@ pub struct Source {
     says_none: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
+    standing: Standing,
 }
 
 impl Source {
@@ -70,6 +85,11 @@ impl Source {
     /// Its text folded for comparison.
     pub fn folded(&self) -> &str {
         self.facts().folded(&self.text)
+    }
+
+    /// Do these folded words stand in it?
+    pub fn has_words(&self, folded: &str) -> bool {
+        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, Words::Folded)
     }
 
     /// Its call's arguments, folded.
@@ -115,6 +135,16 @@ pub struct Grounds {
     said_folded: OnceLock<String>,
     told: OnceLock<Vec<(u64, String)>>,
     addresses: OnceLock<Vec<String>>,
+    numbers: OnceLock<Vec<f64>>,
+    by_id: OnceLock<HashMap<String, usize>>,
+    /// Where folded words stand in the results and what was said.
+    standing: Standing,
+    /// And in what was said alone.
+    standing_said: Standing,
+    /// Where addresses stand in them as they came.
+    standing_raw: Standing,
+    /// Dates and numbers that dates were compared with.
+    compared: AtomicUsize,
 }
 
 impl Grounds {
@@ -125,7 +155,11 @@ impl Grounds {
 
     /// The result of this execution.
     pub fn result(&self, execution_id: &str) -> Option<&Source> {
-        self.results.iter().find(|source| source.execution_id.as_deref() == Some(execution_id))
+        let by_id = || {
+            let ids = self.results.iter().enumerate().rev();
+            ids.filter_map(|(at, source)| Some((source.execution_id.clone()?, at))).collect()
+        };
+        self.by_id.get_or_init(by_id).get(execution_id).and_then(|at| self.results.get(*at))
     }
 
     /// More was said than is looked through: nothing can be said to stand nowhere.
@@ -137,11 +171,21 @@ impl Grounds {
     pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
         let facts = source.facts();
         fits(number, near, &facts.numbers)
-            || fits(number, near, self.said_numbers())
-            || self.results.iter().any(|other| fits(number, near, &other.facts().numbers))
+            || fits(number, near, self.numbers())
             || equals(number, near, facts.derived())
             || equals(number, near, self.reckoned(source))
             || self.few().any(|other| equals(number, near, other.facts().derived()))
+    }
+
+    /// The numbers of all results and of all that was said, sorted.
+    fn numbers(&self) -> &[f64] {
+        self.numbers.get_or_init(|| {
+            let mut all = self.said_numbers().to_vec();
+            all.extend(self.results.iter().flat_map(|source| &source.facts().numbers));
+            all.sort_by(f64::total_cmp);
+            all.dedup();
+            all
+        })
     }
 
     /// The recent results, where they are few enough for an answer to have reckoned with them all.
@@ -170,7 +214,9 @@ impl Grounds {
 
     /// Does the conversation have this date, or one that is a day apart?
     pub fn has_date(&self, date: &date::Date) -> bool {
-        let agrees = |dates: &Dates| dates.dates.iter().any(|other| date.agrees(other));
+        // Where more was compared than an honest answer asks for, no date is found any more.
+        let in_bounds = |count: usize| self.compared.fetch_add(count, Ordering::Relaxed) < COMPARED_MAX;
+        let agrees = |dates: &Dates| in_bounds(dates.dates.len()) && dates.dates.iter().any(|other| date.agrees(other));
         let epoch = |facts: &Facts| {
             let of = |number: &f64| [number / 86_400.0, number / 86_400_000.0].map(|days| days.floor() as i64);
             let days = |days: i64| {
@@ -179,7 +225,9 @@ impl Grounds {
                     (own - days).abs() <= 1
                 })
             };
-            facts.numbers.iter().filter(|number| **number > 1e8).any(|number| of(number).into_iter().any(days))
+            let from = facts.numbers.partition_point(|number| *number <= 1e8);
+            let large = facts.numbers.get(from..).unwrap_or_default();
+            in_bounds(large.len()) && large.iter().any(|number| of(number).into_iter().any(days))
         };
         agrees(self.said_dates()) || self.results.iter().any(|source| agrees(&source.facts().dates) || epoch(source.facts()))
     }
@@ -187,33 +235,39 @@ impl Grounds {
     /// Do these words stand anywhere in the conversation?
     pub fn has_words(&self, words: &str, first: &Source) -> bool {
         let folded = fold(words);
-        folded.is_empty()
-            || stands_in(first.folded(), &folded)
-            || self.results.iter().any(|source| stands_in(source.folded(), &folded))
-            || stands_in(self.said_folded(), &folded)
+        let near = first.folded();
+        folded.is_empty() || near.len() <= NEAR_BYTES && stands_in(near, &folded) || self.has_folded(&folded)
+    }
+
+    /// Do these folded words stand in what was said besides results?
+    pub fn has_said(&self, folded: &str) -> bool {
+        self.standing_said.has(&|at: usize| (at == 0).then(|| self.said_folded()), folded, Words::Folded)
+    }
+
+    fn has_folded(&self, folded: &str) -> bool {
+        let text = |at: usize| match at.checked_sub(self.results.len()) {
+            None => self.results.get(at).map(Source::folded),
+            Some(0) => Some(self.said_folded()),
+            Some(_) => None,
+        };
+        self.standing.has(&text, folded, Words::Folded)
     }
 
     /// Does this address stand in the conversation, or is it made of what stands there?
     pub fn has_address(&self, address: &str) -> bool {
         let plain = url::plain(address);
-        let raw = |text: &str| memchr::memmem::find(text.as_bytes(), plain.as_bytes()).is_some();
-        let texts = || {
-            self.results
-                .iter()
-                .flat_map(|source| [source.text.as_str(), source.arguments.as_str()])
-                .chain(self.said.iter().map(String::as_str))
-                .chain([self.definitions.as_str()])
+        let text = |at: usize| match at.checked_sub(2 * self.results.len()) {
+            None => self.results.get(at / 2).map(|source| if at % 2 == 0 { source.text.as_str() } else { source.arguments.as_str() }),
+            Some(at) if at == self.said.len() => Some(self.definitions.as_str()),
+            Some(at) => self.said.get(at).map(String::as_str),
         };
-        let words = |part: &str| {
-            let folded = fold(part);
-            stands_in(self.said_folded(), &folded) || self.results.iter().any(|source| stands_in(source.folded(), &folded))
-        };
-        texts().any(raw) || url::is_made_of(&plain, self.addresses(), words)
+        let words = |part: &str| self.has_folded(&fold(part));
+        plain.is_empty() || self.standing_raw.has(&text, &plain, Words::Parts) || url::is_made_of(&plain, self.addresses(), words)
     }
 
     /// Is this host one of which the conversation has an address?
     pub fn knows_host(&self, host: &str) -> bool {
-        self.addresses().iter().any(|known| url::host(known) == host)
+        url::begins_one(host, self.addresses(), &['/', '?', ':'])
     }
 
     fn addresses(&self) -> &[String] {

@@ -5,6 +5,8 @@
 
 /// Bytes of a passage above which it is cut.
 const PASSAGE_BYTES_MAX: usize = 4096;
+/// Bytes beyond that which may tell where a passage ends: whatever else follows isn't looked at, however much is there.
+const WINDOW_BYTES: usize = 2 * PASSAGE_BYTES_MAX;
 /// Bytes that may have been read before dropping them is worth a copy.
 const STRIDE_BYTES: usize = 16 << 10;
 /// Words after which a point ends no sentence.
@@ -88,22 +90,25 @@ impl Passages {
         Some(Passage { start, text, kind })
     }
 
-    /// The text from the passage at hand on.
+    /// The text from the passage at hand on, as far as it is looked at.
     fn buffer(&self) -> &str {
-        self.text.get(self.from..).unwrap_or_default()
+        let rest = self.text.get(self.from..).unwrap_or_default();
+        if rest.len() <= WINDOW_BYTES { rest } else { rest.get(..rest.floor_char_boundary(WINDOW_BYTES)).unwrap_or_default() }
     }
 
     fn end(&mut self, last: bool) -> Option<usize> {
+        // What more could come wouldn't be looked at.
+        let last = last || self.text.len() - self.from > WINDOW_BYTES;
         let line_only = self.fence.is_some() || self.is_line();
         while let Some(at) = mark(self.buffer(), self.scanned) {
             let rest = self.buffer().get(at..).unwrap_or_default();
             let mark = rest.chars().next().unwrap_or(' ');
             let after = at + mark.len_utf8();
-            if mark == '\n' {
-                return Some(after);
-            }
             if after > PASSAGE_BYTES_MAX {
                 break;
+            }
+            if mark == '\n' {
+                return Some(after);
             }
             if line_only {
                 self.scanned = after;
@@ -159,7 +164,8 @@ impl Passages {
         };
         let open = self.buffer().len() - bare.len();
         let line = bare.find('\n').unwrap_or(bare.len());
-        match bare.get(..line).unwrap_or_default().find(closer) {
+        // Only as far as is waited for: where it ends must not depend on how the text was cut.
+        match bare.get(..bare.floor_char_boundary(line.min(PASSAGE_BYTES_MAX))).unwrap_or_default().find(closer) {
             Some(close) => {
                 let end = open + close + 1;
                 let tail = self.buffer().get(end..).unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::{
     derive,
     facts::{Facts, List, Scalar},
-    fold::{akin, fold, stands_in},
+    fold::{akin, fold},
     grounds::{Grounds, Source},
     lexicon::{self, Lexicon},
     number::{Number, numbers},
@@ -96,13 +96,15 @@ pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) 
     // Three lines of two each are six.
     let sum = |key: &String| facts.of_key(key).filter_map(|leaf| leaf.value.number()).sum::<f64>();
     let quantity = || facts.keys().iter().any(|key| derive::is_quantity(key) && facts.of_key(key).nth(1).is_some() && sum(key) == value);
-    told || quantity() || beside(count, noun, source.folded(), source.told()) || beside(count, noun, grounds.said_folded(), grounds.told())
+    told || quantity()
+        || beside(count, noun, |words| source.has_words(words), source.told())
+        || beside(count, noun, |words| grounds.has_said(words), grounds.told())
 }
 
-/// Does the text say `count` right before one of these words, as `57 players`? It is given folded, and with what it counts.
-fn beside(count: u64, noun: &[String], folded: &str, told: &[(u64, String)]) -> bool {
+/// Does the text say `count` right before one of these words, as `57 players`? `says` looks folded words up in it.
+fn beside(count: u64, noun: &[String], says: impl Fn(&str) -> bool, told: &[(u64, String)]) -> bool {
     let noun: Vec<String> = noun.iter().map(|word| fold(word)).collect();
-    noun.iter().any(|word| stands_in(folded, &format!("{count} {word}")))
+    noun.iter().any(|word| says(&format!("{count} {word}")))
         || told
             .iter()
             .filter(|(told, _)| *told == count)

@@ -83,24 +83,31 @@ pub fn is_placeholder(host: &str) -> bool {
     local || !host.contains('.') || ["example.com", "example.org", "example.net"].iter().any(|name| last_two(name))
 }
 
-/// Is this plain address one of `known`, a beginning of one, one with a query added, or one with parts that stand in `words`?
+/// Is one of `known`, which are sorted, `start`, or that and one of `marks` and more?
+pub fn begins_one(start: &str, known: &[String], marks: &[char]) -> bool {
+    let first = |start: &str| known.get(known.partition_point(|own| own.as_str() < start));
+    let begins = |mark: &char| {
+        let start = format!("{start}{mark}");
+        first(&start).is_some_and(|own| own.starts_with(&start))
+    };
+    first(start).is_some_and(|own| own == start) || marks.iter().any(begins)
+}
+
+/// Is this plain address one of `known`, which are sorted, a beginning of one, one with a query added, or one with parts that stand in `words`?
 pub fn is_made_of(url: &str, known: &[String], words: impl Fn(&str) -> bool) -> bool {
-    let path = |url: &str| url.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned();
-    let own = path(url);
-    let begins = |whole: &str, part: &str| whole.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-    let mut longest = 0;
-    for other in known {
-        if begins(other, &own) || own == path(other) {
-            return true;
-        }
-        let base = path(other);
-        // As many whole segments as both have in common.
-        let common = own.split('/').zip(base.split('/')).take_while(|(a, b)| a == b).map(|(a, _)| a.len() + 1).sum::<usize>();
-        longest = longest.max(common);
+    let own = url.split('?').next().unwrap_or_default().trim_end_matches('/');
+    // As many whole segments as both have in common.
+    let ends = std::iter::once(own.len()).chain(own.rmatch_indices('/').map(|(at, _)| at));
+    let Some(common) = ends.into_iter().find(|end| begins_one(own.get(..*end).unwrap_or_default(), known, &['/', '?'])) else {
+        return false;
+    };
+    if common == own.len() {
+        return true;
     }
+    let longest = common + 1;
     let rest = own.get(longest..).unwrap_or_default();
     let generic = ["issues", "pull", "tree", "blob", "commit", "wiki", "releases", "search", "docs", "en", "main", "master"];
-    longest > 0 && rest.split('/').all(|part| part.is_empty() || generic.contains(&part) || words(part))
+    rest.split('/').all(|part| part.is_empty() || generic.contains(&part) || words(part))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Judging one citation or block against the evidence. Pure; what is done about it is the gate's.
 
+use std::collections::HashMap;
+
 use super::{
     Evidence, Known, PhraseRule, Rules, Whereabouts,
     item::{Block, Id},
@@ -9,10 +11,7 @@ use super::{
     tail::Tail,
 };
 use crate::judge::{
-    claims::{
-        fold::{fold, stands_in},
-        grounds::Source,
-    },
+    claims::{fold::fold, grounds::Source},
     violation::{Code, Severity, Violation},
 };
 
@@ -37,7 +36,7 @@ pub(super) enum Ruling {
 }
 
 /// Judges something of our shape.
-pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Evidence, known: &[(String, Known)]) -> Ruling {
+pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Evidence, known: &HashMap<String, Known>) -> Ruling {
     let tool_registered = |text: &str| evidence.is_registered(shape::tool(text));
     for reading in readings(id) {
         let canonical = shape::canonical(reading);
@@ -45,9 +44,9 @@ pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Ev
             Whereabouts::NotOurs => continue,
             Whereabouts::Here { expired: false } => return Ruling::Verified(canonical),
             Whereabouts::Here { expired: true } => Code::ExpiredExecution,
-            Whereabouts::Elsewhere => match known.iter().find(|(id, _)| *id == canonical) {
-                Some((_, Known { same_session: true, .. })) => return Ruling::Verified(canonical),
-                Some((_, Known { unavailable: true, .. })) => return Ruling::Against(unanswered(rules, &canonical)),
+            Whereabouts::Elsewhere => match known.get(&canonical) {
+                Some(Known { same_session: true, .. }) => return Ruling::Verified(canonical),
+                Some(Known { unavailable: true, .. }) => return Ruling::Against(unanswered(rules, &canonical)),
                 None if rules.ask_ledger => return Ruling::Ask(canonical),
                 // It was issued here, and its result may stand where nobody can see it.
                 Some(_) | None if evidence.is_incomplete() => return Ruling::Against(unknowable(rules)),
@@ -166,7 +165,7 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
     let words = captures.iter().flat_map(|captures| names.iter().filter_map(|name| captures.name(name)));
     words.into_iter().all(|words| {
         let folded = fold(words.as_str());
-        folded.is_empty() || results.iter().any(|source| stands_in(source.folded(), &folded))
+        folded.is_empty() || results.iter().any(|source| source.has_words(&folded))
     })
 }
 

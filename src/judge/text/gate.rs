@@ -4,7 +4,7 @@
 //! before it. INVARIANT: `cleared` only grows, and never passes the start of a blocking claim.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     ops::Range,
 };
 
@@ -62,12 +62,13 @@ pub struct TextGate {
     /// The last labelled value.
     value: Range<usize>,
     asked: Vec<String>,
-    known: Vec<(String, Known)>,
+    known: HashMap<String, Known>,
     cleared: usize,
     blocked: Option<usize>,
     removals: VecDeque<Range<usize>>,
     violations: Vec<Violation>,
     citations: Vec<String>,
+    cited: HashSet<String>,
 }
 
 impl TextGate {
@@ -97,7 +98,7 @@ impl TextGate {
 
     /// What the ledger said about an id that [`Progress::Need`] named.
     pub fn answer(&mut self, execution_id: &str, known: Known) {
-        self.known.push((execution_id.to_owned(), known));
+        self.known.insert(execution_id.to_owned(), known);
     }
 
     /// Up to here, in bytes of the whole text, it is decided and may be released, without
@@ -188,10 +189,11 @@ impl TextGate {
 
     /// What else is waiting is asked for at the same time.
     fn ask_further(&mut self, rules: &Rules, evidence: &dyn Evidence) {
+        let mut asked: HashSet<String> = self.asked.iter().cloned().collect();
         for item in self.pending.values() {
             if let Kind::Id(id) = &item.kind
                 && let Ruling::Ask(further) = claim::judge_id(id, true, rules, evidence, &self.known)
-                && !self.asked.contains(&further)
+                && asked.insert(further.clone())
             {
                 self.asked.push(further);
             }
@@ -300,7 +302,7 @@ impl TextGate {
                 if !self.in_block(&span) {
                     self.prose.cite(span.start, &execution_id);
                 }
-                if !self.citations.contains(&execution_id) {
+                if self.cited.insert(execution_id.clone()) {
                     self.citations.push(execution_id);
                 }
             }

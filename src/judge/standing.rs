@@ -1,0 +1,277 @@
+//! Do words stand in long texts? An index, made when a third lookup asks for it, so that many lookups cost about one pass.
+//!
+//! Without it each lookup reads all of the texts, and an answer's lookups times a conversation is more than anyone waits
+//! for. What is left to read one by one is bounded in steps: beyond them nothing is said to stand anywhere. Pure.
+
+use std::{
+    hash::BuildHasher as _,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+/// Bytes of texts that are read again for each lookup: faster than an index.
+const SHORT_BYTES: usize = 4096;
+/// Lookups without an index.
+const UNINDEXED: u32 = 2;
+/// Bytes of the shortest word in the index.
+const WORD_BYTES_MIN: usize = 3;
+/// Words of what is looked up that are considered as the rarest.
+const CONSIDERED_MAX: usize = 64;
+/// Bytes that are read and compared one by one, besides as many as the texts have four times.
+const STEPS: u64 = 32 << 20;
+
+/// How words are told apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Words {
+    /// By blanks, as in folded text; what is looked up is whole words.
+    Folded,
+    /// By anything but letters, digits and `_`; what is looked up is no part of a longer word.
+    Plain,
+    /// The same, but what is looked up may begin and end within a word.
+    Parts,
+}
+
+impl Words {
+    fn holds(self, c: char) -> bool {
+        match self {
+            Self::Folded => c != ' ',
+            Self::Plain | Self::Parts => c.is_alphanumeric() || c == '_',
+        }
+    }
+}
+
+/// Texts by their places: each may be made when it is first asked for.
+pub trait Texts<'t> {
+    /// The text at this place.
+    fn text(&self, at: usize) -> Option<&'t str>;
+}
+
+impl<'t, F: Fn(usize) -> Option<&'t str>> Texts<'t> for F {
+    fn text(&self, at: usize) -> Option<&'t str> {
+        self(at)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    /// A word's hash in the upper half, its place in all texts in the lower, sorted.
+    words: Vec<u64>,
+    /// Where each text begins.
+    starts: Vec<u32>,
+}
+
+/// The index of some texts, which are always the same ones. See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Standing {
+    index: OnceLock<Option<Index>>,
+    bytes: OnceLock<usize>,
+    lookups: AtomicU32,
+    steps: AtomicU64,
+}
+
+impl Standing {
+    /// Does `sought` stand in one of the texts? Nothing stands nowhere.
+    pub fn has<'t>(&self, texts: &impl Texts<'t>, sought: &str, words: Words) -> bool {
+        if sought.is_empty() {
+            return false;
+        }
+        let bytes = *self.bytes.get_or_init(|| all(texts).map(str::len).sum());
+        let lookups = self.lookups.fetch_add(1, Ordering::Relaxed);
+        if bytes <= SHORT_BYTES || lookups < UNINDEXED {
+            return self.scan(texts, sought, words, bytes);
+        }
+        let by = if words == Words::Folded { Words::Folded } else { Words::Plain };
+        let index = self.index.get_or_init(|| {
+            self.steps.fetch_add(bytes as u64, Ordering::Relaxed);
+            Index::of(texts, by)
+        });
+        match index.as_ref().and_then(|index| Some((index, index.rarest(sought, words)?))) {
+            Some((index, (offset, places))) => {
+                let affordable = places.iter().take_while(|_| self.spend(1 + sought.len() as u64 / 16, bytes));
+                affordable.into_iter().any(|place| {
+                    let place = (place & u64::from(u32::MAX)) as usize;
+                    let at = index.starts.partition_point(|start| *start as usize <= place).saturating_sub(1);
+                    let start = index.starts.get(at).map_or(0, |start| *start as usize);
+                    let from = (place - start).checked_sub(offset);
+                    from.zip(texts.text(at)).is_some_and(|(from, text)| stands_at(text, from, sought, words))
+                })
+            }
+            None => self.scan(texts, sought, words, bytes),
+        }
+    }
+
+    fn scan<'t>(&self, texts: &impl Texts<'t>, sought: &str, words: Words, bytes: usize) -> bool {
+        let find = |text: &str| {
+            self.spend(text.len() as u64, bytes)
+                && memchr::memmem::find_iter(text.as_bytes(), sought.as_bytes()).any(|at| stands_at(text, at, sought, words))
+        };
+        all(texts).any(find)
+    }
+
+    /// Counts steps; false where too many were made.
+    fn spend(&self, steps: u64, bytes: usize) -> bool {
+        let before = self.steps.fetch_add(steps, Ordering::Relaxed);
+        before < STEPS.saturating_add(4 * bytes as u64)
+    }
+
+    /// The steps made so far.
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+fn all<'t>(texts: &impl Texts<'t>) -> impl Iterator<Item = &'t str> {
+    (0..).map_while(|at| texts.text(at))
+}
+
+fn stands_at(text: &str, at: usize, sought: &str, words: Words) -> bool {
+    if !text.get(at..).is_some_and(|rest| rest.starts_with(sought)) {
+        return false;
+    }
+    let holds = |c: Option<char>| c.is_some_and(|c| words.holds(c));
+    let before = text.get(..at).and_then(|text| text.chars().next_back());
+    let after = text.get(at + sought.len()..).and_then(|text| text.chars().next());
+    let cuts = holds(before) && holds(sought.chars().next()) || holds(after) && holds(sought.chars().next_back());
+    words == Words::Parts || !cuts
+}
+
+impl Index {
+    /// `None` where the texts are too long for one.
+    fn of<'t>(texts: &impl Texts<'t>, by: Words) -> Option<Self> {
+        let (mut index, mut start) = (Self::default(), 0_usize);
+        for text in all(texts) {
+            index.starts.push(u32::try_from(start).ok()?);
+            each_word(text, by, |at, word| {
+                if word.len() >= WORD_BYTES_MIN {
+                    index.words.push(u64::from(hash(word)) << 32 | (start + at) as u64);
+                }
+            });
+            start += text.len();
+            u32::try_from(start).ok()?;
+        }
+        index.words.sort_unstable();
+        Some(index)
+    }
+
+    /// The word of `sought` that stands in the fewest places: where in it, and these places.
+    fn rarest(&self, sought: &str, words: Words) -> Option<(usize, &[u64])> {
+        let (mut best, mut seen): (Option<(usize, &[u64])>, usize) = (None, 0);
+        let by = if words == Words::Folded { Words::Folded } else { Words::Plain };
+        each_word(sought, by, |at, word| {
+            // One at an edge may be a part of a longer one.
+            let whole = words != Words::Parts || at > 0 && at + word.len() < sought.len();
+            if word.len() < WORD_BYTES_MIN || !whole || seen >= CONSIDERED_MAX {
+                return;
+            }
+            seen += 1;
+            let key = u64::from(hash(word));
+            let from = self.words.partition_point(|own| own >> 32 < key);
+            let rest = self.words.get(from..).unwrap_or_default();
+            let places = rest.get(..rest.partition_point(|own| own >> 32 == key)).unwrap_or_default();
+            if best.is_none_or(|(_, fewest)| places.len() < fewest.len()) {
+                best = Some((at, places));
+            }
+        });
+        best
+    }
+}
+
+fn hash(word: &str) -> u32 {
+    (foldhash::fast::FixedState::default().hash_one(word) >> 16) as u32
+}
+
+fn each_word<'t>(text: &'t str, by: Words, mut take: impl FnMut(usize, &'t str)) {
+    let mut from = None;
+    for (at, c) in text.char_indices() {
+        match (by.holds(c), from) {
+            (true, None) => from = Some(at),
+            (false, Some(start)) => {
+                take(start, text.get(start..at).unwrap_or_default());
+                from = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+    if let Some(start) = from {
+        take(start, text.get(start..).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an index says is what reading says.
+    #[test]
+    fn lookups() {
+        let filler = "filler words of a long text. ".repeat(400);
+        let texts =
+            [format!("run wf-77a is “done”, Zürich {filler}"), format!("{filler} see a.io/repo/x?id=3; 東京都 and_then"), String::new()];
+        let texts = |at: usize| texts.get(at).map(String::as_str);
+        for (sought, plain, part) in [
+            ("wf-77a", true, true),
+            ("wf-77", false, true),
+            ("f-77a", false, true),
+            ("“done”", true, true),
+            ("done", true, true),
+            ("one", false, true),
+            ("Zürich", true, true),
+            ("rich", false, true),
+            ("a.io/repo/x", true, true),
+            ("a.io/rep", false, true),
+            ("東京都", true, true),
+            ("東京", false, true),
+            ("then", false, true),
+            ("nothing like it", false, false),
+            ("; ", true, true),
+            ("", false, false),
+        ] {
+            let standing = Standing::default();
+            for _ in 0..4 {
+                assert_eq!(standing.has(&texts, sought, Words::Plain), plain, "{sought}");
+            }
+            let standing = Standing::default();
+            for _ in 0..4 {
+                assert_eq!(standing.has(&texts, sought, Words::Parts), part, "{sought}");
+            }
+        }
+        let folded = format!("fc bayern munchen {filler}").replace('.', "");
+        let folded = |at: usize| (at == 0).then_some(folded.as_str());
+        for (sought, stands) in [("bayern munchen", true), ("bay", false), ("fc", true), ("munchen fc", false)] {
+            let standing = Standing::default();
+            assert!((0..4).all(|_| standing.has(&folded, sought, Words::Folded) == stands), "{sought}");
+        }
+    }
+
+    /// Twice the conversation and twice the lookups make twice the steps, whatever is looked up.
+    #[test]
+    fn steps_grow_with_the_sizes() {
+        let shapes: [fn(usize) -> String; 4] =
+            [|n| format!("word{n} "), |n| format!("word{} ", n % 7), |_| "same same ".to_owned(), |n| format!("id_{n:016x}-")];
+        for shape in shapes {
+            let steps = |size: usize| {
+                let text: String = (0..size).map(shape).collect();
+                let texts = |at: usize| (at == 0).then_some(text.as_str());
+                let standing = Standing::default();
+                for n in 0..size {
+                    standing.has(&texts, &format!("word{n} word"), Words::Plain);
+                    standing.has(&texts, &format!("id_{n:016x}"), Words::Plain);
+                }
+                standing.steps()
+            };
+            let (once, twice) = (steps(1000), steps(2000));
+            assert!(twice <= once * 5 / 2, "{once} {twice}: {}", shape(1));
+        }
+        // Where one word is everywhere the steps are bounded.
+        let text = "same same same ".repeat(4000);
+        let texts = |at: usize| (at == 0).then_some(text.as_str());
+        let standing = Standing::default();
+        for n in 0..5000 {
+            assert!(!standing.has(&texts, &format!("same {}x", "same ".repeat(n % 20)), Words::Plain));
+        }
+        assert!(standing.steps() < 2 * (STEPS + 4 * text.len() as u64));
+    }
+}
