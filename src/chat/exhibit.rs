@@ -1,4 +1,6 @@
-//! A call and its result in a chat request. Pure.
+//! Calls and their results in a chat request. Pure.
+
+use std::collections::HashMap;
 
 use super::messages::text_of;
 use crate::{
@@ -6,16 +8,17 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Finds the call with this id, and what answers it.
-pub fn exhibit(request: &Document, id: &str) -> Exhibit {
-    let mut found = Exhibit::default();
+/// Finds the calls with these ids, and what answers them.
+pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
+    let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
     for message in request.root().get("messages").into_iter().flat_map(Value::items) {
-        if message.get("tool_call_id").is_some_and(|own| own.is_text(id)) {
+        if let Some(found) = message.get("tool_call_id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) {
             found.result = message.get("content").map(|content| text_of(content).unwrap_or_default().into_owned());
             continue;
         }
         let calls = message.get("tool_calls").into_iter().flat_map(Value::items);
-        for call in calls.filter(|call| call.get("id").is_some_and(|own| own.is_text(id))) {
+        for call in calls {
+            let Some(found) = call.get("id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) else { continue };
             let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
             let arguments = body.get("arguments").or_else(|| body.get("input"));
             found.arguments = Some(arguments.and_then(Value::text).unwrap_or_default().into_owned());

@@ -88,6 +88,7 @@ impl Run {
 
     /// One request; how it came out, and how it failed, where another may come out otherwise.
     async fn once(&mut self, trial: bool) -> (Result<Reply, Failure>, Option<Failed>) {
+        self.step_aside(0).await;
         let body = match self.outgoing() {
             Ok(body) => body,
             Err(failure) => return (Err(failure), None),

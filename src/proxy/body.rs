@@ -21,13 +21,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use http::Response;
 
-use super::{answer::Interrupted, client::AnswerBody, load::Held, unkeyed::Unkeyed};
+use super::{answer::Interrupted, aside::Movable, client::AnswerBody, load::Held, unkeyed::Unkeyed};
 use crate::cassette::recorder::Tape;
 
 /// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
-
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long the last bytes of a stream that breaks off have to leave before its connection is cut: the server drops what
 /// it hasn't written then.
@@ -53,7 +51,7 @@ struct Pending {
 impl Outlet {
     /// Hands over what is in `buffer`, and empties it.
     pub fn write(&self, buffer: &mut BytesMut) {
-        // Never contended: writer and reader are one task.
+        // Hardly ever contended: writer and reader are one task, whose writer may be aside.
         let mut pending = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if pending.is_empty() {
             std::mem::swap(&mut *pending, buffer);
@@ -83,9 +81,9 @@ impl Outlet {
     }
 
     /// What still runs when the exchange has ended.
-    fn after(&self) -> Option<Running> {
+    fn after(&self) -> Option<Movable<()>> {
         let breaks = self.0.ending.compare_exchange(BREAKS, BROKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        breaks.then(|| Box::pin(tokio::time::sleep(LAST_BYTES)) as Running)
+        breaks.then(|| Movable::new(tokio::time::sleep(LAST_BYTES)))
     }
 
     fn is_broken(&self) -> bool {
@@ -102,7 +100,7 @@ pub enum Body {
     /// The same, but for toolmark's own key in errors.
     PassUnkeyed(Box<(AnswerBody, Held, Unkeyed)>),
     /// Written by a running exchange; `None` once that has ended.
-    Running(Outlet, Option<Running>),
+    Running(Outlet, Option<Movable<()>>),
     /// Any of these, recorded as it leaves.
     Recorded(Box<Body>, Tape),
 }
@@ -119,7 +117,7 @@ impl Body {
 
     /// The body that `exchange` writes.
     pub fn running(outlet: Outlet, exchange: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self::Running(outlet, Some(Box::pin(exchange)))
+        Self::Running(outlet, Some(Movable::new(exchange)))
     }
 }
 
@@ -165,7 +163,7 @@ impl HttpBody for Body {
             }
             Self::Running(outlet, running) => {
                 while let Some(exchange) = running
-                    && exchange.as_mut().poll(cx).is_ready()
+                    && Pin::new(exchange).poll(cx).is_ready()
                 {
                     *running = outlet.after();
                 }

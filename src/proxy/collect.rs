@@ -144,11 +144,17 @@ pub fn claims(tally: &Tally) -> Vec<Claim> {
 /// The executions that this exchange is the first to show: `fresh`, of those of its context. `now_ms`: when their results
 /// arrived.
 pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
+    let fresh: Vec<&Execution> = fresh.iter().filter_map(|at| context.executions.get(*at)).collect();
+    if fresh.is_empty() {
+        return Vec::new();
+    }
+    let marks = fresh.iter().map(|execution| execution.mark.as_str());
+    let mut shown = match api {
+        Api::Chat => chat::exhibit::exhibits(context.request(), marks),
+        Api::Responses => responses::exhibit::exhibits(context.request(), marks),
+    };
     let record = |execution: &Execution| {
-        let shown = match api {
-            Api::Chat => chat::exhibit::exhibit(context.request(), &execution.mark),
-            Api::Responses => responses::exhibit::exhibit(context.request(), &execution.mark),
-        };
+        let shown = shown.remove(execution.mark.as_str()).unwrap_or_default();
         ExecutionRecord {
             id: execution.id.as_str().into(),
             tool: shortened(&execution.tool),
@@ -163,7 +169,7 @@ pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, led
             failed: execution.failed,
         }
     };
-    fresh.iter().filter_map(|at| context.executions.get(*at)).map(record).collect()
+    fresh.into_iter().map(record).collect()
 }
 
 /// A text of a tool's, where such are kept.

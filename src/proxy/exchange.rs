@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{
     app::{App, Caller, Standard},
+    aside,
     attempt::Downstream,
     began::Began,
     body::{Body, Outlet},
@@ -81,8 +82,10 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let who = Who::of(app.client_name(&caller), &headers);
+    aside::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     let restored = kept::restore::<Chat>(&app, &standard, &came, &caller.scope).await;
+    aside::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     rounds::check(&standard, head.choices)?;
@@ -91,6 +94,9 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let identity = if app.runs_tools() { identity() } else { Identity::default() };
     let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
     let rules = &standard.rules;
+    if standard.tools.takes_long(&head.brought()) {
+        aside::step().await;
+    }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
     let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, came.bytes(), tape);
@@ -268,6 +274,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     run.step().await;
     let body = if body.starts_with("\u{feff}".as_bytes()) { body.slice('\u{feff}'.len_utf8()..) } else { body };
     let context = run.context.clone();
+    run.step_aside(body.len()).await;
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {

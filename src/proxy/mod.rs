@@ -3,6 +3,7 @@
 mod abreast;
 pub mod answer;
 pub mod app;
+pub mod aside;
 pub mod attempt;
 mod bare;
 mod began;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Response;
 
 use super::{
+    aside,
     body::Body,
     exchange::{Incoming, basis, drive, read},
     journal::Identity,
@@ -47,9 +48,11 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let who = Who::of(app.client_name(&caller), &headers);
+    aside::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     rounds::check(&standard, 1)?;
     let restored = kept::restore::<Responses>(&app, &standard, &came, &caller.scope).await;
+    aside::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     let model = head.model.clone().into_owned();
@@ -67,6 +70,9 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
+    if standard.tools.takes_long(&head.brought(&further)) {
+        aside::step().await;
+    }
     let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     for back in restored.back.iter().filter(|back| back.how == How::Results) {
         recalled.calls.extend(known_calls(&back.kept, &tools.registry, &app.ring, &caller.scope));

@@ -12,6 +12,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::{
     abreast,
+    aside::{self, Movable},
     began::Began,
     client::Answer,
     collect::Notes,
@@ -47,6 +48,9 @@ use crate::{
     upstreams::fit::Misfit,
     wire::json::Document,
 };
+
+/// Answers to one request that are judged without stepping aside: each has its own steps.
+const CHOICES_AT_ONCE: u64 = 2;
 
 /// What an attempt came to.
 pub enum Reply {
@@ -123,6 +127,8 @@ pub struct Run {
     pub(super) waiting: Option<Instant>,
     pub(super) stream: bool,
     pub(super) outcome: Option<u16>,
+    /// Bytes of streamed answers so far.
+    pub(super) received: usize,
     /// What is recorded, played or put in.
     pub(super) stage: Stage,
 }
@@ -172,6 +178,7 @@ impl Run {
             rejected_at: None,
             looping: Looping::default(),
             unanswered: None,
+            received: 0,
             stage: Stage::default(),
             started,
             seen: came,
@@ -399,6 +406,14 @@ impl Run {
         since
     }
 
+    /// Steps aside where so many bytes of an answer, and what they are compared with, take long to look at.
+    pub async fn step_aside(&self, bytes: usize) {
+        let all = bytes.saturating_add(self.context.request().bytes().len());
+        if all > aside::BYTES_MAX || self.context.choices > CHOICES_AT_ONCE {
+            aside::step().await;
+        }
+    }
+
     /// Counts time that was spent waiting for the upstream.
     pub fn waited(&mut self, since: Instant) {
         self.waiting = None;
@@ -410,7 +425,10 @@ impl Run {
 
     /// Ends it once the response is on its way: nobody waits for its line in the log.
     pub fn end_behind(self: Box<Self>) {
-        tokio::spawn(async move { drop(self) });
+        tokio::spawn(Movable::new(async move {
+            self.step_aside(0).await;
+            drop(self);
+        }));
     }
 
     /// Notes the status that the caller got; from here on the exchange counts as ended.

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     abreast::EVENTS_AT_ONCE,
     app::{App, Error},
+    aside::Movable,
     bare::Polite,
     began::Began,
     body::Body,
@@ -316,8 +317,8 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
         // Boxed: hyper moves what it is given, and either is large.
-        Route::Responses => Box::pin(responses::responses(worker, incoming)).await,
-        _ => Box::pin(exchange::chat(worker, incoming)).await,
+        Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
+        _ => Movable::new(exchange::chat(worker, incoming)).await,
     };
     Ok(match tape {
         Some(tape) => Body::recorded(response, tape),

@@ -117,6 +117,7 @@ async fn attempts<A: Adapter>(
     let mut released = false;
     loop {
         let ended = read::<A>(run, response, judge, outlet, out).await;
+        run.step_aside(run.received).await;
         run.judging();
         let concluded = match ended {
             Ok(()) => conclude::<A>(run, judge).await,
@@ -317,6 +318,8 @@ async fn read<A: Adapter>(
             break;
         };
         left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
+        run.received = run.received.saturating_add(chunk.len());
+        run.step_aside(run.received).await;
         reader.handle(chunk, judge, out).map_err(|unread| match unread {
             Unread::Fault(fault) => Broken::Fault(fault),
             Unread::TooLong(error) => Failure::protocol(&name, error).into(),

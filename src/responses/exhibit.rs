@@ -1,4 +1,6 @@
-//! A call and its output in a request to the Responses API. Pure.
+//! Calls and their outputs in a request to the Responses API. Pure.
+
+use std::collections::HashMap;
 
 use crate::{
     chat::messages::text_of,
@@ -6,11 +8,11 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Finds the call with this id, and what answers it.
-pub fn exhibit(request: &Document, id: &str) -> Exhibit {
-    let mut found = Exhibit::default();
-    let items = request.root().get("input").into_iter().flat_map(Value::items);
-    for item in items.filter(|item| item.get("call_id").is_some_and(|own| own.is_text(id))) {
+/// Finds the calls with these ids, and what answers them.
+pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
+    let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
+    for item in request.root().get("input").into_iter().flat_map(Value::items) {
+        let Some(found) = item.get("call_id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) else { continue };
         if let Some(output) = item.get("output") {
             found.result = Some(text_of(output).unwrap_or_default().into_owned());
             continue;

@@ -137,6 +137,15 @@ impl Proxy {
     }
 }
 
+/// Every test whose proxy held a worker for too long fails, or another test of its process does.
+#[cfg(debug_assertions)]
+fn watch() {
+    use crate::proxy::aside::{STEP_MAX, watchdog};
+    let longest = watchdog::longest();
+    let long = longest > STEP_MAX * watchdog::DEBUG_FACTOR && !std::thread::panicking();
+    assert!(!long, "an exchange kept its worker for {longest:?} of processor time: `proxy::aside` says what such a step must do");
+}
+
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -144,5 +153,7 @@ impl Drop for Proxy {
             // What went wrong there was logged.
             let _ended = thread.join();
         }
+        #[cfg(debug_assertions)]
+        watch();
     }
 }

@@ -1,0 +1,308 @@
+//! Threads for the rare long case: an exchange that has much to do leaves its worker until it waits again.
+//!
+//! A worker serves thousands of exchanges in turn, and none may keep it for longer than [`STEP_MAX`] of its processor's
+//! time. What an exchange does between two waits takes time in the size of its input at most, so that only large ones can
+//! take longer: they say [`step`] first. From there to the next wait they are polled by one of a few threads instead.
+//! Everything stays where it is but the future itself, so that nothing of an exchange knows where it runs. In debug builds
+//! a watchdog measures each step on a worker; the tests fail where one was too long.
+
+use std::{
+    any::Any,
+    cell::Cell,
+    future::{Future, poll_fn},
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::runtime::Handle;
+
+/// Time of its processor that an exchange may keep a worker for at a stretch.
+pub const STEP_MAX: Duration = Duration::from_millis(50);
+/// Bytes of a request or an answer above which an exchange steps aside.
+pub const BYTES_MAX: usize = 512 << 10;
+/// Threads for exchanges that stepped aside.
+const THREADS_MAX: usize = 4;
+
+type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Place {
+    /// In no exchange that could be moved.
+    Elsewhere,
+    /// On its worker.
+    Worker,
+    /// On its worker, and asks to be moved.
+    Leaves,
+    /// On one of the threads here.
+    Aside,
+}
+
+thread_local! {
+    static PLACE: Cell<Place> = const { Cell::new(Place::Elsewhere) };
+}
+
+/// What follows takes long: up to the next wait it runs on a thread of its own.
+pub async fn step() {
+    let mut asked = false;
+    poll_fn(|_| {
+        if mem::replace(&mut asked, true) || PLACE.get() != Place::Worker {
+            return Poll::Ready(());
+        }
+        PLACE.set(Place::Leaves);
+        Poll::Pending
+    })
+    .await;
+}
+
+/// [`step`] where so many bytes are to be looked at.
+pub async fn step_for(bytes: usize) {
+    if bytes > BYTES_MAX {
+        step().await;
+    }
+}
+
+/// An exchange that can [`step`] aside.
+pub struct Movable<T> {
+    running: Option<Running<T>>,
+    away: Option<Away<T>>,
+}
+
+type Away<T> = Arc<Mutex<Slot<T>>>;
+
+/// Where an exchange is handed over.
+enum Slot<T> {
+    /// It runs aside; who waits for it.
+    Out(Waker),
+    /// It waits for something.
+    Back(Running<T>),
+    /// It has ended.
+    Done(T),
+    /// It panicked.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl<T: Send + 'static> Movable<T> {
+    /// An exchange.
+    pub fn new(exchange: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { running: Some(Box::pin(exchange)), away: None }
+    }
+
+    fn leave(&mut self, waker: &Waker) {
+        let Some(running) = self.running.take() else { return };
+        let away = Arc::new(Mutex::new(Slot::Out(waker.clone())));
+        self.away = Some(away.clone());
+        let (handle, waker) = (Handle::current(), waker.clone());
+        run_aside(Box::new(move || {
+            let _entered = handle.enter();
+            let mut running = running;
+            PLACE.set(Place::Aside);
+            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut Context::from_waker(&waker))));
+            PLACE.set(Place::Elsewhere);
+            let slot = match polled {
+                Ok(Poll::Ready(done)) => Slot::Done(done),
+                Ok(Poll::Pending) => Slot::Back(running),
+                Err(payload) => Slot::Panicked(payload),
+            };
+            let before = mem::replace(&mut *away.lock().unwrap_or_else(PoisonError::into_inner), slot);
+            if let Slot::Out(waker) = before {
+                waker.wake();
+            }
+            // Whoever gave it up meanwhile: it is dropped here, where its timers can be.
+            drop(away);
+        }));
+    }
+}
+
+impl<T: Send + 'static> Future for Movable<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if let Some(away) = self.away.take() {
+            let slot = mem::replace(&mut *away.lock().unwrap_or_else(PoisonError::into_inner), Slot::Out(context.waker().clone()));
+            match slot {
+                Slot::Out(_) => {
+                    self.away = Some(away);
+                    return Poll::Pending;
+                }
+                Slot::Back(running) => self.running = Some(running),
+                Slot::Done(done) => return Poll::Ready(done),
+                Slot::Panicked(payload) => resume_unwind(payload),
+            }
+        }
+        let Some(running) = &mut self.running else { return Poll::Pending };
+        let outer = PLACE.replace(Place::Worker);
+        let begun = watchdog::now();
+        let polled = running.as_mut().poll(context);
+        watchdog::check(begun);
+        let leaves = PLACE.replace(outer) == Place::Leaves;
+        if polled.is_pending() && leaves {
+            self.leave(context.waker());
+        }
+        polled
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Gives a job to one of the threads, in turn.
+fn run_aside(job: Job) {
+    static QUEUE: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = mpsc::channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let started = (0..threads).filter(|number| {
+            let receiver = receiver.clone();
+            let work = move || {
+                loop {
+                    let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(job) = job else { return };
+                    job();
+                }
+            };
+            std::thread::Builder::new().name(format!("aside-{number}")).spawn(work).is_ok()
+        });
+        (started.count() > 0).then_some(sender)
+    };
+    match QUEUE.get_or_init(start) {
+        Some(queue) => {
+            if let Err(mpsc::SendError(job)) = queue.send(job) {
+                job();
+            }
+        }
+        // Without threads it takes the worker's time after all.
+        None => job(),
+    }
+}
+
+/// Measures the steps of exchanges on their workers, in debug builds.
+#[cfg(debug_assertions)]
+pub mod watchdog {
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        time::Duration,
+    };
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// So much longer a step takes in a debug build, at the least.
+    pub const DEBUG_FACTOR: u32 = 20;
+
+    static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
+
+    /// The time that this thread's processor has worked for it.
+    pub fn now() -> Duration {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    }
+
+    /// A step that began then has ended.
+    pub fn check(begun: Duration) {
+        let step = now().saturating_sub(begun);
+        LONGEST_NS.fetch_max(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The longest step since this was asked last.
+    pub fn longest() -> Duration {
+        Duration::from_nanos(LONGEST_NS.swap(0, Ordering::Relaxed))
+    }
+}
+
+/// Nothing is measured.
+#[cfg(not(debug_assertions))]
+mod watchdog {
+    pub fn now() {}
+    pub fn check((): ()) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    fn name() -> String {
+        thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn what_is_long_runs_aside_and_comes_back() {
+        let own = name();
+        let names = block_on(Movable::new(async {
+            let mut names = vec![name()];
+            step().await;
+            names.push(name());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            names.push(name());
+            step_for(1).await;
+            names.push(name());
+            step_for(BYTES_MAX + 1).await;
+            step().await;
+            names.push(name());
+            names
+        }));
+        assert!(names[1].starts_with("aside-") && names[4].starts_with("aside-"), "{names:?}");
+        assert_eq!([&names[0], &names[2], &names[3]], [&own; 3]);
+        // In no exchange it is nothing.
+        block_on(step());
+    }
+
+    #[test]
+    fn others_go_on_meanwhile() {
+        let (sender, receiver) = mpsc::channel::<()>();
+        block_on(async {
+            let long = tokio::spawn(Movable::new(async move {
+                step().await;
+                // Would wait for ever, did it keep the worker.
+                receiver.recv().unwrap();
+                7
+            }));
+            tokio::task::yield_now().await;
+            sender.send(()).unwrap();
+            assert_eq!(long.await.unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn panics_come_back_and_who_gives_up_drops() {
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        struct Noted;
+        impl Drop for Noted {
+            fn drop(&mut self) {
+                DROPPED.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        block_on(async {
+            let broken = tokio::spawn(Movable::new(async {
+                step().await;
+                resume_unwind(Box::new("broken"));
+            }));
+            assert!(broken.await.unwrap_err().is_panic());
+            let (sender, receiver) = mpsc::channel::<()>();
+            let given_up = tokio::spawn(Movable::new(async move {
+                let _noted = Noted;
+                step().await;
+                let _ended = receiver.recv();
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }));
+            tokio::task::yield_now().await;
+            given_up.abort();
+            assert!(given_up.await.unwrap_err().is_cancelled());
+            drop(sender);
+        });
+        while DROPPED.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+    }
+}
