@@ -4,7 +4,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicUsize},
 };
 
 use bytes::Bytes;
@@ -83,6 +83,8 @@ pub struct Context {
     pub(super) standing: Standing,
     /// The executions by their ids, where they are many.
     by_id: OnceLock<HashMap<String, usize>>,
+    /// Pairs of names and tools that were compared for being nearly the same.
+    pub(super) compared: AtomicUsize,
     /// What claims are compared with.
     pub(super) evidence: Material,
 }
@@ -214,6 +216,7 @@ impl Begun {
             written: OnceLock::new(),
             standing: Standing::default(),
             by_id: OnceLock::new(),
+            compared: AtomicUsize::new(0),
             evidence,
         });
         context.excuse_marks(&mut violations);

@@ -1,5 +1,7 @@
 //! What the conversation proves, for the judging of text. Pure.
 
+use std::sync::atomic::Ordering;
+
 use super::{asked, context::Context, material};
 use crate::judge::{
     claims::{abilities::Abilities, grounds::Grounds},
@@ -8,6 +10,9 @@ use crate::judge::{
     text::{Evidence, Whereabouts},
     textual::Names,
 };
+
+/// Pairs of a name in an answer and a tool's that are compared for small typos.
+const COMPARED_MAX: usize = 1 << 18;
 
 impl Evidence for Context {
     fn whereabouts(&self, execution_id: &str) -> Whereabouts {
@@ -30,7 +35,9 @@ impl Evidence for Context {
     }
 
     fn tool_named(&self, name: &str) -> Option<&str> {
-        self.tools.registry.nearly(name)
+        let tools = self.tools.registry.tools().len();
+        let typos = self.compared.fetch_add(tools, Ordering::Relaxed) < COMPARED_MAX;
+        self.tools.registry.nearly(name, typos)
     }
 
     fn is_registered(&self, name: &str) -> bool {

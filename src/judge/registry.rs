@@ -5,10 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use serde_json::Value;
@@ -29,8 +26,6 @@ const COMPILED_FACTOR: u64 = 12;
 /// And so many bytes besides.
 const COMPILED_BYTES_MIN: u64 = 2048;
 
-/// Pairs of a name in an answer and a tool's that are compared for small typos, as long as a registry lives.
-const COMPARED_MAX: usize = 1 << 20;
 /// Bytes of the schemas that one request may bring.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Bytes of all their patterns, compiled.
@@ -164,8 +159,6 @@ struct Inner {
     pattern_bytes: u64,
     /// The names as execution IDs have them.
     spelled: OnceLock<HashSet<String>>,
-    /// Names that were compared with all of the tools' for being nearly the same.
-    compared: AtomicUsize,
 }
 
 /// The tools of an exchange, in order. Cheap to clone: keep one for each array of tools that comes along.
@@ -208,14 +201,12 @@ impl Registry {
         self.0.places.get(name).and_then(|place| self.0.tools.get(*place))
     }
 
-    /// The tool of this name, or of nearly this one (case, separators, a small typo). Where too many names were compared,
-    /// small typos count no more.
-    pub fn nearly(&self, name: &str) -> Option<&str> {
+    /// The tool of this name, or of nearly this one: case, and with `typos` separators and a small typo.
+    pub fn nearly(&self, name: &str, typos: bool) -> Option<&str> {
         if let Some(tool) = self.tool(name) {
             return Some(&tool.name);
         }
-        let compared = self.0.compared.fetch_add(self.0.tools.len(), Ordering::Relaxed);
-        let same = |tool: &&str| if compared < COMPARED_MAX { suggest::nearly_same(name, tool) } else { name.eq_ignore_ascii_case(tool) };
+        let same = |tool: &&str| if typos { suggest::nearly_same(name, tool) } else { name.eq_ignore_ascii_case(tool) };
         self.0.tools.iter().map(|tool| &*tool.name).find(same)
     }
 

@@ -4,6 +4,7 @@ mod admin;
 mod answers;
 mod bad_input;
 mod bad_upstreams;
+mod bounds;
 mod cassettes;
 mod claims_bench;
 mod claims_explained;
