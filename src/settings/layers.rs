@@ -94,9 +94,18 @@ impl Layers {
         self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
     }
 
-    /// Where the value at `path` was said: a file's path, a variable, a flag.
+    /// Where the value at `path` was said: a file's path, a variable, a flag. `None` where nobody said it.
     pub(crate) fn said_in(&self, path: &str) -> Option<String> {
-        self.figment.contains(path).then(|| self.place(&path.split('.').map(String::from).collect::<Vec<_>>()))?
+        let mut parts = path.split('.');
+        let mut value = self.figment.find_value(parts.next()?).ok()?;
+        for part in parts {
+            value = match &value {
+                Value::Dict(_, dict) => dict.get(part)?.clone(),
+                Value::Array(_, items) => items.get(part.parse::<usize>().ok()?)?.clone(),
+                _ => return None,
+            };
+        }
+        self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
     }
 
     /// Has any layer said this?

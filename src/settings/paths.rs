@@ -29,7 +29,7 @@ impl Checker<'_> {
 
     /// The cassette that a base URL is; one that stands in for upstreams is `[replay] file`.
     pub(super) fn cassette(&self, key: &str, file: &str) -> PathBuf {
-        self.path(if self.layers.says(key) { key } else { "replay.file" }, file)
+        self.path(if self.layers.said_in(key).is_some() { key } else { "replay.file" }, file)
     }
 
     /// The policy that the setting `key` says.
