@@ -165,12 +165,139 @@ fn in_url(value: &Value) -> String {
     out
 }
 
+/// A JSONPath with its placeholders filled in, each value as what may stand there: within a string, as the name of a
+/// member, or as a literal. Source: RFC 9535, sections 2.3 and 2.5.
+fn filled_path(template: &str, values: &Values) -> Result<String, String> {
+    let name_char = |c: char| c.is_alphanumeric() || c == '_' || !c.is_ascii();
+    let (mut out, mut rest, mut quote) = (String::new(), template, None);
+    while let Some(c) = rest.chars().next() {
+        if !rest.starts_with("{{") {
+            match (quote, c) {
+                (Some(_), '\\') => {
+                    let end = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
+                    out.push_str(&rest[..end]);
+                    rest = &rest[end..];
+                    continue;
+                }
+                (Some(open), c) if open == c => quote = None,
+                (None, '\'' | '"') => quote = Some(c),
+                _ => {}
+            }
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        }
+        if quote.is_some() {
+            let (value, behind) = placeholder(rest, values)?;
+            out.push_str(&in_path(value));
+            rest = behind;
+            continue;
+        }
+        let head = out.trim_end_matches(name_char).len();
+        if !out[..head].ends_with('.') {
+            if head < out.len() {
+                return Err("a value can't stand there in `expect`".into());
+            }
+            let (value, behind) = placeholder(rest, values)?;
+            if behind.starts_with(name_char) || behind.starts_with("{{") {
+                return Err("a value can't stand there in `expect`".into());
+            }
+            out.push_str(&literal(value));
+            rest = behind;
+            continue;
+        }
+        // `.name` with values in it becomes `['name']`.
+        let mut name = out.split_off(head);
+        loop {
+            if rest.starts_with("{{") {
+                let (value, behind) = placeholder(rest, values)?;
+                name.push_str(&in_path(value));
+                rest = behind;
+            } else if let Some(c) = rest.chars().next().filter(|c| name_char(*c)) {
+                name.push(c);
+                rest = &rest[c.len_utf8()..];
+            } else {
+                break;
+            }
+        }
+        if !out.ends_with("..") {
+            out.pop();
+        }
+        out.push_str(&format!("['{name}']"));
+    }
+    Ok(out)
+}
+
+/// The value of the placeholder that `text` begins with, and what follows it.
+fn placeholder<'t>(text: &'t str, values: &'t Values) -> Result<(&'t Value, &'t str), String> {
+    let (name, behind) = text.strip_prefix("{{").and_then(|text| text.split_once("}}")).ok_or(MISSING)?;
+    Ok((values.get(name.trim()).ok_or(MISSING)?, behind))
+}
+
+/// A value as a literal of JSONPath: numbers as they are, also those that a phrase spells; anything else as a string.
+fn literal(value: &Value) -> String {
+    let text = plain(value);
+    let number = serde_json::from_str::<serde_json::Number>(&text).is_ok();
+    if number || value.is_boolean() || value.is_null() { text } else { format!("'{}'", in_path(value)) }
+}
+
+/// Where in a schema a value stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// What it is compared with: any value.
+    Data,
+    /// A regular expression: the value stands for itself.
+    Pattern,
+    /// A keyword's value: a text or a number. Anything else would be a schema of the model's.
+    Schema,
+}
+
+/// A schema with its placeholders filled in.
+fn filled_schema(template: &Value, values: &Values, place: Place) -> Result<Value, String> {
+    Ok(match template {
+        Value::String(text) if place == Place::Pattern => {
+            Value::String(filled_text(text, values, |value| regex::escape(&plain(value))).ok_or(MISSING)?)
+        }
+        Value::String(_) => {
+            let value = filled(template, values).ok_or(MISSING)?;
+            if place == Place::Schema && !(value.is_string() || value.is_number()) {
+                return Err("a value that is no text or number can stand only under `const` or `enum` in `expect`".into());
+            }
+            value
+        }
+        Value::Array(list) => Value::Array(list.iter().map(|own| filled_schema(own, values, place)).collect::<Result<_, _>>()?),
+        Value::Object(map) => {
+            let member = |(key, own): (&String, &Value)| {
+                let place = match (place, key.as_str()) {
+                    (Place::Data, _) | (_, "const" | "enum" | "default" | "examples") => Place::Data,
+                    (_, "pattern") => Place::Pattern,
+                    _ => Place::Schema,
+                };
+                Ok::<_, String>((key.clone(), filled_schema(own, values, place)?))
+            };
+            Value::Object(map.iter().map(member).collect::<Result<_, _>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
 /// Where a probe asks with these values.
 ///
 /// # Errors
 /// A value is missing, or would make the path another one.
 pub fn url(probe: &HttpProbe, values: &Values) -> Result<String, String> {
     let filled = filled_text(&probe.template, values, in_url).ok_or(MISSING)?;
+    let climbs = |value: &Value| {
+        // Servers that decode before they look would go up.
+        plain(value).split(['/', '\\']).any(|part| matches!(part.split(';').next(), Some("." | "..")))
+    };
+    let mut rest = probe.template.split('?').next().unwrap_or_default();
+    while let Ok((value, behind)) = placeholder(rest.find("{{").map_or("", |at| &rest[at..]), values) {
+        if climbs(value) {
+            return Err("a value can't stand in the path".into());
+        }
+        rest = behind;
+    }
     let path = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
     for (written, filled) in path(&probe.template).split('/').zip(path(&filled).split('/')) {
         // Parsers go up on such a segment, encoded or not, and take an empty one for the whole list.
@@ -201,12 +328,12 @@ fn filled_text(template: &str, values: &Values, write: fn(&Value) -> String) -> 
 pub fn agrees(expect: &Expect, values: &Values, found: &Value) -> Result<bool, String> {
     match expect {
         Expect::Path(template) => {
-            let path = filled_text(template, values, in_path).ok_or(MISSING)?;
+            let path = filled_path(template, values)?;
             let path = JsonPath::parse(&path).map_err(|error| format!("`expect` is no JSONPath with these values: {error}"))?;
             Ok(!path.query(found).is_empty())
         }
         Expect::Schema(template) => {
-            let schema = filled(template, values).ok_or(MISSING)?;
+            let schema = filled_schema(template, values, Place::Schema)?;
             let schema = Schema::compile(&schema.to_string(), true).map_err(|error| error.to_string())?;
             Ok(schema.violations(found, 1).is_empty())
         }
@@ -239,12 +366,52 @@ mod tests {
     }
 
     #[test]
+    fn values_are_data_in_a_path() {
+        let found = json!({"tasks": {"7": 1, "a": {"b": 2}, "task *": 3, "it's": 4, "x.y": 5}, "list": [{"id": 7}, {"id": "7"}]});
+        let agrees_with = |template: &str, value: Value| agrees(&Expect::Path(template.into()), &values(&[("id", value)]), &found);
+        for (template, value, is) in [
+            ("$.tasks.{{id}}", json!("task *"), Ok(true)),
+            ("$.tasks.{{id}}", json!("*"), Ok(false)),
+            ("$.tasks.{{id}}", json!("task *]"), Ok(false)),
+            ("$.tasks.{{id}}", json!("a.b"), Ok(false)),
+            ("$.tasks.{{id}}", json!("x.y"), Ok(true)),
+            ("$.tasks.{{id}}", json!("it's"), Ok(true)),
+            ("$.tasks.{{id}}", json!("']|$..['7"), Ok(false)),
+            ("$.tasks.{{id}}", json!(7), Ok(true)),
+            ("$.tasks.{{id}}.b", json!("a"), Ok(true)),
+            ("$.tasks.task{{id}}", json!(" *"), Ok(true)),
+            ("$.tasks.task{{id}}", json!(".*"), Ok(false)),
+            ("$..{{id}}", json!("b"), Ok(true)),
+            ("$..{{id}}", json!("*"), Ok(false)),
+            ("$.tasks['{{id}}']", json!("*"), Ok(false)),
+            ("$.tasks[\"{{id}}\"]", json!("a"), Ok(true)),
+            ("$.list[?@.id == {{id}}]", json!(7), Ok(true)),
+            ("$.list[?@.id == {{id}}]", json!("7 || true"), Ok(false)),
+            ("$.list[?@.{{id}} == 7]", json!("id"), Ok(true)),
+            ("$.list[?@.{{id}} == 7]", json!("*"), Ok(false)),
+        ] {
+            assert_eq!(agrees_with(template, value.clone()), is, "{template} {value}");
+        }
+        assert!(agrees_with("$.tasks[1{{id}}]", json!(1)).is_err());
+    }
+
+    #[test]
+    fn values_are_data_in_a_schema() {
+        let agrees_with = |schema: Value, value: Value| agrees(&Expect::Schema(schema), &values(&[("x", value)]), &json!("tea"));
+        assert_eq!(agrees_with(json!({"pattern": "^{{x}}$"}), json!("tea")), Ok(true));
+        assert_eq!(agrees_with(json!({"pattern": "^{{x}}$"}), json!(".*")), Ok(false));
+        assert_eq!(agrees_with(json!({"const": "{{x}}"}), json!({})), Ok(false));
+        assert!(agrees_with(json!({"not": "{{x}}"}), json!(false)).is_err(), "no schema of the model's");
+        assert!(agrees_with(json!({"allOf": ["{{x}}"]}), json!({})).is_err());
+    }
+
+    #[test]
     fn values_never_leave_their_place_in_a_url() {
         let probe = HttpProbe::parse("GET https://a.example/tasks/{{id}}/x?by={{name}}").unwrap();
         let of = |id: &str, name: &str| url(&probe, &values(&[("id", json!(id)), ("name", json!(name))]));
         assert_eq!(of("a/b?c#d%", "é&x=1 +").unwrap(), "https://a.example/tasks/a%2Fb%3Fc%23d%25/x?by=%C3%A9%26x%3D1%20%2B");
         assert_eq!(of("..a", "").unwrap(), "https://a.example/tasks/..a/x?by=");
-        for id in ["", ".", ".."] {
+        for id in ["", ".", "..", "../admin", "a/../b", "..\\x", "..;/x", "a/..;x"] {
             assert!(of(id, "x").is_err(), "{id}");
         }
         assert!(url(&probe, &values(&[("id", json!(1))])).is_err());
