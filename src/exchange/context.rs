@@ -15,6 +15,7 @@ use super::{
     inquiry::Inquiry,
     looping::{Loops, Stopped},
     material::Material,
+    owed,
     thread::Hidden,
     tools::ToolSet,
 };
@@ -298,11 +299,12 @@ impl Context {
         let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
         let answers = self.judge_answers(calls, &mut turn);
         let stops = self.watch(&mut turn);
+        turn.violations.extend(self.unoffered(answer));
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut cited: HashSet<&str> = HashSet::new();
         let all = gates.iter().flat_map(|gate| gate.citations()).chain(&answers.citations);
         let citations: Vec<String> = all.filter(|id| cited.insert(id)).cloned().collect();
-        of_text.extend(self.missing_citation(calls, &citations, answer));
+        of_text.extend(self.missing_citation(calls, &citations, answer, gates));
         of_text.extend(self.empty_answer(calls, answer));
         self.excuse_marks(&mut of_text);
         JudgedChoice { turn, of_text, citations, stops, answer_blocked: answers.blocked }
@@ -316,9 +318,20 @@ impl Context {
         }
     }
 
-    fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature) -> Option<Violation> {
+    fn unoffered(&self, answer: AnswerNature) -> Option<Violation> {
+        if !answer.unoffered_calls {
+            return None;
+        }
+        let message =
+            "a built-in tool is called that this request doesn't offer, and whether an earlier part of the conversation does isn't known";
+        let advice = "name the tool in `tools` with every request, or send the whole conversation";
+        self.rules.checks.violation(Code::UnofferedCall, None, message, advice)
+    }
+
+    fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature, gates: &[&TextGate]) -> Option<Violation> {
         let answer = self.with_answers(calls, answer);
-        let citable = || self.executions.iter().any(|execution| execution.recent && !execution.expired);
+        let stands = |execution: &&Execution| execution.recent && !execution.expired && !self.inquiry.is_trimmed(&execution.id);
+        let citable = || self.executions.iter().any(|execution| stands(&execution));
         if !self.rules.policy.citations.require
             || self.json_only
             || !(calls.is_empty() || self.are_answers(calls))
@@ -329,7 +342,7 @@ impl Context {
             return None;
         }
         let cited = citations.iter().any(|id| self.execution(id).is_some_and(|execution| execution.recent));
-        if cited {
+        if cited || self.owes_no_citation(gates) {
             return None;
         }
         let message = "the answer follows tool results and cites none of them";
@@ -339,6 +352,14 @@ impl Context {
             message,
             "cite the result you report, as (execution_id: …), copied exactly",
         )
+    }
+
+    /// It says that it reports nothing, or is the JSON that a prompt asks for.
+    fn owes_no_citation(&self, gates: &[&TextGate]) -> bool {
+        let texts: Vec<&str> = gates.iter().filter_map(|gate| gate.text()).filter(|text| !text.trim().is_empty()).collect();
+        let [text] = texts[..] else { return false };
+        let read = gates.iter().all(|gate| gate.is_empty() || gate.text().is_some());
+        read && (owed::reports_nothing(text) || owed::is_json_asked_for(text, self.data()))
     }
 
     fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {
@@ -359,6 +380,8 @@ pub struct AnswerNature {
     pub has_audio: bool,
     /// It has calls of tools that the upstream runs itself.
     pub hosted_calls: bool,
+    /// It has calls of built-in tools that the application runs, and that only an unknown part of the conversation can offer.
+    pub unoffered_calls: bool,
     /// How it ended.
     pub ending: Ending,
 }
@@ -371,7 +394,7 @@ impl AnswerNature {
             Ending::Complete | Ending::Broken if refused && !has_text => Ending::Refusal,
             ending => ending,
         };
-        Self { has_text, has_audio, hosted_calls: false, ending }
+        Self { has_text, has_audio, hosted_calls: false, unoffered_calls: false, ending }
     }
 }
 

@@ -16,7 +16,7 @@ const COMPARED_MAX: usize = 1 << 18;
 
 impl Evidence for Context {
     fn whereabouts(&self, execution_id: &str) -> Whereabouts {
-        if let Some(execution) = self.execution(execution_id) {
+        if let Some(execution) = self.execution(execution_id).filter(|execution| !self.inquiry.is_trimmed(&execution.id)) {
             return Whereabouts::Here { expired: execution.expired };
         }
         let ours = ExecutionId::parse(execution_id).is_some_and(|id| self.ring.is_execution(&id, &self.scope));
@@ -58,7 +58,7 @@ impl Evidence for Context {
     }
 
     fn has_results(&self) -> bool {
-        self.evidence.has_results()
+        self.evidence.has_results() || self.hidden.earlier.as_ref().is_some_and(|thread| !thread.results.is_empty())
     }
 
     fn grounds(&self) -> Option<&Grounds> {

@@ -19,6 +19,7 @@ const ASKED_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub struct Inquiry {
     open: AtomicBool,
+    trims: AtomicBool,
     ids: Mutex<Ids>,
 }
 
@@ -27,6 +28,7 @@ struct Ids {
     asked: Vec<String>,
     known: Vec<(String, Known)>,
     marks: Vec<(Moment, Box<str>)>,
+    trimmed: Vec<String>,
 }
 
 impl Inquiry {
@@ -59,6 +61,17 @@ impl Inquiry {
     /// The marks that calls got; none are left.
     pub fn marks(&self) -> Vec<(Moment, Box<str>)> {
         std::mem::take(&mut self.ids().marks)
+    }
+
+    /// Notes that the application took this execution's result out of the conversation: it can't be cited any more.
+    pub fn trim(&self, execution_id: &str) {
+        self.ids().trimmed.push(execution_id.to_owned());
+        self.trims.store(true, Ordering::Relaxed);
+    }
+
+    /// Did it?
+    pub fn is_trimmed(&self, execution_id: &str) -> bool {
+        self.trims.load(Ordering::Relaxed) && self.ids().trimmed.iter().any(|own| own == execution_id)
     }
 
     /// Is anything asked for and not answered?

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use super::context::Context;
+use super::{
+    context::Context,
+    thread::{KnownResult, Thread},
+};
 use crate::{
     judge::{
         claims::{
@@ -56,6 +59,7 @@ pub fn grounds(context: &Context) -> &Grounds {
     let material = &context.evidence;
     material.grounds.get_or_init(|| {
         let words = material.words_of.map(|read| read(context.request(), &material.answered)).unwrap_or_default();
+        let earlier = context.hidden.earlier.as_deref();
         let source = |(answered, (arguments, text)): (&Answered, (String, String))| {
             let id = answered.execution.and_then(|at| own(context).nth(at)).map(|execution| execution.id.clone());
             let Answered { tool, failed, recent, .. } = answered;
@@ -63,13 +67,48 @@ pub fn grounds(context: &Context) -> &Grounds {
             (source.failed, source.recent, source.execution_id) = (*failed, *recent, id);
             source
         };
-        let results = material.answered.iter().zip(words.results).map(source).collect();
-        let earlier = context.hidden.earlier.iter().flat_map(|thread| &thread.data).map(|data| data.to_string());
-        let said = words.said.into_iter().chain(earlier).collect();
-        let mut grounds = Grounds::new(results, said, words.asked);
+        let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
+        let kept = kept.map(|(thread, (at, result))| {
+            let mut source = Source::new(result.tool.to_string(), result.arguments.to_string(), result.text.to_string());
+            (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
+            source.execution_id = result.execution_id.as_deref().map(str::to_owned);
+            source
+        });
+        let results = kept.chain(material.answered.iter().zip(words.results).map(source)).collect();
+        let before = earlier.into_iter().flat_map(|thread| thread.data.iter().chain(&thread.said)).map(|text| text.to_string());
+        let said = words.said.into_iter().chain(before).collect();
+        let asked = match earlier {
+            Some(thread) if !context.hidden.spoke => thread.asked.to_string(),
+            _ => words.asked,
+        };
+        let mut grounds = Grounds::new(results, said, asked);
         grounds.definitions = words.definitions;
         grounds
     })
+}
+
+/// Hands the results of the request on, as evidence for what later answers of a conversation claim that the upstream keeps.
+/// True where it has any.
+pub fn prove(context: &Context, thread: &mut Thread) -> bool {
+    if context.evidence.answered.is_empty() {
+        if context.hidden.spoke {
+            thread.prove([], 0, true);
+        }
+        return false;
+    }
+    let earlier = context.hidden.earlier.as_ref().map_or(0, |thread| thread.results.len());
+    let grounds = grounds(context);
+    let own = grounds.results.get(earlier..).unwrap_or_default();
+    let known = |source: &Source| KnownResult {
+        tool: source.tool.as_str().into(),
+        arguments: source.arguments.as_str().into(),
+        text: source.text.as_str().into(),
+        failed: source.failed,
+        execution_id: source.execution_id.as_deref().map(Into::into),
+    };
+    thread.prove(own.iter().map(known), own.iter().filter(|source| source.recent).count(), context.hidden.spoke);
+    thread.hear([], Some(&grounds.asked).filter(|_| context.hidden.spoke).map(String::as_str));
+    true
 }
 
 /// The executions of the request itself: those that are remembered stand in front of them.
@@ -85,8 +124,8 @@ pub fn abilities(context: &Context) -> &Abilities {
         for tool in &context.succeeded {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
-        for answered in material.answered.iter().filter(|answered| answered.failed) {
-            ran.entry(answered.tool.clone()).or_default().failed = true;
+        for result in grounds(context).results.iter().filter(|result| result.failed) {
+            ran.entry(result.tool.clone()).or_default().failed = true;
         }
         Abilities {
             tools: context.tools.abilities(),
@@ -94,7 +133,7 @@ pub fn abilities(context: &Context) -> &Abilities {
             // What toolmark runs itself may have run in a round that this request doesn't have.
             unseen: context.hidden.unseen || context.tools.runs_any() || !context.tools.hosted.is_empty(),
             asked: grounds(context).asked.clone(),
-            idle: !material.answered.iter().any(|answered| answered.recent),
+            idle: !grounds(context).results.iter().any(|result| result.recent),
         }
     })
 }

@@ -19,6 +19,12 @@ const DATA_BYTES_MAX: usize = 256 << 10;
 const TOOLS_BYTES_MAX: usize = 1 << 20;
 /// Calls of one conversation's trail that are remembered, the latest.
 const TRAIL_USES_MAX: usize = 1024;
+/// Bytes of one conversation's results that are remembered as evidence, with their calls' arguments; the latest.
+const RESULTS_BYTES_MAX: usize = 192 << 10;
+/// Bytes of one conversation's calls, and of what the user said last, that are remembered as said.
+const SAID_BYTES_MAX: usize = 64 << 10;
+/// Bytes of one call's arguments.
+const ARGUMENTS_BYTES_MAX: usize = 32 << 10;
 /// Calls that the upstream waits for outputs of.
 const OWED_MAX: usize = 128;
 
@@ -35,6 +41,14 @@ pub struct Thread {
     pub tools: Vec<Arc<str>>,
     /// What users, tools and instructions said.
     pub data: Vec<Arc<str>>,
+    /// Results, as evidence for what later answers claim.
+    pub results: Vec<Arc<KnownResult>>,
+    /// From which of them on they came after what the user said last.
+    pub recent_from: usize,
+    /// What the model called with, as it was let through.
+    pub said: Vec<Arc<str>>,
+    /// What the user said last.
+    pub asked: Arc<str>,
     /// Not all of it is known or kept.
     pub incomplete: bool,
     /// Calls that the upstream keeps and that were never passed on: it must hear what became of them.
@@ -54,6 +68,27 @@ pub struct Owed {
     pub output: String,
 }
 
+/// A result that answered a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KnownResult {
+    /// The tool.
+    pub tool: Box<str>,
+    /// What it was called with.
+    pub arguments: Box<str>,
+    /// What it returned.
+    pub text: Box<str>,
+    /// It reports a failure.
+    pub failed: bool,
+    /// Its execution ID, where it has one.
+    pub execution_id: Option<Box<str>>,
+}
+
+impl KnownResult {
+    fn bytes(&self) -> usize {
+        self.tool.len() + self.arguments.len() + self.text.len() + self.execution_id.as_ref().map_or(0, |id| id.len()) + 96
+    }
+}
+
 /// A call that was let through.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KnownCall {
@@ -65,6 +100,13 @@ pub struct KnownCall {
     pub moment: Moment,
     /// [`crate::judge::trail::call_digest`] of it.
     pub digest: u64,
+    /// Its arguments, which are evidence for what an answer says of its result; the beginning of long ones.
+    pub arguments: Arc<str>,
+}
+
+/// Arguments as they are remembered.
+pub fn kept_arguments(arguments: &str) -> Arc<str> {
+    arguments[..arguments.floor_char_boundary(ARGUMENTS_BYTES_MAX)].into()
 }
 
 /// What became of an output item that the upstream keeps, where the application saw another.
@@ -98,6 +140,8 @@ pub struct Hidden {
     pub earlier: Option<Arc<Thread>>,
     /// There is such a part, and not all of it is known.
     pub unseen: bool,
+    /// The user speaks in this request.
+    pub spoke: bool,
     /// The upstream keeps this exchange.
     pub store: bool,
     /// The conversation that the upstream appends to.
@@ -112,9 +156,11 @@ impl Thread {
     /// This and what an exchange adds to it, within bounds.
     #[must_use]
     pub fn with(mut self, executions: &[Execution], succeeded: &[String], tools: &[Arc<str>], data: &[String]) -> Self {
-        for execution in executions.iter().filter(|execution| !self.executions.iter().any(|own| own.id == execution.id)).collect::<Vec<_>>()
-        {
-            self.executions.push(Execution { recent: false, item: usize::MAX, ..execution.clone() });
+        for execution in executions {
+            match self.executions.iter_mut().find(|own| own.id == execution.id) {
+                Some(own) => own.recent = execution.recent,
+                None => self.executions.push(Execution { item: usize::MAX, ..execution.clone() }),
+            }
         }
         let surplus = self.executions.len().saturating_sub(EXECUTIONS_MAX);
         self.executions.drain(..surplus);
@@ -163,6 +209,41 @@ impl Thread {
         self.trail = kept;
     }
 
+    /// Takes up the results of a request as evidence, the latest within bounds. `recent`: how many of them came after what
+    /// the user said last; `spoke`: whether that is in the same request.
+    pub fn prove(&mut self, results: impl IntoIterator<Item = KnownResult>, recent: usize, spoke: bool) {
+        let before = self.results.len();
+        self.results.extend(results.into_iter().map(Arc::new));
+        if spoke {
+            self.recent_from = self.results.len().saturating_sub(recent).max(before);
+        }
+        let mut bytes = 0;
+        let kept = self.results.iter().rev().take_while(|result| {
+            bytes += result.bytes();
+            bytes <= RESULTS_BYTES_MAX
+        });
+        let surplus = self.results.len() - kept.count();
+        self.results.drain(..surplus);
+        self.recent_from = self.recent_from.saturating_sub(surplus);
+        self.incomplete |= surplus > 0;
+    }
+
+    /// Takes up what was said: calls as they were let through, and the user's last words.
+    pub fn hear(&mut self, calls: impl IntoIterator<Item = Arc<str>>, asked: Option<&str>) {
+        if let Some(asked) = asked {
+            self.asked = asked[..asked.floor_char_boundary(SAID_BYTES_MAX)].into();
+        }
+        self.said.extend(calls);
+        let mut bytes = 0;
+        let kept = self.said.iter().rev().take_while(|text| {
+            bytes += text.len() + 16;
+            bytes <= SAID_BYTES_MAX
+        });
+        let surplus = self.said.len() - kept.count();
+        self.said.drain(..surplus);
+        self.incomplete |= surplus > 0;
+    }
+
     /// Takes up what is owed.
     pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
         self.owed.extend(owed);
@@ -179,6 +260,8 @@ impl Thread {
         let tools: usize = self.tools.iter().map(|tools| tools.len() + 16).sum();
         let of_step = |step: &Step| step.uses.iter().map(|own| own.tool.len() + 64).sum::<usize>() + 48;
         let trail: usize = self.trail.iter().map(of_step).sum();
-        (512 + data + owed + executions + succeeded + tools + trail) as u64
+        let results: usize = self.results.iter().map(|result| result.bytes()).sum();
+        let said: usize = self.said.iter().map(|text| text.len() + 16).sum::<usize>() + self.asked.len();
+        (512 + results + said + data + owed + executions + succeeded + tools + trail) as u64
     }
 }

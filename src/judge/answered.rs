@@ -1,5 +1,7 @@
 //! Results that answer calls, as a history proves them. Values only.
 
+use std::sync::Arc;
+
 use super::marks::Moment;
 
 /// A result that answers a call, stamped or not: evidence for what an answer claims.
@@ -11,6 +13,8 @@ pub struct Answered {
     pub item: usize,
     /// Which item has the call, and which of its calls it is; `None` where it isn't in the request.
     pub call: Option<(usize, usize)>,
+    /// The arguments of a call that isn't in the request, where they are remembered.
+    pub arguments: Option<Arc<str>>,
     /// It reports a failure.
     pub failed: bool,
     /// After the last user message.
@@ -25,6 +29,8 @@ pub(super) struct Answers {
     pub tool: String,
     /// Its item, and which of the item's calls it is.
     pub place: Option<(usize, usize)>,
+    /// The call's arguments, where it isn't in the request.
+    pub arguments: Option<Arc<str>>,
     /// Its mark's moment, where it is verified.
     pub moment: Option<Moment>,
 }

@@ -7,12 +7,15 @@
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 pub use super::answered::Answered;
 use super::{
+    altered,
     answered::Answers,
+    imprecise::imprecise,
     marks::{CallMark, KeyRing, Moment, Scope},
     stamp::Nature,
     trail::{Spot, Step, Tracer, Trail},
@@ -103,6 +106,8 @@ pub struct Remembered {
     pub moment: Moment,
     /// [`super::trail::call_digest`] of it.
     pub digest: u64,
+    /// Its arguments.
+    pub arguments: Arc<str>,
 }
 
 /// What the history proves.
@@ -152,6 +157,7 @@ pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
     let last_user = items.iter().rposition(|item| matches!(item, Item::User));
     let mut walk = Walk {
         rules,
+        items,
         history: History::default(),
         open: Vec::new(),
         waiting: HashMap::new(),
@@ -180,6 +186,7 @@ struct Open<'h> {
 
 struct Walk<'h, 'r> {
     rules: &'h Rules<'r>,
+    items: &'h [Item<'h>],
     history: History,
     /// Calls that results may answer now.
     open: Vec<Open<'h>>,
@@ -261,19 +268,41 @@ impl<'h> Walk<'h, '_> {
         let name = &*call.name;
         let mark = call.id.as_deref().and_then(CallMark::parse);
         let Some(mark) = mark else {
-            let advice = "send tool calls back with the ids that toolmark gave them";
+            let advice = "send tool calls back with the ids that toolmark gave them; `[checks] unverified_call = \"info\"` admits calls from before toolmark, or of frameworks that make ids of their own, whose results can't be cited then";
             self.report(Code::UnverifiedCall, Some(name), || format!("the call of `{name}` has an id that is none of toolmark's"), advice);
             return None;
         };
-        let moment = self.rules.ring.verify(&mark, self.rules.scope, name, &call.arguments);
+        let (ring, scope, items) = (self.rules.ring, self.rules.scope, self.items);
+        let moment = ring.verify(&mark, scope, name, &call.arguments);
+        if moment.is_none() && ring.made(&mark, scope) {
+            let message = || {
+                let calls = items.iter().filter_map(|item| if let Item::Assistant(calls) = item { Some(calls) } else { None });
+                let what = altered::what(call, &mark, ring, scope, calls.flatten());
+                format!("the call of `{name}` isn't the one that its id was given to: {what}")
+            };
+            self.report(Code::AlteredCall, Some(name), message, "send tool calls back unaltered");
+            return None;
+        }
         if moment.is_none() {
             let message = || {
                 format!(
-                    "the call of `{name}` isn't the one that its id was given to: its name or arguments were altered, or the id belongs to another caller or key"
+                    "the id of the call of `{name}` has the form of toolmark's, and no key here gave it to this caller: it is another caller's or toolmark's, or its key was taken out"
                 )
             };
-            self.report(Code::AlteredCall, Some(name), message, "send tool calls back unaltered");
-        } else if let Some(segment) = duplicate_segment(&call.arguments) {
+            let advice = "keep a key that is exchanged behind the new one in TOOLMARK_KEY; `[checks] unverified_call = \"info\"` admits such calls, whose results can't be cited then";
+            self.report(Code::UnverifiedCall, Some(name), message, advice);
+            return None;
+        }
+        for number in imprecise(&call.arguments) {
+            let message = || {
+                format!(
+                    "the argument `{}` of `{name}` is {}, beyond 2^53: an application that reads numbers as doubles may have rounded it",
+                    number.pointer, number.digits
+                )
+            };
+            self.report(Code::ImpreciseNumber, Some(name), message, "have the tool take such values as strings");
+        }
+        if let Some(segment) = duplicate_segment(&call.arguments) {
             let message = || format!("an argument of `{name}` has the path segment `{segment}` twice in a row");
             self.report(Code::DuplicatePathSegment, Some(name), message, "check the path");
         }
@@ -295,21 +324,26 @@ impl<'h> Walk<'h, '_> {
             self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
             let Open { call, place, moment, .. } = &self.open[index];
-            return Some(Answers { tool: call.name.to_string(), place: Some(*place), moment: *moment });
+            return Some(Answers { tool: call.name.to_string(), place: Some(*place), arguments: None, moment: *moment });
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
         if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
             self.answered.insert(id);
             let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
             self.tracer.result(spot, result);
-            return Some(Answers { tool: call.tool.clone(), place: None, moment: Some(call.moment) });
+            return Some(Answers {
+                tool: call.tool.clone(),
+                place: None,
+                arguments: Some(call.arguments.clone()),
+                moment: Some(call.moment),
+            });
         }
         self.unpaired(result, self.answered.contains(&id));
         None
     }
 
     fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
-        let Some(Answers { tool: name, place: call, moment }) = self.answers(result) else { return };
+        let Some(Answers { tool: name, place: call, arguments, moment }) = self.answers(result) else { return };
         if result.bytes as u64 > self.rules.large {
             let size = result.bytes >> 10;
             self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
@@ -321,7 +355,7 @@ impl<'h> Walk<'h, '_> {
         }
         let (failed, recent) = (result.nature.failed, self.last_user.is_none_or(|user| at > user));
         let execution = moment.is_some().then_some(self.history.executions.len());
-        self.history.answered.push(Answered { tool: name.clone(), item: at, call, failed, recent, execution });
+        self.history.answered.push(Answered { tool: name.clone(), item: at, call, arguments, failed, recent, execution });
         let Some(moment) = moment else { return };
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);

@@ -23,7 +23,13 @@ fn result(id: &str) -> Item<'static> {
 fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
     let (checks, ring, scope) = (Checks::default(), ring(), Scope::shared());
     let window = Some(Duration::from_secs(60));
-    let known = [Remembered { id: "kept".into(), tool: "t".into(), moment: Moment { time_ms: NOW, counter: 9 }, digest: 0 }];
+    let known = [Remembered {
+        id: "kept".into(),
+        tool: "t".into(),
+        moment: Moment { time_ms: NOW, counter: 9 },
+        digest: 0,
+        arguments: "{}".into(),
+    }];
     let (remembered, unseen) = if adjacency == Adjacency::Free { (&known[..], true) } else { (&[][..], false) };
     let (now_ms, large) = (NOW + 1, 1 << 20);
     let (trail, told_apart) = (&[][..], false);

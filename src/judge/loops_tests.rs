@@ -167,7 +167,7 @@ fn no_honest_run_meets_the_defaults() {
 fn a_stop_says_its_setting() {
     let watch = Watch { limits: &strict(), trail: &turns("a", &["!"; 3], 4000), beyond: &Beyond::default(), now_ms: NOW };
     let said = watch.call("a", "{}").unwrap().message(Some("a"));
-    assert_eq!(said, "`a` has failed 3 times in a row (setting `loops.consecutive_failures`)");
+    assert_eq!(said, "\"a\" has failed 3 times in a row (setting `loops.consecutive_failures`)");
     for limit in Limit::ALL {
         let stop = Stop { limit, times: 1, until_ms: None };
         assert!(stop.message(None).ends_with(&format!("(setting `{}`)", limit.setting())), "{limit:?}");

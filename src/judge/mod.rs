@@ -1,5 +1,6 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
+mod altered;
 mod answered;
 pub mod call;
 mod call_advice;
@@ -9,6 +10,7 @@ pub mod claims;
 mod correct;
 mod example;
 pub mod history;
+mod imprecise;
 pub mod loops;
 pub mod marks;
 pub mod natures;

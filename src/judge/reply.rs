@@ -116,7 +116,7 @@ pub fn without_quotation(violation: &Violation) -> Option<String> {
     Some(match violation.code {
         Code::UnknownExecution => "I cited an execution ID that was never issued here".to_owned(),
         Code::ExpiredExecution => "I cited an execution that is too old to be cited".to_owned(),
-        Code::ExecutionElsewhere => "I cited an execution whose result isn't in this conversation".to_owned(),
+        Code::ExecutionElsewhere => "I cited an execution whose result isn't in this conversation (agents that work together may share a session: the request header `toolmark-session`)".to_owned(),
         Code::ClaimMismatch => "I reported a value that the result doesn't have".to_owned(),
         Code::UngroundedValue => "I reported a value that is in no result".to_owned(),
         Code::FabricatedUrl => "I gave an address that is in no result".to_owned(),

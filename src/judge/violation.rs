@@ -92,6 +92,8 @@ codes! {
     LoopDetected "loop_detected" Call Block Block;
     UndeclaredTool "undeclared_tool" Call Block Block;
     TruncatedCall "truncated_call" Call Block Block;
+    /// A built-in tool's call that this request doesn't offer; an earlier part of the conversation, which isn't known, may.
+    UnofferedCall "unoffered_call" Call Warn Block;
     EmptyAnswer "empty_answer" Call Warn Block;
     DuplicateCallId "duplicate_call_id" Call Info Info;
     CorrectedSyntax "corrected_syntax" Call Info Info;
@@ -110,7 +112,11 @@ codes! {
     MisorderedResult "misordered_result" Request Warn Block;
     UnverifiedCall "unverified_call" Request Info Block;
     AlteredCall "altered_call" Request Warn Block;
+    /// An integer beyond 2^53 that the application may have rounded.
+    ImpreciseNumber "imprecise_number" Request Info Info;
     RewrittenResult "rewritten_result" Request Warn Block;
+    /// The application put a placeholder in a result's place, or cut it: it can't be cited any more.
+    TrimmedResult "trimmed_result" Request Info Info;
     ForgedStamp "forged_stamp" Request Warn Block;
     /// The ledger didn't answer in time: what only it knows was not judged, or a record isn't on disk yet.
     LedgerUnavailable "ledger_unavailable" Request Warn Block;

@@ -52,7 +52,7 @@ impl Weighter<Key, Entry> for Weight {
     fn weight(&self, key: &Key, entry: &Entry) -> u64 {
         let own = match entry {
             Entry::Thread(thread) => thread.weight(),
-            Entry::Call(call) => (call.tool.len() + call.upstream_id.len() + 64) as u64,
+            Entry::Call(call) => (call.tool.len() + call.upstream_id.len() + call.arguments.len() + 80) as u64,
             Entry::Beside(kept) => {
                 (kept.extra_content.as_ref().map_or(0, |extra| extra.len()) + kept.reasoning.as_ref().map_or(0, |text| text.len())) as u64
             }
@@ -175,6 +175,7 @@ mod tests {
             tool: "get_weather".into(),
             moment: execution(number).moment,
             digest: 0,
+            arguments: "{}".into(),
         };
         Memo {
             responses: vec![format!("resp_{number}")],

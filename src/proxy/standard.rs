@@ -52,6 +52,7 @@ impl Standard {
             extra_patterns: rules.extra_patterns.clone().into(),
             phrases: rules.claims.iter().map(phrase).collect(),
             hold_all: rules.hold_all(),
+            keep_text: rules.policy.citations.require,
             held_bytes_max,
             ..text::Rules::default()
         };

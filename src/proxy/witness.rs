@@ -9,6 +9,7 @@ use crate::{
         adapter::{Adapter, WholeAnswer as _},
         context::JudgedChoice,
         fault::Fault,
+        trimmed,
     },
     judge::{text::Known, violation::Code},
     ledger::{
@@ -56,11 +57,21 @@ impl Run {
         if !unsure.is_empty() {
             self.settle(unsure, &mut rewritten).await;
         }
-        let rules = self.context.rules.clone();
-        let advice = "send every result back as the tool returned it first";
-        for tool in rewritten.into_iter().filter_map(|at| Some(&*self.context.executions.get(at)?.tool)) {
-            let message = format!("the result of `{tool}` isn't the one that was first returned for this call");
-            self.tally.violations.extend(rules.checks.violation(Code::RewrittenResult, Some(tool), message, advice));
+        let context = self.context.clone();
+        let checks = &context.rules.checks;
+        for execution in rewritten.into_iter().filter_map(|at| context.executions.get(at)) {
+            let tool = &*execution.tool;
+            let trimmed = trimmed::content(context.request(), execution.item).is_some_and(|text| trimmed::is_trimmed(&text));
+            let violation = if trimmed {
+                context.inquiry.trim(&execution.id);
+                let message = format!("the result of `{tool}` was taken out of the conversation or cut: it can't be cited any more");
+                checks.violation(Code::TrimmedResult, Some(tool), message, "")
+            } else {
+                let message = format!("the result of `{tool}` isn't the one that was first returned for this call");
+                let advice = "send every result back as the tool returned it first, or a placeholder such as `[cleared]` in its place";
+                checks.violation(Code::RewrittenResult, Some(tool), message, advice)
+            };
+            self.tally.violations.extend(violation);
         }
     }
 

@@ -18,7 +18,8 @@ pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let mut words = Words::default();
     for result in answered {
-        let arguments = result.call.and_then(|(item, _)| head.items().get(item)).map(arguments_of);
+        let here = result.call.and_then(|(item, _)| head.items().get(item)).map(arguments_of);
+        let arguments = here.or_else(|| result.arguments.as_deref().map(str::to_owned));
         let text = head.items().get(result.item).and_then(InputItem::output).and_then(text_of).map(Cow::into_owned);
         words.results.push((arguments.unwrap_or_default(), text.unwrap_or_default()));
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use crate::{
     exchange::{
         context::{Context, JudgedChoice},
-        decide,
-        thread::{Fate, KnownCall, Memo, Owed, Thread},
+        decide, material,
+        thread::{Fate, KnownCall, Memo, Owed, Thread, kept_arguments},
         turn::{EchoedTurn, Said},
     },
     judge::{
@@ -39,10 +39,10 @@ pub fn remember(
     let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, Moment)| {
         // Without an id of its own the call has its mark upstream too.
         let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
-        let digest = call_digest(call.name(), call.arguments());
-        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment, digest })
+        let (digest, arguments) = (call_digest(call.name(), call.arguments()), kept_arguments(call.arguments()));
+        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment, digest, arguments })
     };
-    let calls = calls.iter().map(known).collect();
+    let calls: Vec<(String, KnownCall)> = calls.iter().map(known).collect();
     let text = |id: &str| Some(id.to_owned()).filter(|id| !id.is_empty());
     let conversation = hidden.conversation.clone().or_else(|| conversation.and_then(text));
     if !hidden.store && conversation.is_none() {
@@ -54,6 +54,11 @@ pub fn remember(
     thread.incomplete |= hidden.unseen;
     let mut thread = thread.with(&context.executions, &context.succeeded, &hidden.tools, context.data());
     thread.follow(&context.loops.trail);
+    let has_results = material::prove(context, &mut thread);
+    // Of what isn't the model's, the tools come last, and before them what the user said; where there are results they know it.
+    let tools = usize::from(context.request().root().get_some("tools").is_some());
+    let asked = context.data().iter().rev().nth(tools).filter(|_| hidden.spoke && !has_results);
+    thread.hear(calls.iter().map(|(_, call)| call.arguments.clone()), asked.map(String::as_str));
     thread.owe(owed);
     let responses = response_id.filter(|_| hidden.store).and_then(text).into_iter().collect();
     Memo { responses, conversation, thread, calls, items }

@@ -14,6 +14,7 @@ use crate::{
     judge::{
         call::{Arguments, Call, CallKind},
         marks::Moment,
+        violation::{Code, Severity},
     },
     wire::{
         edit::Edits,
@@ -60,8 +61,8 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
     if let Some((_, tools)) = LOCAL.iter().find(|(local, _)| *local == kind) {
         // Only a search for tools says where it ran.
         let server = kind == "tool_search_call" && item.get("execution").is_some_and(|execution| execution.is_text("server"));
-        let offered = context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool));
-        return Ok(if server || offered || context.hidden.unseen { ItemKind::Hosted } else { ItemKind::Call(CallKind::Function) });
+        let passes = server || is_offered(tools, context) || may_be_offered(context);
+        return Ok(if passes { ItemKind::Hosted } else { ItemKind::Call(CallKind::Function) });
     }
     let some = |name: &str| item.get(name).is_some_and(|value| !is_nothing(value));
     let known = match &*kind {
@@ -92,6 +93,25 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
         ItemKind::Other => nests_call(item) || (is_like_call(item) && !kind.ends_with("_output")),
     };
     if disguised { Err(ShapeError::Text) } else { Ok(known) }
+}
+
+fn is_offered(tools: &[&str], context: &Context) -> bool {
+    context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool))
+}
+
+/// May a part of the conversation that isn't known offer what the request doesn't? Where the policy blocks what can't be
+/// told, it counts as not offered.
+fn may_be_offered(context: &Context) -> bool {
+    let blocks = context.rules.checks.severity(Code::UnofferedCall) == Severity::Block && !context.observes();
+    context.hidden.unseen && !blocks
+}
+
+/// Is it a call of a built-in tool that the application runs and that the request doesn't offer?
+pub fn is_unoffered(item: Value<'_>, context: &Context) -> bool {
+    let kind = item.get("type").and_then(Value::text).unwrap_or_default();
+    let server = || item.get("execution").is_some_and(|execution| execution.is_text("server"));
+    let local = LOCAL.iter().find(|(local, _)| *local == kind);
+    local.is_some_and(|(_, tools)| !is_offered(tools, context)) && !(kind == "tool_search_call" && server())
 }
 
 /// Has it a member under which some client might look for calls, as in a chat message?

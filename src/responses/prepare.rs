@@ -77,11 +77,12 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     }
     let echo = echo(root, &edits);
     let forged = forged_stamps(rules, &past, &steps, head);
+    let spoke = matches!(head.input, Input::Text(_)) || steps.iter().any(|step| matches!(step, Item::User));
     let History { mut executions, mut succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     if let Some(thread) = &recalled.thread {
-        remember(thread, &mut executions, &mut succeeded, basis);
+        remember(thread, &mut executions, &mut succeeded, spoke, basis);
     }
     Ok(Prepared {
         body: edits.apply(document.bytes()),
@@ -101,6 +102,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         hidden: Hidden {
             unseen: hidden_part && recalled.thread.as_ref().is_none_or(|thread| thread.incomplete),
             earlier: recalled.thread.clone(),
+            spoke,
             store: head.store && stateful != Stateful::Stateless,
             conversation: head.conversation.clone(),
             tools: Vec::new(),
@@ -164,8 +166,8 @@ fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
 
 fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> History {
     let remember = |(id, call): &(String, KnownCall)| {
-        let KnownCall { tool, moment, digest, .. } = call;
-        Remembered { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest }
+        let KnownCall { tool, moment, digest, arguments, .. } = call;
+        Remembered { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
     };
     let remembered: Vec<Remembered> = recalled.calls.iter().map(remember).collect();
     let rules = history::Rules {
@@ -186,11 +188,16 @@ fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'
 }
 
 /// Puts what happened before the request in front of what the request proves.
-fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, basis: &Basis<'_>) {
+fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, spoke: bool, basis: &Basis<'_>) {
     let expired = |execution: &Execution| history::is_expired(execution.moment, basis.rules.policy.results.window, basis.now_ms);
     let own: HashSet<&str> = executions.iter().map(|execution| &*execution.id).collect();
     let earlier = thread.executions.iter().filter(|execution| !own.contains(&*execution.id));
-    let earlier = earlier.map(|execution| Execution { recent: false, expired: expired(execution), item: usize::MAX, ..execution.clone() });
+    let earlier = earlier.map(|execution| Execution {
+        recent: execution.recent && !spoke,
+        expired: expired(execution),
+        item: usize::MAX,
+        ..execution.clone()
+    });
     let earlier: Vec<Execution> = earlier.collect();
     executions.splice(0..0, earlier);
     let known: HashSet<&str> = succeeded.iter().map(String::as_str).collect();

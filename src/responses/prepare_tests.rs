@@ -185,7 +185,11 @@ fn what_is_remembered() {
     };
     let context = begin(false, r#","previous_response_id":"resp_1","store":false"#);
     let seen: Vec<_> = context.executions.iter().map(|own| (&*own.id, own.recent, own.expired)).collect();
-    assert_eq!(seen, [("a", false, false), ("b", false, true), (&*bench.execution_id(), true, false)]);
+    // The user says nothing in this request: what was recent stays so.
+    assert_eq!(seen, [("a", true, false), ("b", true, true), (&*bench.execution_id(), true, false)]);
+    let recalled = Recalled { thread: Some(Arc::new(earlier.clone())), ..none() };
+    let spoken = bench.begin(br#"{"input":"x","previous_response_id":"resp_1"}"#, &recalled).unwrap().context;
+    assert!(spoken.executions.iter().all(|own| !own.recent) && spoken.hidden.spoke);
     assert_eq!(context.succeeded, [TOOL, "old"]);
     let hidden = &context.hidden;
     assert_eq!((hidden.unseen, hidden.store, hidden.conversation.is_none(), hidden.tools.len()), (false, false, true, 1));

@@ -118,7 +118,7 @@ pub(super) fn none() -> Recalled {
 
 /// [`TOOL`]'s call, remembered.
 pub(super) fn known(mark: &str, upstream_id: &str) -> (String, KnownCall) {
-    (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT, digest: 0 })
+    (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT, digest: 0, arguments: "{}".into() })
 }
 
 pub(super) fn call(id: &str) -> Value {

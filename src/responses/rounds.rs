@@ -23,7 +23,7 @@ use crate::{
     exchange::{
         context::Context,
         rounds::{Back, Form, How, Kept, RoundForm, Speaker, Turn, released_choice},
-        thread::KnownCall,
+        thread::{KnownCall, kept_arguments},
         turn::{Said, SaidItem},
     },
     judge::{
@@ -234,7 +234,13 @@ pub fn known_calls(kept: &Kept, registry: &Registry, ring: &KeyRing, scope: &Sco
         let mark = CallMark::parse(&id)?;
         let moment = ring.verify(&mark, scope, &tool, &arguments)?;
         let upstream_id = mark.upstream_id().unwrap_or(&id).into();
-        let known = KnownCall { upstream_id, tool: tool.as_str().into(), moment, digest: call_digest(&tool, &arguments) };
+        let known = KnownCall {
+            upstream_id,
+            tool: tool.as_str().into(),
+            moment,
+            digest: call_digest(&tool, &arguments),
+            arguments: kept_arguments(&arguments),
+        };
         Some((id, known))
     };
     kept.whole.iter().filter_map(known).collect()

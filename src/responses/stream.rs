@@ -145,6 +145,7 @@ pub struct ResponseStream {
     /// A call was demanded: without one the text may not stand.
     waits_for_call: bool,
     hosted_calls: bool,
+    unoffered_calls: bool,
     released: bool,
     released_before: bool,
     unjudged: bool,
@@ -201,7 +202,7 @@ impl ResponseStream {
         let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
         let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
         let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
-        AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, ending }
+        AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending }
     }
 }
 
@@ -225,6 +226,7 @@ impl AnswerStream for ResponseStream {
             settled: false,
             waits_for_call: context.demands_call(),
             hosted_calls: false,
+            unoffered_calls: false,
             released: false,
             released_before: false,
             unjudged: false,

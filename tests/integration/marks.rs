@@ -143,7 +143,9 @@ fn another_credentials_marks_are_worth_nothing() {
         let messages = answered(&id, "get_weather", ARGUMENTS, json!(RESULT));
         let (codes, execution) = judged(&mut connection, &fixture.upstream, "b", "", &messages);
         assert_eq!(execution.is_some(), worth, "{scope}");
-        assert_eq!(codes, if worth { vec![] } else { vec!["altered_call".to_owned()] }, "{scope}");
+        // Of foreign marks one in 256 looks like an altered one of ours.
+        let foreign = |codes: &[String]| matches!(codes, [code] if code == "unverified_call" || code == "altered_call");
+        assert!(if worth { codes.is_empty() } else { foreign(&codes) }, "{scope}: {codes:?}");
         let (_, execution) = judged(&mut connection, &fixture.upstream, "a", "", &messages);
         let say = format!("Sunny (execution_id: {}).", execution.unwrap());
         let reply = as_caller(&mut connection, "b", &say, &request(&messages));

@@ -28,6 +28,72 @@ fn a_result_of_an_earlier_responses_call_is_verified() {
     }
 }
 
+/// What a call said, and what a result was, is as good as in the request where the upstream keeps it.
+#[test]
+fn evidence_is_the_same_whether_history_is_sent_or_kept() {
+    let title = json!({"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]});
+    let tools = json!([{"type": "function", "name": "add_task", "parameters": title}]);
+    for stream in WAYS {
+        let stage = Stage::new("strict");
+        let ask = |input: Value, previous: &Value, metadata: Value| {
+            stage.ask(stream, json!({"input": input, "previous_response_id": previous, "tools": tools, "metadata": metadata}))
+        };
+        let result = |call_id: &Value, number: u8| {
+            let mut result = output(call_id);
+            result["output"] = json!(format!("{{\"number\": {number}}}"));
+            json!([result])
+        };
+        let first = ask(json!("Note what we spoke about."), &Value::Null, json!({"call": "add_task"}));
+        let sent = |metadata: Value| ask(result(&first.call()["call_id"], 7), &first.id(), metadata);
+        sent(json!({"say": "Well."}));
+        let one = execution(&stage.last_sent()["input"][0]["output"]).unwrap();
+        // The argument says so.
+        let second = sent(json!({"say": format!("I've added \"water plants\" (execution_id: {one}).")}));
+        second.judged("pass", &[]);
+        // A result of an earlier request, and a value that is in none.
+        let third = |number: u8| {
+            let say = format!("\"water plants\" has number {number} (execution_id: {one}).");
+            ask(json!("Which was it?"), &second.id(), json!({"say": say}))
+        };
+        third(7).judged("pass", &[]);
+        assert_eq!(third(8).verdict, "blocked", "{:?}", third(8).violations);
+        // One call after another: the first result is as recent as the last.
+        let again = sent(json!({"call": "add_task"}));
+        let say = format!("I've added \"water plants\" as number 7 (execution_id: {one}).");
+        ask(result(&again.call()["call_id"], 9), &again.id(), json!({"say": say})).judged("pass", &[]);
+    }
+}
+
+/// After a restart nobody knows what an earlier request offered.
+#[test]
+fn a_built_in_call_that_only_an_unknown_part_can_offer_is_said_and_blocked_in_strict() {
+    for (kind, action) in [
+        ("shell_call", json!({"commands": ["rm -rf /"]})),
+        ("local_shell_call", json!({"type": "exec", "command": ["rm"]})),
+        ("computer_call", json!({"type": "click"})),
+        ("apply_patch_call", json!({"type": "delete_file"})),
+    ] {
+        for (policy, verdict) in [("default", "warn"), ("strict", "blocked")] {
+            let (call, action) = (kind.to_owned(), action.clone());
+            let stage = Stage::in_front_of(policy, 1, move |_| {
+                let item =
+                    json!({"type": call, "id": "sh_1", "call_id": "call_1", "status": "completed", "action": action, "operation": action});
+                let response =
+                    json!({"id": "resp_2", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item]});
+                toolmark::testing::Reply::json(200, response.to_string())
+            });
+            let answer = stage.ask(false, json!({"input": "Go on.", "previous_response_id": "resp_unknown"}));
+            assert_eq!((answer.status, &*answer.verdict), (200, verdict), "{kind} {policy}: {}", answer.raw);
+            assert_eq!(answer.violations.contains(&"unoffered_call".to_owned()), policy == "default", "{kind}: {:?}", answer.violations);
+            assert_eq!(answer.items().iter().any(|item| item["type"] == kind), policy == "default", "{kind} {policy}: {}", answer.raw);
+            let offered = json!([{"type": kind.trim_end_matches("_call")}]);
+            let offered = stage.ask(false, json!({"input": "Go on.", "previous_response_id": "resp_unknown", "tools": offered}));
+            assert!(offered.items().iter().any(|item| item["type"] == kind), "{kind} {policy}: {}", offered.raw);
+            assert_eq!(offered.verdict, "pass", "{:?}", offered.violations);
+        }
+    }
+}
+
 #[test]
 fn a_conversation_is_remembered_too() {
     for (stream, conversation) in WAYS.into_iter().flat_map(|stream| [(stream, json!("conv_1")), (stream, json!({"id": "conv_1"}))]) {

@@ -103,7 +103,7 @@ fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
     let (wrong, advice) = match code {
         Code::ExpiredExecution => ("is too old to be cited", "call the tool again and cite the execution_id of its new result"),
         Code::ExecutionElsewhere => (
-            "was issued, but its result isn't in this conversation",
+            "was issued, but its result isn't in this conversation (agents that work together may share a session: the request header `toolmark-session`)",
             "cite only executions whose results are in this conversation, or call the tool again",
         ),
         _ => (

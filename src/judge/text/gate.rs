@@ -22,6 +22,9 @@ use super::{
 };
 use crate::judge::{claims::reader::Prose, violation::Violation};
 
+/// Bytes of a text that are kept; a longer one is known to be longer.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
 /// Violations recorded of one text; further ones still block.
 const VIOLATIONS_MAX: usize = 64;
 
@@ -69,6 +72,8 @@ pub struct TextGate {
     violations: Vec<Violation>,
     citations: Vec<String>,
     cited: HashSet<String>,
+    /// The text so far; `None` where it isn't kept, or is too long.
+    kept: Option<String>,
 }
 
 impl TextGate {
@@ -85,6 +90,12 @@ impl TextGate {
 
     /// Takes the next piece of the text.
     pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+        if rules.keep_text {
+            let kept = self.kept.get_or_insert_default();
+            if kept.len() <= KEPT_BYTES_MAX {
+                kept.push_str(piece);
+            }
+        }
         self.tail.push(piece);
         self.prose.push(piece, rules, evidence);
         self.advance(rules, evidence)
@@ -127,6 +138,16 @@ impl TextGate {
     /// Where the first claim begins that the policy blocks, once there is one.
     pub fn blocked(&self) -> Option<usize> {
         self.blocked.into_iter().chain(self.prose.blocked()).min()
+    }
+
+    /// Nothing came.
+    pub fn is_empty(&self) -> bool {
+        self.kept.as_ref().is_none_or(String::is_empty)
+    }
+
+    /// The whole text, where it is kept and isn't too long.
+    pub fn text(&self) -> Option<&str> {
+        self.kept.as_deref().filter(|text| text.len() <= KEPT_BYTES_MAX)
     }
 
     /// The executions cited and verified, each once.

@@ -140,6 +140,8 @@ pub struct Rules {
     pub has_tools: bool,
     /// Nothing clears before the end.
     pub hold_all: bool,
+    /// The whole text is kept, to tell whether it owes a citation.
+    pub keep_text: bool,
     /// The ledger can tell whose an id is that isn't in this conversation: ask by [`Progress::Need`].
     pub ask_ledger: bool,
     /// Bytes of one block or one disguised id above which it is refused unread.
@@ -156,6 +158,7 @@ impl Default for Rules {
             json_only: false,
             has_tools: true,
             hold_all: false,
+            keep_text: false,
             ask_ledger: false,
             held_bytes_max: 1 << 20,
         }

@@ -14,7 +14,7 @@ use crate::{
         call_turn::Ending,
         text::TextGate,
     },
-    responses::output::{ItemKind, Slot, Strings, kind_of, strings_of},
+    responses::output::{ItemKind, Slot, Strings, is_unoffered, kind_of, strings_of},
     wire::json::Value,
 };
 
@@ -44,7 +44,10 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
             }
             ItemKind::Call(kind) => slots.push(call_of(item, kind, context)?),
             ItemKind::Reasoning => {}
-            ItemKind::Hosted => nature.hosted_calls |= is_hosted_call(item),
+            ItemKind::Hosted => {
+                nature.hosted_calls |= is_hosted_call(item);
+                nature.unoffered_calls |= is_unoffered(item, context);
+            }
             ItemKind::Other => nature.has_audio |= !is_nothing(item),
         }
         kinds.push(kind);

@@ -18,7 +18,7 @@ use crate::{
     judge::call::CallKind,
     responses::{
         answer::read::{call_of, is_hosted_call, message_strings, says_outside},
-        output::{ItemKind, Slot, Strings, arguments_of, kind_of, part_strings},
+        output::{ItemKind, Slot, Strings, arguments_of, is_unoffered, kind_of, part_strings},
         places::swept_event,
     },
     wire::{
@@ -155,6 +155,7 @@ impl ResponseStream {
             _ => None,
         };
         self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
+        self.unoffered_calls |= kind == ItemKind::Hosted && is_unoffered(value, &self.context);
         if let Some(item) = self.items.get_mut(at) {
             item.call = held;
             value.raw_str().clone_into(&mut item.raw);
@@ -193,6 +194,7 @@ impl ResponseStream {
     fn note(&mut self, at: usize, value: Value<'_>, kind: ItemKind) -> Result<(), Fault> {
         let bytes_max = self.context.held_bytes_max;
         self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
+        self.unoffered_calls |= kind == ItemKind::Hosted && is_unoffered(value, &self.context);
         let Some(item) = self.items.get_mut(at) else { return Ok(()) };
         item.done = true;
         value.raw_str().clone_into(&mut item.raw);

@@ -28,7 +28,7 @@ fn recorded(ledger: &Ledger) -> String {
     drop(connection);
     assert!(process.stop().success());
     let body = upstream.received().last().unwrap().json().to_string();
-    body.split(['"', ' ', '\\']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
+    body.split(['"', ' ', '\\', ']']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn stamped(upstream: &ScriptedUpstream) -> String {
     let body = upstream.received().last().unwrap().json();
     let result = body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "tool").unwrap();
     let text = result["content"].as_str().unwrap();
-    text.split(['"', ' ']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
+    text.split(['"', ' ', ']']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
 }
 
 #[test]
@@ -49,6 +49,32 @@ fn another_result_for_the_same_call_is_noticed() {
         // The first one stays the first.
         let again = fixture.chat(&with("{\"a\":\"\\u00e9\"}"));
         assert!(!again.header("toolmark-violations").contains("rewritten_result"), "{again:?}");
+    }
+}
+
+/// Context editing: what was a result is a placeholder, or cut.
+#[test]
+fn a_result_that_was_taken_out_harms_nothing_unless_it_is_cited() {
+    for policy in ["default", "strict"] {
+        let fixture = Fixture::new(policy, script);
+        let question = user("Weather?");
+        let called = fixture.chat(&request(std::slice::from_ref(&question))).json()["choices"][0]["message"].clone();
+        let with = |content: &str, more: &str| request(&[question.clone(), called.clone(), result(&called, content), user(more)]);
+        fixture.chat(&with("It is sunny, and will be for days to come.", "Well?"));
+        let id = stamped(&fixture.upstream);
+        for trimmed in ["[cleared]", "[Old tool result content cleared]", "It is sunny, and wi...", ""] {
+            let reply = fixture.chat(&with(trimmed, "say Well."));
+            let found = reply.header("toolmark-violations").to_owned();
+            assert_eq!(reply.status, 200, "{policy} {trimmed}: {reply:?}");
+            assert!(found.contains("trimmed_result") && !found.contains("rewritten_result"), "{policy} {trimmed}: {found}");
+            let cites = fixture.chat(&with(trimmed, &format!("say It is sunny (execution_id: {id}).")));
+            let found = cites.header("toolmark-violations").to_owned();
+            assert!(found.contains("execution_elsewhere"), "{policy} {trimmed}: {found}");
+            // Strict has the model answer again.
+            assert_eq!(cites.header("toolmark-verdict"), if policy == "strict" { "repaired" } else { "warn" }, "{trimmed}");
+        }
+        let other = fixture.chat(&with("It is raining.", "say Well."));
+        assert!(other.header("toolmark-violations").contains("rewritten_result"), "{other:?}");
     }
 }
 

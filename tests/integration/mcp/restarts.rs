@@ -209,7 +209,8 @@ fn nobody_gets_what_is_anothers() {
     let mut application = Application::new(Api::Chat, false);
     application.ask(&proxy);
     let got = application.stolen().ask(&proxy);
-    assert!(got.codes.contains("history_incomplete") && got.codes.contains("altered_call"), "{got:?}");
+    let foreign = ["unverified_call", "altered_call"].iter().any(|code| got.codes.contains(code));
+    assert!(got.codes.contains("history_incomplete") && foreign, "{got:?}");
     assert_eq!(roles(&world), ["user", "assistant", "tool"]);
     assert!(!application.ask(&proxy).codes.contains("history_incomplete"));
     assert_eq!(roles(&world), ["user", "assistant", "tool", "tool", "tool"]);

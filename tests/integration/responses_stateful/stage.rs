@@ -18,8 +18,12 @@ use crate::{
 pub const WAYS: [bool; 2] = [false, true];
 
 /// Tools that the script may call, as it must.
-const CALLS: [(&str, &str); 3] =
-    [("get_weather", r#"{"city":"Paris"}"#), ("get_wether", r#"{"city":"Paris"}"#), ("get_time", r#"{"city":"Paris"}"#)];
+const CALLS: [(&str, &str); 4] = [
+    ("get_weather", r#"{"city":"Paris"}"#),
+    ("get_wether", r#"{"city":"Paris"}"#),
+    ("get_time", r#"{"city":"Paris"}"#),
+    ("add_task", r#"{"title":"water plants"}"#),
+];
 
 /// See the module.
 pub struct Stage {

@@ -1,0 +1,103 @@
+//! Results that an application took out of a conversation or cut, to make room: context editing. Pure.
+//!
+//! Looked at only where a result isn't the one that was first returned. What is taken for trimmed can't be cited any more,
+//! so nothing is won by making another result look like it.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+
+use crate::{
+    chat::messages::text_of,
+    wire::json::{Document, Value},
+};
+
+/// A placeholder is no longer than this.
+const PLACEHOLDER_BYTES_MAX: usize = 240;
+/// Where a cut text says so: in its last characters, or in a bracket within it.
+const ENDING_CHARS: usize = 120;
+
+const WORDS: &str = "clear(?:ed)?|remov(?:ed|al)|omit(?:ted)?|truncat(?:ed|ion)|trimm?(?:ed)?|elided|pruned|redacted|compact(?:ed|ion)|dropped|snipp?(?:ed)?|cut|shortened|hidden|deleted|evicted|no longer (?:available|shown|kept)";
+
+/// The whole text is a placeholder: bracketed, or a few words about the content itself.
+static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let about = "(?:tool|results?|outputs?|content|contents|message|response|observation|context|old|older|earlier|previous|data)";
+    let bracketed = format!(r"[\[(<{{*_.…\s]+[^\n]{{0,160}}\b(?:{WORDS})\b[^\n]{{0,160}}[\])>}}*_.…\s]+");
+    let plain = format!(r"(?:the |this |an? )?(?:{about}\b[ ,]*){{1,4}}[^\n]{{0,60}}\b(?:{WORDS})\b[^\n]{{0,100}}");
+    Regex::new(&format!(r"(?is)\A\s*(?:{bracketed}|{plain}|[.…\s]*)\z")).ok()
+});
+/// A mark within a text, where something was left out.
+static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(&format!(r"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>]{{0,80}}(?:\]|\)|>|\.\.\.|…)")).ok()
+});
+
+/// The text of a result in a request; `item`: which message or input item it is.
+pub fn content(request: &Document, item: usize) -> Option<Cow<'_, str>> {
+    let root = request.root();
+    let list = root.get("messages").or_else(|| root.get("input"))?;
+    let result = list.items().nth(item)?;
+    let content: Option<Value<'_>> = result.get("content").or_else(|| result.get("output"));
+    content.and_then(text_of)
+}
+
+/// Does this stand in a result's place, or is it a part of one that says so?
+pub fn is_trimmed(text: &str) -> bool {
+    let is = |regex: &LazyLock<Option<Regex>>, text: &str| regex.as_ref().is_some_and(|regex| regex.is_match(text));
+    if text.len() <= PLACEHOLDER_BYTES_MAX && is(&PLACEHOLDER, text) {
+        return true;
+    }
+    let end = text.trim_end();
+    let tail = end.char_indices().rev().take(ENDING_CHARS).last().map_or("", |(at, _)| &end[at..]);
+    end.ends_with("...") || end.ends_with('…') || end.ends_with("[...]") || end.ends_with("[…]") || is(&MARK, tail) || is(&MARK, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn placeholders_and_cut_results() {
+        for text in [
+            "",
+            "…",
+            "[cleared]",
+            "[Old tool result content cleared]",
+            "<tool result removed>",
+            "(omitted to save tokens)",
+            "Tool output truncated.",
+            "Previous tool result was removed to save context.",
+            "[tool output compacted]",
+            "{\"mbit\": 90, \"server\": \"fr...",
+            "first line\nsecond li… [truncated]",
+            "head\n... [1234 characters truncated] ...\ntail",
+            "a long text (truncated)",
+        ] {
+            assert!(is_trimmed(text), "{text}");
+        }
+        for text in [
+            "91",
+            "{\"mbit\": 91}",
+            "ok",
+            "The grass was cut.",
+            "42 files were removed from the disk of the server fra1",
+            "It is 19 degrees in Paris.",
+            "{\"status\":\"deleted\"}",
+            "[1, 2]",
+        ] {
+            assert!(!is_trimmed(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_results_text_in_either_api() {
+        let read = |json: &str| content(&Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap(), 1).map(Cow::into_owned);
+        assert_eq!(read(r#"{"messages":[{},{"role":"tool","content":"x"}]}"#).as_deref(), Some("x"));
+        assert_eq!(
+            read(r#"{"input":[{},{"type":"function_call_output","output":[{"type":"input_text","text":"y"}]}]}"#).as_deref(),
+            Some("y")
+        );
+        assert_eq!(read(r#"{"input":"x"}"#), None);
+    }
+}
