@@ -22,7 +22,7 @@ const WORDS: &str = "clear(?:ed)?|remov(?:ed|al)|omit(?:ted)?|truncat(?:ed|ion)|
 /// The whole text is a placeholder: bracketed, or a few words about the content itself.
 static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let about = "(?:tool|results?|outputs?|content|contents|message|response|observation|context|old|older|earlier|previous|data)";
-    let bracketed = format!(r"[\[(<{{*_.…\s]+[^\n]{{0,160}}\b(?:{WORDS})\b[^\n]{{0,160}}[\])>}}*_.…\s]+");
+    let bracketed = format!(r#"[\[(<*_.…\s]+[^\n"{{}}]{{0,160}}\b(?:{WORDS})\b[^\n"{{}}]{{0,160}}[\])>*_.…\s]+"#);
     let plain = format!(r"(?:the |this |an? )?(?:{about}\b[ ,]*){{1,4}}[^\n]{{0,60}}\b(?:{WORDS})\b[^\n]{{0,100}}");
     Regex::new(&format!(r"(?is)\A\s*(?:{bracketed}|{plain}|[.…\s]*)\z")).ok()
 });
@@ -84,6 +84,7 @@ mod tests {
             "42 files were removed from the disk of the server fra1",
             "It is 19 degrees in Paris.",
             "{\"status\":\"deleted\"}",
+            "[\"deleted\"]",
             "[1, 2]",
         ] {
             assert!(!is_trimmed(text), "{text}");
