@@ -14,15 +14,17 @@ use crate::{
 };
 
 /// Members of an answer, or of an event, that are read.
-pub const ROOT: [&str; 4] = ["choices", "usage", "error", "toolmark"];
+pub const ROOT: [&str; 3] = ["choices", "error", "toolmark"];
 /// Members of a choice of a whole answer that are read.
-pub const CHOICE: [&str; 4] = ["index", "message", "finish_reason", "logprobs"];
+pub const CHOICE: [&str; 2] = ["message", "logprobs"];
 /// Members of a choice of an event that are read.
-pub const CHOICE_OF_EVENT: [&str; 5] = ["index", "delta", "message", "finish_reason", "logprobs"];
+pub const CHOICE_OF_EVENT: [&str; 3] = ["delta", "message", "logprobs"];
 /// Members of a message or a delta that are read.
-pub const MESSAGE: [&str; 6] = ["role", "content", "refusal", "audio", "tool_calls", "function_call"];
+pub const MESSAGE: [&str; 5] = ["content", "refusal", "audio", "tool_calls", "function_call"];
+/// Members of a call that are read.
+const CALL: [&str; 6] = ["id", "function", "custom", "name", "arguments", "input"];
 /// Members of the audio of a message.
-const AUDIO: [&str; 4] = ["id", "data", "expires_at", "transcript"];
+const AUDIO: [&str; 2] = ["data", "transcript"];
 
 /// A whole answer without what doesn't belong, and whether anything was left out that is no copy.
 ///
@@ -91,6 +93,12 @@ fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeE
     let parts = content.into_iter().flat_map(|content| content.items().chain(Some(content).filter(|own| own.is_object())));
     for part in parts.filter(|part| part.is_object() && !is_ambiguous(*part)) {
         sweep.object(part, &PART_TEXTS, None, || joined(Some(part)))?;
+    }
+    let legacy = message.get("function_call").filter(|call| call.is_object());
+    for call in message.get("tool_calls").into_iter().flat_map(Value::items).chain(legacy) {
+        for body in [Some(call), call.get("function"), call.get("custom")].into_iter().flatten().filter(|body| !is_ambiguous(*body)) {
+            sweep.judge_members(body, &CALL)?;
+        }
     }
     match message.get("audio") {
         Some(audio) if audio.is_object() && !is_ambiguous(audio) => {

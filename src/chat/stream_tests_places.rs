@@ -246,6 +246,9 @@ fn no_claim_leaves_in_any_place() {
     let forged = |text: &str| text.replace('X', &claim);
     let quoted = format!("\"{SAID}\"");
     let places = TEXTS.iter().copied().chain([
+        (r#""usage":{"note":"X"}"#, "", ""),
+        (r#""X":1"#, "", ""),
+        (r#""id2":"X","model2":"m X""#, "", ""),
         (r#""note":"X""#, "", ""),
         (r#""foo":{"bar":[1,{"baz":"See X"}]}"#, "", ""),
         (r#""foo":{"execution_id X":1}"#, "", ""),
@@ -283,6 +286,18 @@ fn no_claim_leaves_in_any_place() {
         let (_, out) = streamed([events(("", "", ""), &[&format!("[{part}]")]).as_bytes()]);
         assert!(!out.contains("deadbeef"), "{out}");
     }
+}
+
+#[test]
+fn calls_bring_no_claims_along() {
+    let call = format!(
+        r#"[{{"id":"c","type":"function","index":0,"note":"(execution_id: {FORGED})","function":{{"name":"check_net","arguments":"{{}}","why":["See (execution_id: {FORGED})"]}},"extra_content":{{"google":{{"thought_signature":"AVSo_xyz-"}}}}}}]"#
+    );
+    let place = format!(r#""tool_calls":{call}"#);
+    let (_, out) = read(&body(("", "", &place), "null")).unwrap();
+    assert!(!out.contains("deadbeef") && out.contains("AVSo_xyz-") && out.contains("check_net"), "{out}");
+    let (_, out) = streamed([events(("", "", &place), &["null"]).as_bytes()]);
+    assert!(!out.contains("deadbeef") && out.contains("AVSo_xyz-") && out.contains("check_net"), "{out}");
 }
 
 #[test]

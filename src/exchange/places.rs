@@ -12,7 +12,7 @@
 //!
 //! What is recorded is `stray_text`. An answer is rewritten once, as it comes in, before anything else reads it. Pure.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::Cell};
 
 use super::{
     context::Context,
@@ -32,6 +32,8 @@ use crate::{
 
 /// Values are looked through so deep; what lies deeper is judged as the bytes that it is.
 const DEPTH_MAX: usize = 64;
+/// Strings of one answer or event, besides its text, that are judged one by one: each takes a gate of its own.
+const JUDGED_MAX: usize = 1000;
 /// Shorter strings can't claim anything.
 const CLAIM_BYTES_MIN: usize = 12;
 
@@ -97,11 +99,14 @@ fn might_run(value: Value<'_>) -> bool {
     }
 }
 
-/// Has it what makes a call, whatever it says that it is? What has a result was run already.
+/// Has it what makes a call, whatever it says that it is? What has a result was run already, and what servers call
+/// themselves they run themselves.
 fn is_like_call(object: Value<'_>) -> bool {
     let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
-    let typed = object.get("type").and_then(Value::text).is_some_and(|kind| is_one_of(&kind, &CALL_TYPES));
-    typed || (some("name") && (some("arguments") || some("input")) && !(some("output") || some("result")))
+    let has = |name: &str| object.get(name).is_some();
+    let kind = object.get("type").and_then(Value::text).unwrap_or_default();
+    let hosted = || kind.starts_with("server_") || kind.starts_with("mcp_") || some("output") || some("result");
+    is_one_of(&kind, &CALL_TYPES) || (some("name") && (has("arguments") || has("input")) && !hosted())
 }
 
 /// Is a part of a content a call, or does it carry one?
@@ -177,12 +182,14 @@ pub struct Sweep<'c> {
     edits: Edits,
     /// Something was left out that isn't a copy of what is judged.
     pub differs: bool,
+    /// Strings that were judged.
+    judged: Cell<usize>,
 }
 
 impl<'c> Sweep<'c> {
     /// Nothing is left out yet.
     pub fn new(context: &'c Context) -> Self {
-        Self { context, edits: Edits::default(), differs: false }
+        Self { context, edits: Edits::default(), differs: false, judged: Cell::new(0) }
     }
 
     /// Goes through an object, one level of it. `own`: members that are read where they belong; `original`: what another
@@ -201,6 +208,10 @@ impl<'c> Sweep<'c> {
         for member in object.members() {
             let value = member.value;
             if matches!(value.kind(), Kind::Null | Kind::True | Kind::False | Kind::Number) || is_nothing(value) {
+                if member.key.raw().len() >= CLAIM_BYTES_MIN + 2 && self.claims(&member.name()) {
+                    self.differs = true;
+                    gone.push(member.name());
+                }
                 continue;
             }
             let name = member.name();
@@ -219,7 +230,7 @@ impl<'c> Sweep<'c> {
             if text || is_call_name(&name) {
                 self.differs |= !is_copy(value, &said());
                 gone.push(name);
-            } else if !is_thought(&name) && self.objects_to(value, 0)? {
+            } else if !is_thought(&name) && (self.claims(&name) || self.objects_to(value, 0)?) {
                 self.differs = true;
                 gone.push(name);
             }
@@ -230,16 +241,20 @@ impl<'c> Sweep<'c> {
         Ok(())
     }
 
-    /// Judges each member of an object that no client takes for an answer: what claims what it may not is left out.
+    /// Judges each member but `own` of an object that no client takes for an answer: what claims what it may not is left
+    /// out.
     ///
     /// # Errors
     /// [`ShapeError::Text`] for a call.
-    pub fn judge_members(&mut self, object: Value<'_>) -> Result<(), ShapeError> {
+    pub fn judge_members(&mut self, object: Value<'_>, own: &[&str]) -> Result<(), ShapeError> {
         let mut gone: Vec<Cow<'_, str>> = Vec::new();
-        for member in object.members().filter(|member| !member.is("type")) {
+        for member in object.members() {
             let name = member.name();
+            if own.contains(&&*name) {
+                continue;
+            }
             refuse_calls(&name, member.value, false, 0)?;
-            if self.objects_to(member.value, 0)? {
+            if !is_thought(&name) && (self.claims(&name) || self.objects_to(member.value, 0)?) {
                 gone.push(name);
             }
         }
@@ -322,7 +337,12 @@ impl<'c> Sweep<'c> {
     }
 
     fn claims(&self, text: &str) -> bool {
-        claims(self.context, text)
+        if is_short(text) {
+            return false;
+        }
+        self.judged.set(self.judged.get() + 1);
+        // Who sends so many isn't listened to any more.
+        self.judged.get() > JUDGED_MAX || claims(self.context, text)
     }
 
     /// The answer without what is left out; `None` where it stays as it is.
@@ -339,7 +359,7 @@ impl<'c> Sweep<'c> {
 
 /// Does a text, all by itself, claim what may not be claimed?
 pub fn claims(context: &Context, text: &str) -> bool {
-    if text.len() < CLAIM_BYTES_MIN || is_token(text.as_bytes()) {
+    if is_short(text) {
         return false;
     }
     let mut gate = TextGate::default();
@@ -348,6 +368,11 @@ pub fn claims(context: &Context, text: &str) -> bool {
     let claim = |violation: &Violation| violation.blocks() && CLAIMS.contains(&violation.code);
     // What only the ledger could tell isn't waited for.
     gate.violations().iter().any(claim) || (gate.blocked().is_none() && gate.cleared() < text.len())
+}
+
+/// Can it claim nothing, short or one word as it is?
+fn is_short(text: &str) -> bool {
+    text.len() < CLAIM_BYTES_MIN || is_token(text.as_bytes())
 }
 
 /// What is looked for outside the text of an answer.
@@ -375,7 +400,16 @@ pub fn stray(context: &Context) -> Option<Violation> {
 fn is_about(name: &str) -> bool {
     matches!(
         name,
-        "id" | "object" | "model" | "system_fingerprint" | "service_tier" | "obfuscation" | "provider" | "type" | "role" | "status"
+        "id" | "finish_reason"
+            | "object"
+            | "model"
+            | "system_fingerprint"
+            | "service_tier"
+            | "obfuscation"
+            | "provider"
+            | "type"
+            | "role"
+            | "status"
     )
 }
 
@@ -398,7 +432,11 @@ fn is_copy(value: Value<'_>, said: &str) -> bool {
     match value.kind() {
         Kind::Plain | Kind::Escaped => value.text().is_some_and(|text| text.is_empty() || text == said),
         Kind::Object | Kind::Array if hides(value) => false,
-        Kind::Object => value.members().all(|member| is_about(&member.name()) || is_copy(member.value, said)),
+        // Calls that aren't the very same were refused.
+        Kind::Object => value.members().all(|member| {
+            let name = member.name();
+            is_about(&name) || is_call_name(&name) || is_copy(member.value, said)
+        }),
         Kind::Array => {
             let joined = || joined(Some(value));
             value.items().all(|item| is_copy(item, said)) || (value.items().all(Value::is_string) && joined() == said)

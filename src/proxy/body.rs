@@ -29,7 +29,7 @@ const AHEAD_BYTES_MAX: usize = 256 << 10;
 
 /// How long the last bytes of a stream that breaks off have to leave before its connection is cut: the server drops what
 /// it hasn't written then.
-const LAST_BYTES: Duration = Duration::from_millis(100);
+const LAST_BYTES: Duration = Duration::from_millis(50);
 
 /// The stream ends as it should.
 const WHOLE: u8 = 0;

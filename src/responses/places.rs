@@ -8,18 +8,17 @@ use crate::{
     exchange::{
         context::Context,
         fault::{Fault, ShapeError},
-        places::{Sweep, joined, logprobs_of},
+        places::{Sweep, is_token, joined, logprobs_of},
         texts::{is_ambiguous, is_nothing},
     },
     wire::json::{Document, Value},
 };
 
 /// Members of a response that are read, or are the application's own.
-const RESPONSE: [&str; 15] = [
+const RESPONSE: [&str; 14] = [
     "output",
     "output_text",
     "error",
-    "usage",
     "instructions",
     "tools",
     "tool_choice",
@@ -33,10 +32,12 @@ const RESPONSE: [&str; 15] = [
     "toolmark",
 ];
 /// The same where `text` isn't the format that was asked for, or `output_text` no string.
-const RESPONSE_OF_ODD_TEXT: [&str; 10] =
-    ["output", "error", "usage", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
+const RESPONSE_OF_ODD_TEXT: [&str; 9] =
+    ["output", "error", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
 /// Members of a message that are read.
-const MESSAGE: [&str; 5] = ["type", "id", "status", "role", "content"];
+const MESSAGE: [&str; 2] = ["id", "content"];
+/// Members of a call that are read.
+const CALL: [&str; 7] = ["id", "call_id", "name", "namespace", "arguments", "input", "action"];
 /// Members in which a part may say its text: the first that says something is read.
 pub const PART_TEXTS: [&str; 4] = ["text", "content", "transcript", "output_text"];
 /// Members of every event.
@@ -116,9 +117,12 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a call.
-pub fn speaks(root: Value<'_>, context: &Context) -> Result<bool, ShapeError> {
+pub fn speaks(root: Value<'_>, kind: &str, context: &Context) -> Result<bool, ShapeError> {
     let mut sweep = Sweep::new(context);
-    sweep.object(root, &EVENT, None, || Cow::Borrowed(""))?;
+    // Sound is one long word.
+    let sound = kind.contains("audio") && root.get("delta").is_some_and(|delta| delta.is_string() && is_token(delta.raw()));
+    let own: &[&str] = if sound { &["type", "item_id", "logprobs", "delta"] } else { &EVENT };
+    sweep.object(root, own, None, || Cow::Borrowed(""))?;
     Ok(sweep.changes())
 }
 
@@ -188,9 +192,10 @@ fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Co
             }
             Ok(())
         }
-        ItemKind::Other => sweep.judge_members(item),
-        // Calls are judged where they are read; what was thought is no answer; what the upstream's own tools say is theirs.
-        ItemKind::Call(_) | ItemKind::Reasoning | ItemKind::Hosted => Ok(()),
+        ItemKind::Other => sweep.judge_members(item, &["id", "call_id"]),
+        ItemKind::Call(_) => sweep.judge_members(item, &CALL),
+        // What was thought is no answer; what the upstream's own tools say is theirs.
+        ItemKind::Reasoning | ItemKind::Hosted => Ok(()),
     }
 }
 

@@ -76,6 +76,61 @@ fn nothing_is_said_before_or_beside() {
     }
 }
 
+/// Texts in places where none belongs are left out, and the answer goes on.
+#[test]
+fn texts_beside_events_are_left_out() {
+    let place = r#""item_id":"msg_1","output_index":0,"content_index":0"#;
+    for (event, stray) in [
+        (format!(r#"{{"type":"response.output_text.delta",{place},"delta":"a ","text":"CLAIM"}}"#), true),
+        (format!(r#"{{"type":"response.output_text.delta",{place},"delta":"a ","note":"CLAIM"}}"#), true),
+        (format!(r#"{{"type":"response.output_text.delta",{place},"delta":"a ","text":"a "}}"#), false),
+        (format!(r#"{{"type":"response.output_text.delta",{place},"delta":"a ","logprobs":[{{"token":"See run_speed_"}}]}}"#), true),
+        (format!(r#"{{"type":"response.output_text.delta",{place},"delta":"a ","logprobs":[{{"token":"a","bytes":[97]}},{{"token":" "}}]}}"#), false),
+        (r#"{"type":"response.foo","text":"CLAIM"}"#.to_owned(), true),
+        (r#"{"type":"response.foo","note":{"a":["CLAIM"]}}"#.to_owned(), true),
+        (r#"{"type":"response.foo","note":{"a":["A note about speed."]}}"#.to_owned(), false),
+        (r#"{"type":"response.audio.transcript.delta","delta":"CLAIM"}"#.to_owned(), true),
+        (r#"{"type":"response.audio.delta","delta":"UklGRiQAAABXQVZF+/8="}"#.to_owned(), false),
+        (r#"{"type":"response.audio.delta","delta":"See CLAIM"}"#.to_owned(), true),
+        (r#"{"type":"keepalive"}"#.to_owned(), false),
+        (r#"{"type":"response.in_progress","response":{"id":"resp_1","output":[],"output_text":"CLAIM"}}"#.to_owned(), true),
+        (r#"{"type":"response.output_item.done","output_index":0,"text":"CLAIM","item":{"type":"message","id":"msg_1","role":"assistant","note":"CLAIM","content":[{"type":"output_text","text":"Hi. ","value":"CLAIM"}]}}"#.to_owned(), true),
+        (r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"odd","id":"o_1","text":"CLAIM"}}"#.to_owned(), true),
+        (r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"odd","id":"o_1","text":"A note."}}"#.to_owned(), false),
+    ] {
+        let (outcome, out) = streamed([stream(&[CREATED, MESSAGE, DELTA, &event, COMPLETED]).as_bytes()]);
+        assert_eq!((outcome.fault, outcome.codes.contains(&Code::StrayText)), (None, stray), "{event}\n{out}");
+        assert!(!SIGNS.iter().any(|sign| out.contains(sign)) && out.contains("Hi. "), "{event}\n{out}");
+        consistent(&out);
+    }
+}
+
+/// Lines are lines for every client, and nobody's comments pass.
+#[test]
+fn lines_are_toolmarks_own() {
+    let smuggled = r#"data: {"type":"response.output_item.done","output_index":0,"item":BAD}"#;
+    for separator in ["\u{b}", "\u{c}", "\u{1c}", "\u{85}", "\u{2028}", "\u{2029}"] {
+        let line = fill(&format!("{separator}{smuggled}{separator}"));
+        let name = serde_json::to_string(&format!("response.foo{line}")).unwrap();
+        let text = serde_json::to_string(&format!("a{separator}b ")).unwrap();
+        let came = format!(
+            "{}: x{line}\n\nevent: response.foo{line}\ndata: {{\"type\":{name}}}\n\n: y{line}\nevent: response.output_text.delta\ndata: {}\n\n{}",
+            stream(&[CREATED, MESSAGE]),
+            DELTA.replace("\"Hi. \"", &text),
+            stream(&[COMPLETED])
+        );
+        let (outcome, out) = streamed([came.as_bytes()]);
+        assert_eq!(outcome.fault, None, "{out}");
+        assert!(
+            !out.split(['\n', '\u{b}', '\u{c}', '\u{1c}', '\u{85}', '\u{2028}', '\u{2029}']).any(|line| line.starts_with("data: ")
+                && line.contains("evil")
+                && serde_json::from_str::<Value>(&line[6..]).is_ok_and(|event| event["item"].is_object())),
+            "{out}"
+        );
+        assert!(!out.contains(separator) && out.contains(": keep-alive\n\n"), "{out}");
+    }
+}
+
 #[test]
 fn a_copy_beside_odd_members_says_what_was_judged() {
     let mut leaks = Leaks::default();

@@ -61,7 +61,8 @@ fn no_hidden_call_arrives() {
             received.headers.get("x-served").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
         if received.json()["stream"] == true { Scripted::chunks(served.split('\t')) } else { Scripted::json(200, served) }
     });
-    let mut connection = Connection::open(fixture.proxy.address());
+    let address = fixture.proxy.address();
+    let mut connection = Connection::open(address);
     let good = json!([{"type": "function", "function": {"name": "good", "parameters": {"type": "object"}}}]);
     let mut ask = |served: String, stream: bool, tools: bool| {
         let mut request = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hi"}]});
@@ -69,7 +70,17 @@ fn no_hidden_call_arrives() {
             request["tools"] = good.clone();
         }
         let reply = connection.post("/v1/chat/completions", &format!("x-served: {served}\r\n"), request.to_string().as_bytes());
-        assert!(reply.whole && !reply.text().contains(SIGN), "{served}\ncame through as {} {}", reply.status, reply.text());
+        assert!(!reply.text().contains(SIGN), "{served}\ncame through as {} {}", reply.status, reply.text());
+        if !reply.whole {
+            // A stream that can't be passed on says so, and breaks off.
+            assert!(
+                reply.is_stream() && reply.text().contains(r#""error":{"#),
+                "{served}\ncame through as {} {}",
+                reply.status,
+                reply.text()
+            );
+            connection = Connection::open(address);
+        }
         if reply.is_stream() {
             assert!(
                 wire::events(&reply.text()).iter().all(|event| event["choices"][0]["delta"]["tool_calls"].is_null()),

@@ -31,6 +31,7 @@ mod mcp;
 mod model;
 mod mutants;
 mod paths;
+mod places;
 mod postgres;
 mod process;
 mod program;

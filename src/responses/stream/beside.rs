@@ -81,7 +81,8 @@ impl ResponseStream {
             return Err(Fault::Unknown("an event of an unknown type that may carry a call"));
         }
         let hosted = named(&["reasoning", "mcp_", "code_interpreter", "image_generation", "web_search", "file_search"]);
-        let spoken = || Ok::<_, Fault>(named(&["output_text", "refusal", "transcript", "response.text"]) || speaks(root, &self.context)?);
+        let spoken =
+            || Ok::<_, Fault>(named(&["output_text", "refusal", "transcript", "response.text"]) || speaks(root, &kind, &self.context)?);
         if beside || (!theirs && !hosted && spoken()?) {
             // Left out: whether it is a copy isn't known.
             self.stray = true;
