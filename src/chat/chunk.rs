@@ -220,9 +220,9 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
         (None, _) => {}
     }
     let Some(delta) = delta_of(choice) else {
-        if let Some(delta) = &changes.delta {
-            edits.set_member(choice, "delta", delta);
-        }
+        let bare = if changes.role == Role::Add { "{\"role\":\"assistant\"}" } else { "{}" };
+        // Clients look for one in every choice.
+        edits.set_member(choice, "delta", changes.delta.as_deref().unwrap_or(bare));
         return;
     };
     if let Some(new) = &changes.delta {
