@@ -187,7 +187,7 @@ impl Begun {
             data_of,
         } = prepared;
         let mut text = basis.text.clone();
-        text.json_only = json_only;
+        (text.json_only, text.now_ms) = (json_only, basis.now_ms);
         text.has_tools = basis.tools.any || !executions.is_empty();
         let mut beyond = basis.beyond;
         if !beyond.session.is_empty() {

@@ -274,3 +274,38 @@ fn nobody_speaks_in_toolmarks_name() {
     assert!(!answer.body.contains("forged"), "{}", answer.body);
     assert_eq!(answer.header("toolmark-verdict"), "pass");
 }
+
+/// Issue 19, D1: with JSON asked for, labelled ids are judged as without it, in answers and in a call's arguments.
+#[test]
+fn labelled_ids_are_judged_whatever_the_format() {
+    let format = r#","response_format":{"type":"json_object"}"#;
+    for text in [
+        r#"{"answer":"It is up (execution_id: chk-1)."}"#,
+        r#"{"execution_id":"chk-1","up":true}"#,
+        r#"{"a":"Execution ID is chk-2024-1"}"#,
+    ] {
+        let event = delta(&json!({ "content": text }).to_string());
+        let (answer, _) = streamed(NO_REPAIR, &[event, finish("stop")], format);
+        assert!(answer.body.contains("unknown_execution") && !answer.body.contains("chk-"), "{text}: {}", answer.body);
+    }
+    let arguments = delta(&format!(r#"{{"tool_calls":[{}]}}"#, call("run_speed_test", r#"{"server":"as in execution_id: chk-1"}"#)));
+    for more in [format, ""] {
+        let (answer, _) = streamed(NO_REPAIR, &[arguments.clone(), finish("tool_calls")], more);
+        assert!(answer.body.contains("unknown_execution") && !answer.body.contains("chk-1"), "{more}: {}", answer.body);
+    }
+}
+
+/// Issue 19, A3: what is said instead of a held block stands outside what the model had opened before it.
+#[test]
+fn a_safe_reply_stands_outside_a_fence() {
+    for (before, left) in [
+        ("Here it is:\n\n```json\n// what it said\n", "Here it is:\n\n```json\n// what it said\n```\n\nI reported"),
+        ("Here it is:\n\n```json\n", "Here it is:\n\nI reported"),
+        ("Here it is:\n<details>\n\n", "Here it is:\n<details></details>\n\nI reported"),
+    ] {
+        let pieces = [before, r#"{"tool": "check_net", "up""#, ": 1}"].map(|piece| delta(&json!({ "content": piece }).to_string()));
+        let events: Vec<String> = pieces.into_iter().chain([finish("stop")]).collect();
+        let (answer, folded) = streamed(NO_REPAIR, &events, "");
+        assert!(folded.choices[0].text.starts_with(left), "{}", answer.body);
+    }
+}

@@ -121,8 +121,10 @@ impl ChoiceStream {
         }
         self.role_said = true;
         delta.push_str(if json_only { "\"refusal\":" } else { "\"content\":" });
+        // What it says doesn't stand in a fence or element that the model had opened.
+        let open = if self.released && !json_only { self.gates[0].closing() } else { String::new() };
         let gap = if self.follows && !json_only { "\n\n" } else { "" };
-        quote_into(&mut delta, &format!("{gap}{text}"));
+        quote_into(&mut delta, &format!("{open}{gap}{text}"));
         delta.push('}');
         let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
         out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());

@@ -7,6 +7,7 @@ use super::{
     item::{Block, Id},
     label,
     object::{self, Object},
+    record::Record,
     shape,
     tail::Tail,
 };
@@ -19,6 +20,70 @@ use crate::judge::{
 const QUOTED_CHARS_MAX: usize = 200;
 /// Objects of one block that are looked up in the conversation one by one.
 const LOOKUPS_MAX: usize = 16;
+/// Values of a record that are looked up.
+const GROUNDED_MAX: usize = 8;
+/// Words before a block that are looked at for the tool whose result it is.
+const LEAD_WORDS_MAX: usize = 32;
+/// Words that say that what follows is a result.
+const RESULT_WORDS: [&str; 24] = [
+    "result",
+    "output",
+    "returned",
+    "response",
+    "gave",
+    "reports",
+    "reported",
+    "ergebnis",
+    "ausgabe",
+    "antwort",
+    "résultat",
+    "sortie",
+    "resultado",
+    "salida",
+    "respuesta",
+    "risultato",
+    "wynik",
+    "sonuç",
+    "saída",
+    "结果",
+    "输出",
+    "結果",
+    "出力",
+    "результат",
+];
+/// Words that say that what follows is none, but a definition, a request or an example.
+const NO_RESULT: [&str; 30] = [
+    "schema",
+    "argument",
+    "parameter",
+    "input",
+    "request",
+    "payload",
+    "calling",
+    "invoke",
+    "definition",
+    "config",
+    "signature",
+    "example",
+    "sample",
+    "format",
+    "template",
+    "mock",
+    "stub",
+    "would",
+    "could",
+    "might",
+    "e.g.",
+    "looks like",
+    "beispiel",
+    "ejemplo",
+    "exemple",
+    "esempio",
+    "exemplo",
+    "przykład",
+    "例",
+    "пример",
+];
 /// Executions inside one object that are looked at for covering it.
 const INNER_MAX: usize = 64;
 
@@ -217,8 +282,8 @@ fn judge_object(
     rules: &Rules,
     evidence: &dyn Evidence,
 ) -> Option<Violation> {
-    let named = object::tool_name(tail.slice(object.tool.clone()?));
-    let tool = evidence.tool_named(&named)?;
+    let Named { named, tool, bond } = named(object, tail, evidence)?;
+    let tool = &*tool;
     if let Some(own) = own {
         if own.tool == tool || own.tool == named {
             return None;
@@ -232,16 +297,149 @@ fn judge_object(
         || inner.into_iter().any(|cited| cited.tool == tool)
         || asserts_id(object, tail, evidence)
         || !object.is_result(tail, tool, evidence)
+        || bond == Bond::Name && !object.is_strong()
     {
         return None;
     }
-    let message = format!("the block presents a result of `{tool}` without an execution_id");
+    missing_id(tool, rules)
+}
+
+fn missing_id(tool: &str, rules: &Rules) -> Option<Violation> {
     rules.checks.violation(
         Code::MissingExecutionId,
         Some(tool),
-        message,
+        format!("the block presents a result of `{tool}` without an execution_id"),
         format!("call `{tool}`, wait for its result, and give the execution_id that it carries"),
     )
+}
+
+/// Judges what lines say of a tool. `labels`: labelled ids are judged by themselves where they stand.
+pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+    let named = object::tool_name(record.tool.as_deref()?);
+    let tool = evidence.tool_named(&named)?;
+    if !record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name))) {
+        return None;
+    }
+    if let Some(raw) = &record.id {
+        let id = super::fold::plain(raw);
+        let id = id.trim();
+        if shape::is_id(id) {
+            return None;
+        }
+        if label::asserts(id) && !evidence.is_quotation(id) && !evidence.is_quotation(raw) {
+            return match judge_value(id, raw, rules, evidence) {
+                Ruling::Against(violation) if !labels => violation,
+                _ => None,
+            };
+        }
+    }
+    if evidence.is_quotation(whole.trim()) || evidence.succeeded(tool) && is_grounded(record, evidence) {
+        return None;
+    }
+    missing_id(tool, rules)
+}
+
+/// Does any object of a block present a result of a tool?
+pub(super) fn presents(block: &Block, tail: &Tail, evidence: &dyn Evidence) -> bool {
+    let with_id = block.objects.iter().any(|object| object.id.is_some());
+    let presents = |object: &Object| named(object, tail, evidence).is_some_and(|named| object.is_result(tail, &named.tool, evidence));
+    with_id && block.objects.iter().take(INNER_MAX).any(presents)
+}
+
+/// Does a record present a result of a tool?
+pub(super) fn presents_record(record: &Record, evidence: &dyn Evidence) -> bool {
+    let named = record.tool.as_deref().map(object::tool_name).unwrap_or_default();
+    let Some(tool) = evidence.tool_named(&named).filter(|_| !named.is_empty()) else { return false };
+    record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name)))
+}
+
+/// Do most of its values stand in the conversation, in any form? What a tool returned may be told in lines of one's own.
+fn is_grounded(record: &Record, evidence: &dyn Evidence) -> bool {
+    let (mut told, mut grounded) = (0, 0);
+    for value in record.values.iter().take(GROUNDED_MAX) {
+        let word = |word: &&str| word.len() >= 4 || word.bytes().any(|byte| byte.is_ascii_digit());
+        let mut words = value.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':'))).filter(word).peekable();
+        if words.peek().is_none() {
+            continue;
+        }
+        told += 1;
+        grounded +=
+            usize::from(evidence.is_quotation(value) || words.take(4).any(|word| evidence.is_quotation(word.trim_matches(['.', ':']))));
+    }
+    grounded > 0 && 2 * grounded >= told
+}
+
+/// How an object is bound to its tool.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Bond {
+    /// A member names it.
+    Member,
+    /// What introduces the object says that it is a result of the tool.
+    Lead,
+    /// It stands under the tool's name.
+    Name,
+}
+
+/// The tool that an object is about.
+struct Named {
+    named: String,
+    tool: String,
+    bond: Bond,
+}
+
+fn named(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Named> {
+    if let Some(span) = object.tool.clone() {
+        let named = object::tool_name(tail.slice(span));
+        let tool = evidence.tool_named(&named)?.to_owned();
+        return Some(Named { named, tool, bond: Bond::Member });
+    }
+    let registered = |name: &str| evidence.is_registered(name).then(|| name.to_owned());
+    if let Some(name) = object.under.clone().map(|span| super::fold::plain(tail.slice(span)))
+        && let Some(tool) = registered(without_result(&name))
+    {
+        let bond = if without_result(&name) == name { Bond::Name } else { Bond::Lead };
+        return Some(Named { named: tool.clone(), tool, bond });
+    }
+    let lead = object.lead.clone().map(|span| super::fold::plain(tail.slice(span)))?;
+    let (tool, bond) = introduced(&lead, evidence)?;
+    Some(Named { named: tool.clone(), tool, bond })
+}
+
+/// `check_net_result` names `check_net`.
+fn without_result(name: &str) -> &str {
+    let endings = ["_result", "_results", "_output", "_response", "Result", "Output", "Response"];
+    endings.iter().find_map(|ending| name.strip_suffix(ending)).filter(|name| !name.is_empty()).unwrap_or(name)
+}
+
+/// The tool whose result `lead` says that it introduces: `check_net() ->`, `check_net_result =`, `The result of check_net:`.
+fn introduced(lead: &str, evidence: &dyn Evidence) -> Option<(String, Bond)> {
+    let lower = lead.to_lowercase();
+    if NO_RESULT.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut from = 0;
+    for _ in 0..LEAD_WORDS_MAX {
+        let start = from + lead.get(from..)?.find(inside)?;
+        let rest = lead.get(start..).unwrap_or_default();
+        let length = rest.find(|c| !inside(c)).unwrap_or(rest.len());
+        let word = rest.get(..length).unwrap_or_default().trim_matches(['.', '-']);
+        let bare = word.strip_prefix("functions.").or_else(|| word.strip_prefix("tools.")).unwrap_or(word);
+        let name = without_result(bare);
+        from = start + length;
+        if !evidence.is_registered(name) {
+            continue;
+        }
+        let after = rest.get(length..).unwrap_or_default().trim_start_matches(['`', '*', '"', '\'', ' ']);
+        let said = name != bare || after.starts_with('(') || RESULT_WORDS.iter().any(|word| lower.contains(word));
+        let last = after.trim_end_matches([' ', '*', '`']).len() <= 2;
+        return match (said, last) {
+            (true, _) => Some((name.to_owned(), Bond::Lead)),
+            (false, true) => Some((name.to_owned(), Bond::Name)),
+            (false, false) => None,
+        };
+    }
+    None
 }
 
 fn cited(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Cited> {

@@ -1,16 +1,23 @@
-//! Code fences, line by line: is a place prose, JSON or other code? Pure.
+//! Code fences, line by line: is a place prose, JSON, other data or code? Pure.
 //!
-//! CommonMark, section 4.5, a little wider: any indentation, and block quotes. A fence counts from the
-//! line after it, so its own line is read as what stood before.
+//! CommonMark, section 4.5: up to three blanks before the marks, no backtick behind backticks, a closing fence at least as long
+//! as the opening one and nothing behind it; a fence in a block quote or list item ends with it. A fence counts from the line
+//! after it, so its own line is read as what stood before.
 
 use std::collections::VecDeque;
-
-use super::tail::Tail;
 
 /// Bytes of a fence's language that are kept.
 const LANGUAGE_BYTES_MAX: usize = 16;
 /// Marks that make a fence.
 const MARKS_MIN: usize = 3;
+/// Blanks that make a line of indented code.
+const INDENT_MAX: usize = 4;
+/// List items in one another that are told apart.
+const ITEMS_MAX: usize = 16;
+/// Digits of a list item's number.
+const NUMBER_MAX: usize = 9;
+
+use super::tail::Tail;
 
 /// What a place is part of.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -20,16 +27,22 @@ pub(super) enum Mode {
     Prose,
     /// Fenced as JSON, as plain text, or without a language.
     Json,
-    /// Fenced as any other language.
+    /// Fenced as a language that says what is, not what is done: YAML, CSV, a console's output, anything unknown.
+    Data,
+    /// Fenced as a programming language.
     Code,
 }
 
 /// How far the line at hand may be a fence.
 #[derive(Debug, Default)]
 enum Line {
-    /// Only indentation so far.
+    /// Only indentation and the marks of block quotes and list items so far.
     #[default]
-    Indent,
+    Prefix,
+    /// A bullet, or a list item's number and its mark: a blank must follow.
+    Bullet,
+    /// So many digits.
+    Number(usize),
     /// So many marks of one kind.
     Marks(u8, usize),
     /// Something after the marks.
@@ -38,14 +51,58 @@ enum Line {
     Plain,
 }
 
+/// A fence that is open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Fence {
+    /// `` ` `` or `~`.
+    pub mark: u8,
+    /// How many of them.
+    pub count: usize,
+    /// Where its own line begins.
+    pub line: usize,
+    /// Where its marks begin.
+    pub marks: usize,
+    /// Block quotes around it.
+    quotes: usize,
+    /// Where the content of the list item around it begins, in columns.
+    offset: usize,
+}
+
+impl Fence {
+    /// Nothing stands around it: an empty line doesn't end it.
+    pub fn is_outermost(&self) -> bool {
+        self.quotes == 0 && self.offset == 0
+    }
+}
+
+/// From a place on: the mode, and the fence.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    at: usize,
+    mode: Mode,
+    fence: Option<Fence>,
+}
+
 /// The fences of a text.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     at: usize,
     line: Line,
-    open: Option<(u8, usize)>,
-    base: Mode,
-    changes: VecDeque<(usize, Mode)>,
+    /// Where the line begins, and where its marks do.
+    start: usize,
+    marks: usize,
+    column: usize,
+    /// The column that indentation counts from.
+    base: usize,
+    quotes: usize,
+    /// A block quote's mark takes the blank behind it.
+    takes_blank: bool,
+    /// The contents of the open list items, by the column in which they begin, and the block quotes around them.
+    items: Vec<usize>,
+    items_quotes: usize,
+    open: Option<Fence>,
+    base_change: Change,
+    changes: VecDeque<Change>,
 }
 
 impl Fences {
@@ -57,7 +114,7 @@ impl Fences {
             if matches!(self.line, Line::Plain) {
                 let Some(newline) = memchr::memchr(b'\n', rest) else { break };
                 self.at += newline + 1;
-                self.line = Line::Indent;
+                self.begin_line();
                 continue;
             }
             let Some(byte) = rest.first() else { break };
@@ -69,39 +126,75 @@ impl Fences {
 
     /// What `place` is part of.
     pub fn mode(&self, place: usize) -> Mode {
-        let after = self.changes.partition_point(|(at, _)| *at <= place);
-        after.checked_sub(1).and_then(|before| self.changes.get(before)).map_or(self.base, |(_, mode)| *mode)
+        self.change(place).mode
+    }
+
+    /// The fence that `place` is part of, with the first place inside it.
+    pub fn fence_at(&self, place: usize) -> Option<(Fence, usize)> {
+        let change = self.change(place);
+        change.fence.map(|fence| (fence, change.at))
+    }
+
+    fn change(&self, place: usize) -> Change {
+        let after = self.changes.partition_point(|change| change.at <= place);
+        after.checked_sub(1).and_then(|before| self.changes.get(before)).copied().unwrap_or(self.base_change)
+    }
+
+    /// The marks of the line at hand, where they may open a fence.
+    pub fn opening(&self) -> Option<usize> {
+        (self.open.is_none() && matches!(self.line, Line::Marks(..) | Line::Info(..))).then_some(self.marks)
     }
 
     /// The first change of mode after `place`.
     pub fn change_after(&self, place: usize) -> Option<usize> {
-        let after = self.changes.partition_point(|(at, _)| *at <= place);
-        self.changes.get(after).map(|(at, _)| *at)
+        let after = self.changes.partition_point(|change| change.at <= place);
+        self.changes.get(after).map(|change| change.at)
     }
 
     /// Nobody will ask for what lies before `place` any more.
     pub fn forget(&mut self, place: usize) {
-        while let Some((at, mode)) = self.changes.front()
-            && *at <= place
+        while let Some(change) = self.changes.front()
+            && change.at <= place
         {
-            self.base = *mode;
+            self.base_change = *change;
             self.changes.pop_front();
         }
     }
 
+    fn begin_line(&mut self) {
+        (self.line, self.start) = (Line::Prefix, self.at);
+        (self.column, self.base, self.quotes, self.takes_blank) = (0, 0, 0, false);
+    }
+
     fn read(&mut self, byte: u8) {
         if byte == b'\n' {
-            let line = std::mem::take(&mut self.line);
-            match line {
-                Line::Marks(mark, count) => self.fence(mark, count, ""),
-                Line::Info(mark, count, info) => self.fence(mark, count, info.trim()),
-                Line::Indent | Line::Plain => {}
+            match std::mem::take(&mut self.line) {
+                Line::Marks(mark, count) => self.mark(mark, count, ""),
+                Line::Info(mark, count, info) => self.mark(mark, count, info.trim()),
+                // An empty line ends a block quote.
+                Line::Prefix if self.open.is_some_and(|open| self.quotes < open.quotes) => self.leave(),
+                Line::Prefix | Line::Bullet | Line::Number(_) | Line::Plain => {}
             }
+            self.begin_line();
             return;
         }
         match &mut self.line {
-            Line::Indent if matches!(byte, b' ' | b'\t' | b'>') => {}
-            Line::Indent if matches!(byte, b'`' | b'~') => self.line = Line::Marks(byte, 1),
+            Line::Prefix => self.read_prefix(byte),
+            Line::Bullet if matches!(byte, b' ' | b'\t') => {
+                self.step(byte);
+                if self.items.len() < ITEMS_MAX {
+                    self.items.push(self.column);
+                }
+                (self.base, self.items_quotes, self.line) = (self.column, self.quotes, Line::Prefix);
+            }
+            Line::Number(count) if byte.is_ascii_digit() && *count < NUMBER_MAX => {
+                *count += 1;
+                self.column += 1;
+            }
+            Line::Number(_) if matches!(byte, b'.' | b')') => {
+                self.column += 1;
+                self.line = Line::Bullet;
+            }
             Line::Marks(mark, count) if *mark == byte => *count += 1,
             Line::Marks(mark, count) if *count >= MARKS_MIN => self.line = Line::Info(*mark, *count, String::from(char::from(byte))),
             Line::Info(b'`', _, _) if byte == b'`' => self.line = Line::Plain,
@@ -110,29 +203,266 @@ impl Fences {
                     info.push(char::from(byte));
                 }
             }
-            Line::Indent | Line::Marks(..) | Line::Plain => self.line = Line::Plain,
+            Line::Bullet | Line::Number(_) | Line::Marks(..) | Line::Plain => self.line = Line::Plain,
         }
     }
 
-    fn fence(&mut self, mark: u8, count: usize, info: &str) {
-        let mode = match self.open {
-            Some((open, least)) if mark == open && count >= least && info.is_empty() => {
+    fn step(&mut self, byte: u8) {
+        self.column = if byte == b'\t' { self.column / INDENT_MAX * INDENT_MAX + INDENT_MAX } else { self.column + 1 };
+    }
+
+    fn read_prefix(&mut self, byte: u8) {
+        if matches!(byte, b' ' | b'\t') {
+            self.step(byte);
+            if std::mem::take(&mut self.takes_blank) {
+                self.base = self.column;
+            }
+            return;
+        }
+        self.takes_blank = false;
+        if byte == b'\r' {
+            return;
+        }
+        let quoted = self.open.is_none_or(|open| self.quotes < open.quotes);
+        if byte == b'>' && quoted && self.indent() < INDENT_MAX {
+            self.quotes += 1;
+            self.column += 1;
+            (self.base, self.takes_blank) = (self.column, true);
+            return;
+        }
+        if let Some(open) = self.open {
+            let inside = self.quotes >= open.quotes && self.column >= open.offset;
+            if inside {
+                let indent = self.column.saturating_sub(self.base.max(open.offset));
+                self.marks = self.at - 1;
+                self.line = if byte == open.mark && indent < INDENT_MAX { Line::Marks(byte, 1) } else { Line::Plain };
+                return;
+            }
+            // What it stands in has ended, and so has it.
+            self.leave();
+        }
+        if self.items_quotes != self.quotes {
+            self.items.clear();
+            self.items_quotes = self.quotes;
+        }
+        let indent = self.indent();
+        self.marks = self.at - 1;
+        self.line = match byte {
+            _ if indent >= INDENT_MAX => Line::Plain,
+            b'`' | b'~' => Line::Marks(byte, 1),
+            b'-' | b'+' | b'*' => {
+                self.column += 1;
+                Line::Bullet
+            }
+            b'0'..=b'9' => {
+                self.column += 1;
+                Line::Number(1)
+            }
+            _ => Line::Plain,
+        };
+    }
+
+    /// The indentation of what stands at the column at hand, counted from the list item that it is in; those that it isn't
+    /// in have ended.
+    fn indent(&mut self) -> usize {
+        if self.open.is_none() && self.items_quotes == self.quotes {
+            while self.items.last().is_some_and(|offset| *offset > self.column) {
+                self.items.pop();
+            }
+            if let Some(offset) = self.items.last() {
+                self.base = self.base.max(*offset);
+            }
+        }
+        self.column.saturating_sub(self.base)
+    }
+
+    /// The open fence ended before the line at hand.
+    fn leave(&mut self) {
+        self.open = None;
+        self.changes.push_back(Change { at: self.start, ..Change::default() });
+    }
+
+    fn mark(&mut self, mark: u8, count: usize, info: &str) {
+        let change = match self.open {
+            Some(open) if mark == open.mark && count >= open.count && info.is_empty() => {
                 self.open = None;
-                Mode::Prose
+                Change { at: self.at, ..Change::default() }
             }
             None if count >= MARKS_MIN => {
-                self.open = Some((mark, count));
-                mode_of(info)
+                let offset = if self.items_quotes == self.quotes { self.items.last().copied().unwrap_or(0) } else { 0 };
+                self.open = Some(Fence { mark, count, line: self.start, marks: self.marks, quotes: self.quotes, offset });
+                Change { at: self.at, mode: mode_of(info), fence: self.open }
             }
             Some(_) | None => return,
         };
-        self.changes.push_back((self.at, mode));
+        self.changes.push_back(change);
     }
 }
 
-/// JSON, text that is no code, and what says nothing are read as JSON; the rest is code.
+/// What is read as JSON: that, text that is no code, and what says nothing.
+const READABLE: [&str; 20] = [
+    "",
+    "json",
+    "jsonc",
+    "json5",
+    "jsonl",
+    "ndjson",
+    "jsonld",
+    "geojson",
+    "text",
+    "txt",
+    "plain",
+    "plaintext",
+    "output",
+    "none",
+    "result",
+    "response",
+    "tool_result",
+    "tool_output",
+    "tool_response",
+    "markdown",
+];
+/// Languages in which things are done.
+const PROGRAMMING: [&str; 74] = [
+    "python",
+    "py",
+    "python3",
+    "javascript",
+    "js",
+    "mjs",
+    "node",
+    "typescript",
+    "ts",
+    "tsx",
+    "jsx",
+    "rust",
+    "rs",
+    "go",
+    "golang",
+    "java",
+    "c",
+    "h",
+    "cpp",
+    "c++",
+    "cc",
+    "csharp",
+    "cs",
+    "c#",
+    "fsharp",
+    "kotlin",
+    "kt",
+    "swift",
+    "ruby",
+    "rb",
+    "php",
+    "perl",
+    "lua",
+    "r",
+    "julia",
+    "scala",
+    "dart",
+    "sql",
+    "bash",
+    "sh",
+    "shell",
+    "zsh",
+    "fish",
+    "powershell",
+    "ps1",
+    "bat",
+    "cmd",
+    "makefile",
+    "dockerfile",
+    "graphql",
+    "haskell",
+    "elixir",
+    "erlang",
+    "clojure",
+    "css",
+    "scss",
+    "less",
+    "vue",
+    "svelte",
+    "solidity",
+    "zig",
+    "nim",
+    "ocaml",
+    "matlab",
+    "groovy",
+    "hcl",
+    "terraform",
+    "proto",
+    "protobuf",
+    "jinja",
+    "latex",
+    "tex",
+    "diff",
+    "html",
+];
+
 fn mode_of(info: &str) -> Mode {
     let language = info.split([' ', '\t', '\r', '{', ',']).next().unwrap_or_default();
-    let readable = ["", "json", "jsonc", "json5", "jsonl", "text", "txt", "plain", "plaintext", "output"];
-    if readable.iter().any(|name| language.eq_ignore_ascii_case(name)) { Mode::Json } else { Mode::Code }
+    let is = |names: &[&str]| names.iter().any(|name| language.eq_ignore_ascii_case(name));
+    match () {
+        () if is(&READABLE) => Mode::Json,
+        () if is(&PROGRAMMING) => Mode::Code,
+        () => Mode::Data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mode of the `X` in each text, as CommonMark has it.
+    #[test]
+    fn fences_of_commonmark() {
+        for (text, mode) in [
+            ("```\nX", Mode::Json),
+            ("``\nX", Mode::Prose),
+            ("   ```\nX", Mode::Json),
+            ("    ```\nX", Mode::Prose),
+            ("\t```\nX", Mode::Prose),
+            ("a\n~~~ py\nX", Mode::Code),
+            ("``` a`b\nX", Mode::Prose),
+            ("~~~ a`b\nX", Mode::Data),
+            ("````\n```\nX", Mode::Json),
+            ("```\n````\nX", Mode::Prose),
+            ("```\n``` x\nX", Mode::Json),
+            ("```\n~~~\nX", Mode::Json),
+            ("```\n    ```\nX", Mode::Json),
+            ("```\n   ```  \nX", Mode::Prose),
+            ("```yaml\nX", Mode::Data),
+            ("> ```py\n> X", Mode::Code),
+            ("> ```py\nX", Mode::Prose),
+            ("> ```py\n\nX", Mode::Prose),
+            ("> ```py\n>\n> X", Mode::Code),
+            ("> ```py\n> ```\n> X", Mode::Prose),
+            (">>```py\n>> X", Mode::Code),
+            (">> ```py\n> X", Mode::Prose),
+            ("```py\n> ```\nX", Mode::Code),
+            ("- ```py\n  X", Mode::Code),
+            ("- ```py\n\n  X", Mode::Code),
+            ("- ```py\nX", Mode::Prose),
+            ("- ```py\n  ```\n  X", Mode::Prose),
+            ("1. a\n\n   ```py\n   X", Mode::Code),
+            ("1. a\n\n   ```py\n   x\n\nX", Mode::Prose),
+            ("10) ```py\n    X", Mode::Code),
+            ("- a\n  - b\n    ```py\n    X", Mode::Code),
+            ("- a\n\n      ```py\n      X", Mode::Prose),
+            ("-```py\nX", Mode::Prose),
+            ("**```py\nX", Mode::Prose),
+            ("```py\r\nX", Mode::Code),
+            ("```py\r\n```\r\nX", Mode::Prose),
+        ] {
+            for step in [1, 3, text.len()] {
+                let (mut tail, mut fences) = (Tail::default(), Fences::default());
+                for piece in text.as_bytes().chunks(step) {
+                    tail.push(std::str::from_utf8(piece).unwrap());
+                    fences.advance(&tail);
+                }
+                assert_eq!(fences.mode(text.rfind('X').unwrap()), mode, "{text}");
+            }
+        }
+    }
 }

@@ -12,21 +12,34 @@ use super::{
     Evidence, Known, Progress, Rules, around,
     block::Blocks,
     claim::{self, Ruling},
+    clause,
+    container::Containers,
+    explain,
     fence::{Fences, Mode},
     item::{Id, Item, Kind, Label},
     line::Lines,
+    record::Records,
     run::Runs,
+    shape,
     start::Starts,
     tail::Tail,
     written::{self, Marks},
 };
-use crate::judge::{claims::reader::Prose, violation::Violation};
+use crate::judge::{
+    claims::reader::Prose,
+    violation::{Code, Violation},
+};
 
 /// Bytes of a text that are kept; a longer one is known to be longer.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Violations recorded of one text; further ones still block.
 const VIOLATIONS_MAX: usize = 64;
+
+/// Bytes before the first thing in a fence that count as blanks.
+const FENCE_BLANKS_MAX: usize = 64;
+/// Bytes behind a block in which the end of its fence is looked for.
+const FENCE_REST_BYTES_MAX: usize = 4096;
 
 /// Bytes within which two beginnings of a call are those of the same one.
 const SAME_CALL: usize = 128;
@@ -49,6 +62,7 @@ pub struct TextGate {
     fences: Fences,
     runs: Runs,
     blocks: Blocks,
+    records: Records,
     lines: Lines,
     marks: Marks,
     starts: Starts,
@@ -62,11 +76,20 @@ pub struct TextGate {
     floor: usize,
     /// The last whole block that was judged.
     block: Range<usize>,
+    /// The last block that was judged, whole or not.
+    read: Range<usize>,
+    /// The last block or record that presents a result of a tool.
+    presented: Range<usize>,
+    /// The last record that was objected to.
+    told: Range<usize>,
     /// The last labelled value.
     value: Range<usize>,
     asked: Vec<String>,
     known: HashMap<String, Known>,
     cleared: usize,
+    containers: Containers,
+    /// What closes what is open before what blocks.
+    closing: Option<String>,
     blocked: Option<usize>,
     removals: VecDeque<Range<usize>>,
     violations: Vec<Violation>,
@@ -150,6 +173,12 @@ impl TextGate {
         self.kept.as_deref().filter(|text| text.len() <= KEPT_BYTES_MAX)
     }
 
+    /// What closes whatever is open where the released text ends, so that what is said next doesn't stand in it.
+    pub fn closing(&self) -> String {
+        let closing = || self.containers.closing(&self.tail, &self.fences, self.cleared);
+        self.closing.clone().unwrap_or_else(closing)
+    }
+
     /// The executions cited and verified, each once.
     pub fn citations(&self) -> &[String] {
         &self.citations
@@ -166,12 +195,13 @@ impl TextGate {
         if marked {
             self.marks.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
             self.starts.advance(&self.tail, &self.fences, rules, evidence, self.last, &mut self.found);
+            self.records.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
         }
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
         }
         let blocks = if rules.json_only { self.tail.end() } else { self.blocks.hold() };
-        let marks = if marked { self.marks.hold().min(self.starts.hold()) } else { usize::MAX };
+        let marks = if marked { self.marks.hold().min(self.starts.hold()).min(self.records.hold()) } else { usize::MAX };
         let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(marks);
         let waits = self.settle(hold, rules, evidence);
         if let Some((start, _, _)) = self.pending.keys().next() {
@@ -229,9 +259,25 @@ impl TextGate {
                 self.record(item.span.clone(), violation, rules);
             }
             Kind::Block(block) => {
+                if self.fences.mode(item.span.start) == Mode::Code {
+                    match self.ends_fence(item.span.end) {
+                        None => return Step::Wait,
+                        Some(false) => return Step::Done,
+                        Some(true) => {}
+                    }
+                }
+                self.read = item.span.clone();
                 let whole = self.tail.slice(item.span.clone());
                 let judged = rules.has_tools && !block.objects.is_empty();
-                let violations = if judged { claim::judge_block(block, whole, &self.tail, rules, evidence) } else { Vec::new() };
+                let mut violations = if judged { claim::judge_block(block, whole, &self.tail, rules, evidence) } else { Vec::new() };
+                if judged && claim::presents(block, &self.tail, evidence) {
+                    self.presented = item.span.clone();
+                }
+                if violations.iter().any(|violation| violation.code == Code::MissingExecutionId)
+                    && self.is_example(item.span.start, evidence)
+                {
+                    violations.retain(|violation| violation.code != Code::MissingExecutionId);
+                }
                 if block.complete {
                     self.block = item.span.clone();
                 }
@@ -240,8 +286,28 @@ impl TextGate {
                     self.record(item.span.start..item.span.start, Some(violation), rules);
                 }
             }
+            Kind::Record(record) => {
+                // The lines of a block are its own.
+                if rules.has_tools && !self.read.contains(&item.span.start) {
+                    let labels = matches!(self.fences.mode(item.span.start), Mode::Prose | Mode::Json);
+                    let whole = self.tail.slice(item.span.clone());
+                    let violation = claim::judge_record(record, whole, labels, rules, evidence);
+                    if claim::presents_record(record, evidence) {
+                        self.presented = item.span.clone();
+                    }
+                    let violation = violation
+                        .filter(|violation| violation.code != Code::MissingExecutionId || !self.is_example(item.span.start, evidence));
+                    if violation.is_some() {
+                        self.told = item.span.clone();
+                    }
+                    self.record(item.span.start..item.span.start, violation, rules);
+                }
+            }
             Kind::Written(written) => {
                 let start = item.span.start;
+                if !written.call && self.told.contains(&start) {
+                    return Step::Done;
+                }
                 // One call is found by its wrapper, by its tag and by its name.
                 let again = written.call && self.call.is_some_and(|call| start - call <= SAME_CALL);
                 if let Some(violation) = written::judge(written, rules, evidence).filter(|_| !again) {
@@ -272,10 +338,42 @@ impl TextGate {
             return step;
         }
         match claim::judge_value(&label.text, self.tail.slice(label.value.clone()), rules, evidence) {
-            Ruling::Against(violation) => self.record(span.clone(), violation, rules),
+            Ruling::Against(violation) => {
+                if !self.is_presented(span, rules, evidence) {
+                    match self.explains(span, evidence) {
+                        None => return Step::Wait,
+                        Some(true) => return Step::Done,
+                        Some(false) => {}
+                    }
+                }
+                self.record(span.clone(), violation, rules);
+            }
             Ruling::Quotation | Ruling::Verified(_) | Ruling::Ask(_) => {}
         }
         Step::Done
+    }
+
+    /// Does what lies there stand in a block or record that presents a result of a tool?
+    fn is_presented(&self, span: &Range<usize>, rules: &Rules, evidence: &dyn Evidence) -> bool {
+        let waiting = self.pending.range(..(span.end, 0, 0)).any(|(_, item)| match &item.kind {
+            Kind::Record(record) => item.span.end > span.start && claim::presents_record(record, evidence),
+            _ => false,
+        });
+        rules.has_tools && (waiting || self.presented.contains(&span.start))
+    }
+
+    /// Is the id that lies there explained rather than claimed? `None`: what follows isn't known yet.
+    fn explains(&self, span: &Range<usize>, evidence: &dyn Evidence) -> Option<bool> {
+        let end = explain::sentence_end(self.tail.from(span.end), self.last)?;
+        let before = self.tail.slice(self.tail.boundary(span.start.saturating_sub(explain::BEFORE_BYTES))..span.start);
+        let (own, after) = (self.tail.slice(span.clone()), self.tail.slice(span.end..span.end + end));
+        Some(explain::explains(before, own, after, false) || evidence.asks_about_ids() && explain::explains(before, own, after, true))
+    }
+
+    /// Is the block that begins there an example that the user asked for?
+    fn is_example(&self, start: usize, evidence: &dyn Evidence) -> bool {
+        let before = self.tail.slice(self.tail.boundary(start.saturating_sub(explain::BEFORE_BYTES))..start);
+        explain::introduces_example(before) && evidence.asks_about_ids()
     }
 
     fn judge_citation(
@@ -289,6 +387,18 @@ impl TextGate {
     ) -> Step {
         match claim::judge_id(id, labelled, rules, evidence, &self.known) {
             Ruling::Quotation => {}
+            // One that can't have been issued may be an example; under a label it is judged all the same.
+            Ruling::Against(_) if !labelled && !shape::is_possible(&id.text, rules.now_ms) && !self.is_presented(span, rules, evidence) => {
+                match self.explains(span, evidence) {
+                    None => return Step::Wait,
+                    Some(true) => {}
+                    Some(false) => {
+                        if let Ruling::Against(violation) = claim::judge_id(id, labelled, rules, evidence, &self.known) {
+                            self.record(span.clone(), violation, rules);
+                        }
+                    }
+                }
+            }
             Ruling::Against(violation) => self.record(span.clone(), violation, rules),
             Ruling::Ask(execution_id) => {
                 self.asked = vec![execution_id];
@@ -316,8 +426,13 @@ impl TextGate {
                     let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
                         return Step::Wait;
                     };
-                    end = removal.end;
-                    self.removals.push_back(removal);
+                    let Some(removal) = clause::removal(&self.tail, removal, label.is_some(), self.floor, self.last) else {
+                        return Step::Wait;
+                    };
+                    if let Some(removal) = removal {
+                        end = removal.end;
+                        self.removals.push_back(removal);
+                    }
                 }
                 self.floor = self.floor.max(end);
                 if !self.in_block(&span) {
@@ -331,6 +446,18 @@ impl TextGate {
         Step::Done
     }
 
+    /// Does nothing follow `place` in its fence but marks that close something? `None`: that isn't known yet.
+    fn ends_fence(&self, place: usize) -> Option<bool> {
+        let end = self.fences.change_after(place).unwrap_or(self.tail.end()).min(place + FENCE_REST_BYTES_MAX);
+        let rest = self.tail.slice(place..self.tail.boundary(end));
+        let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ')' | ']' | ';' | ',' | '>'));
+        match rest.as_bytes() {
+            [] => (self.last || end < self.tail.end()).then_some(true),
+            [b'`' | b'~'] | [b'`' | b'~', b'`' | b'~'] if !self.last => None,
+            [first, ..] => Some(matches!(first, b'`' | b'~')),
+        }
+    }
+
     fn in_block(&self, span: &Range<usize>) -> bool {
         self.block.start <= span.start && span.end <= self.block.end
     }
@@ -340,7 +467,8 @@ impl TextGate {
         let Some(violation) = violation else { return };
         let start = if self.in_block(&span) { self.block.start } else { span.start };
         if violation.blocks() && self.blocked.is_none() {
-            self.blocked = Some(around::beginning(&self.tail, start, self.floor, !rules.show));
+            let marks = around::beginning(&self.tail, start, self.floor, !rules.show);
+            self.blocked = Some(self.before_fence(start, marks, self.floor, rules));
         }
         self.floor = self.floor.max(span.end);
         if self.violations.len() < VIOLATIONS_MAX {
@@ -351,7 +479,8 @@ impl TextGate {
     /// Nothing before `hold` is undecided: it is clear, but for the marks right before what may come.
     fn clear(&mut self, hold: usize, rules: &Rules) {
         let done = self.last && self.pending.is_empty();
-        let place = if done { self.tail.end() } else { around::beginning(&self.tail, hold, self.floor.min(hold), !rules.show) };
+        let hold = self.fences.opening().map_or(hold, |marks| marks.min(hold));
+        let place = if done { self.tail.end() } else { self.held(hold, self.floor.min(hold), rules) };
         if done || !rules.hold_all {
             self.cleared = self.cleared.max(place).min(self.blocked().unwrap_or(usize::MAX));
         }
@@ -359,7 +488,28 @@ impl TextGate {
             let room = VIOLATIONS_MAX.saturating_sub(self.violations.len());
             self.violations.extend(self.prose.found().take(room));
         }
-        self.fences.forget(place);
+        self.containers.advance(&self.tail, &self.fences, self.cleared, done);
+        if self.closing.is_none() && self.blocked().is_some_and(|blocked| self.cleared >= blocked) {
+            self.closing = Some(self.closing());
+        }
+        self.fences.forget(place.min(self.containers.at()));
         self.tail.discard(place);
+    }
+
+    /// Up to where text may leave while what begins at `from` isn't decided: the words that would go with it are held.
+    fn held(&self, from: usize, floor: usize, rules: &Rules) -> usize {
+        let start = match rules.show {
+            true => around::beginning(&self.tail, from, floor, false),
+            false => clause::beginning(&self.tail, from, floor),
+        };
+        self.before_fence(from, start, floor, rules)
+    }
+
+    /// `start`, or the marks of the fence that what begins at `from` is the first thing in.
+    fn before_fence(&self, from: usize, start: usize, floor: usize, rules: &Rules) -> usize {
+        let Some((fence, inside)) = self.fences.fence_at(from).filter(|(fence, _)| fence.marks >= floor) else { return start };
+        let first = from - inside <= FENCE_BLANKS_MAX
+            && self.tail.slice(inside..from).trim_matches(|c: char| c.is_whitespace() || around::closer(c).is_some()).is_empty();
+        if first { start.min(around::beginning(&self.tail, fence.marks, floor, !rules.show)) } else { start }
     }
 }

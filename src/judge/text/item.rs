@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{object::Object, written::Written};
+use super::{object::Object, record::Record, written::Written};
 
 /// Something of our shape.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Block {
 pub(super) enum Kind {
     /// A block.
     Block(Block),
+    /// What lines say of a tool and its result.
+    Record(Record),
     /// More than may be held of one block or id.
     TooLong,
     /// A match of the phrase rule with this number.
@@ -73,6 +75,7 @@ impl Item {
             Kind::Label(label) => (self.span.start, 3, label.value.start),
             Kind::Written(_) => (self.span.start, 4, 0),
             Kind::Id(_) => (self.span.start, 5, 0),
+            Kind::Record(record) => (self.span.start, 6, record.names.len()),
         }
     }
 }

@@ -240,9 +240,10 @@ fn read_label(reader: &mut Reader, name: Name, element: bool) -> Result<(Label, 
     if name == Name::Half {
         second_half(reader)?;
     }
-    let (closers, bond) = separator(reader, element)?;
+    let Separated { closers, openers: mut opened, bond } = separator(reader, element)?;
     let (openers, start) = opening(reader)?;
-    Ok((value(reader, start, openers, closers)?, bond))
+    opened.push_str(&openers);
+    Ok((value(reader, start, opened, closers)?, bond))
 }
 
 fn second_half(reader: &mut Reader) -> Result<(), Reading> {
@@ -264,19 +265,38 @@ fn second_half(reader: &mut Reader) -> Result<(), Reading> {
     }
 }
 
-/// Up to what binds the value to the label; returns the marks closed before it.
-fn separator(reader: &mut Reader, element: bool) -> Result<(String, Bond), Reading> {
-    let mut closers = String::new();
+/// What stands between a label's name and its value.
+struct Separated {
+    /// Marks closed right after the name.
+    closers: String,
+    /// Marks opened before the value.
+    openers: String,
+    bond: Bond,
+}
+
+/// Up to what binds the value to the label.
+fn separator(reader: &mut Reader, element: bool) -> Result<Separated, Reading> {
+    let (mut closers, mut openers) = (String::new(), String::new());
     let (mut blanks, mut dashes) = (0, 0);
+    let mut bond = None;
     for _ in 0..BETWEEN_MAX {
         let before = reader.at;
         let mark = match reader.next()?.0 {
             Symbol::Other(':' | '=' | '→' | '⇒' | '➔' | '➜' | '➡' | '⟶' | '⟹' | '⇨' | '›') => {
-                return Ok((closers, Bond::Mark));
+                // What stands before the colon was closed, not opened.
+                closers.push_str(&std::mem::take(&mut openers));
+                bond = Some(Bond::Mark);
+                break;
             }
             // `->`, `<execution_id>`, and the end of a name's own element.
-            Symbol::Other('>') => return Ok((closers, if element || dashes > 0 { Bond::Mark } else { Bond::Words })),
-            Symbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => return Ok((closers, Bond::Words)),
+            Symbol::Other('>') => {
+                bond = Some(if element || dashes > 0 { Bond::Mark } else { Bond::Words });
+                break;
+            }
+            Symbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => {
+                bond = Some(Bond::Words);
+                break;
+            }
             Symbol::Word(letters) if letters.as_bytes() == b"-" && dashes < 3 => {
                 dashes += 1;
                 continue;
@@ -284,7 +304,8 @@ fn separator(reader: &mut Reader, element: bool) -> Result<(String, Bond), Readi
             Symbol::Other('<') => {
                 reader.at = before;
                 cell(reader)?;
-                return Ok((closers, Bond::Words));
+                bond = Some(Bond::Words);
+                break;
             }
             Symbol::Other('\\') | Symbol::Tag => continue,
             Symbol::Other(c @ ('"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」')) => c,
@@ -298,15 +319,17 @@ fn separator(reader: &mut Reader, element: bool) -> Result<(String, Bond), Readi
             Symbol::Word(_) | Symbol::Other('(' | '“' | '‘' | '«' | '「') if blanks > 0 => {
                 reader.at = before;
                 copula(reader)?;
-                return Ok((closers, Bond::Words));
+                bond = Some(Bond::Words);
+                break;
             }
             Symbol::Word(_) | Symbol::Blank(_) | Symbol::Other(_) => return Err(Reading::Nothing),
         };
-        if closers.chars().count() < MARKS_MAX {
-            closers.push(mark);
+        let marks = if blanks > 0 { &mut openers } else { &mut closers };
+        if marks.chars().count() < MARKS_MAX {
+            marks.push(mark);
         }
     }
-    Err(Reading::Nothing)
+    bond.map(|bond| Separated { closers, openers, bond }).ok_or(Reading::Nothing)
 }
 
 /// `</td><td>`: the end of one cell, and the beginning of the next.

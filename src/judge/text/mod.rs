@@ -8,6 +8,7 @@
 //! piece ─▶ tail ─▶ fence   (where is code?)
 //!                ├▶ run     (ids and labels in word runs, disguises folded by `fold`)
 //!                ├▶ block   (JSON and Python-dict blocks, members weighed by `object`)
+//!                ├▶ record  (YAML, TOML, tables, CSV, XML, `key: value` lines, calls with what came of them)
 //!                ├▶ written, start   (calls and results written as text)
 //!                └▶ line    (the policy's patterns and phrases)
 //!                     └─▶ items, in order of place ─▶ gate + claim ─▶ violations, citations, removals
@@ -18,7 +19,10 @@
 mod around;
 mod block;
 mod claim;
+mod clause;
 mod compare;
+mod container;
+mod explain;
 mod fence;
 mod fold;
 mod gate;
@@ -27,6 +31,7 @@ mod label;
 mod line;
 mod mark;
 mod object;
+mod record;
 mod run;
 mod shape;
 mod start;
@@ -93,6 +98,10 @@ pub trait Evidence {
     fn grounds(&self) -> Option<&Grounds> {
         None
     }
+    /// The user asks what ids or results look like, and for none.
+    fn asks_about_ids(&self) -> bool {
+        self.grounds().is_some_and(|grounds| explain::asks(&grounds.asked))
+    }
     /// What the tools can do and which of them ran; made when first asked for.
     fn abilities(&self) -> Option<&Abilities> {
         None
@@ -134,8 +143,10 @@ pub struct Rules {
     pub extra_patterns: Arc<[Regex]>,
     /// What may be said only after a success.
     pub phrases: Arc<[PhraseRule]>,
-    /// `response_format` asks for JSON: only ids of our shape and the policy's own rules count.
+    /// `response_format` asks for JSON: ids, labels and the policy's own rules count, blocks and prose don't.
     pub json_only: bool,
+    /// Unix milliseconds when the exchange began; 0 where that isn't known. No id of a later time can be ours.
+    pub now_ms: u64,
     /// The exchange has tools: labels and blocks count.
     pub has_tools: bool,
     /// Nothing clears before the end.
@@ -156,6 +167,7 @@ impl Default for Rules {
             extra_patterns: Arc::new([]),
             phrases: Arc::new([]),
             json_only: false,
+            now_ms: 0,
             has_tools: true,
             hold_all: false,
             keep_text: false,

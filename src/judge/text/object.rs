@@ -1,6 +1,6 @@
 //! What the members of an object say: does it name a tool, an execution, a result? Pure.
 
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 use super::{Evidence, fold, tail::Tail};
 
@@ -14,8 +14,8 @@ const NAME_BYTES_MAX: usize = 24;
 pub(super) enum Value {
     /// A string's inside, or a bare word or number.
     Plain(Range<usize>),
-    /// An object or list.
-    Nested,
+    /// An object or list; of an object, the value of its `name`.
+    Nested(Option<Range<usize>>),
 }
 
 /// An object that names a tool or an execution.
@@ -27,18 +27,59 @@ pub(super) struct Object {
     pub tool: Option<Range<usize>>,
     /// The value of its execution id.
     pub id: Option<Range<usize>>,
-    strong: bool,
-    definition: bool,
+    /// The name of the member that it is the value of.
+    pub under: Option<Range<usize>>,
+    /// What introduces it: `check_net() -> `.
+    pub lead: Option<Range<usize>>,
+    /// The value of its `name`.
+    pub name: Option<Range<usize>>,
+    said: Said,
+    /// Its `role` is a tool's.
+    of_tool: bool,
     others: Vec<Range<usize>>,
     others_lost: bool,
 }
 
+/// What the members of an object or record say, besides the tool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    /// One is named as a result is.
+    pub strong: bool,
+    /// One is named as nothing but a tool's output is.
+    pub output: bool,
+    /// One is named as a definition's or a call's is.
+    pub definition: bool,
+    /// One describes a tool.
+    pub described: bool,
+    /// What names the tool often names other things.
+    pub weak: bool,
+}
+
+impl Said {
+    /// Do they look like a result? `call`: the other members are all parameters of the tool.
+    pub fn is_result(self, call: bool) -> bool {
+        match self.weak {
+            true => self.output && !self.described,
+            false => !call && (self.strong || !self.definition),
+        }
+    }
+}
+
 /// What a member's name makes of its object.
-enum Meaning {
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Meaning {
     Tool,
+    /// Names a tool, or something else.
+    WeakTool,
+    Role,
+    Name,
     Id,
     Result,
+    /// A result, and nothing else.
+    Output,
     Definition,
+    /// A definition that no call has.
+    Description,
     Neutral,
     Other,
 }
@@ -46,12 +87,30 @@ enum Meaning {
 impl Object {
     /// One that starts at `start` and has no members yet.
     pub fn new(start: usize) -> Self {
-        Self { span: start..start, tool: None, id: None, strong: false, definition: false, others: Vec::new(), others_lost: false }
+        Self {
+            span: start..start,
+            tool: None,
+            id: None,
+            under: None,
+            lead: None,
+            name: None,
+            said: Said::default(),
+            of_tool: false,
+            others: Vec::new(),
+            others_lost: false,
+        }
     }
 
-    /// True if it says anything about tools.
-    pub fn counts(&self) -> bool {
-        self.tool.is_some() || self.id.is_some()
+    /// It has ended: does it say anything about tools? `under`: the name of the member that it is the value of.
+    pub fn settle(&mut self, under: Option<Meaning>) -> bool {
+        if self.tool.is_none() {
+            let wrapped = matches!(under, Some(Meaning::Tool));
+            if self.of_tool || self.said.output || wrapped {
+                self.tool.clone_from(&self.name);
+                self.said.weak = !(self.of_tool || wrapped);
+            }
+        }
+        self.tool.is_some() || self.id.is_some() || self.lead.is_some() || self.under.is_some() && self.said.strong
     }
 
     /// Takes a member.
@@ -59,19 +118,32 @@ impl Object {
         let meaning = meaning(tail.slice(name.clone()));
         let hollow = match &value {
             Value::Plain(span) => is_hollow(tail.slice(span.clone())) || is_ahead(tail.slice(span.clone())),
-            Value::Nested => false,
+            Value::Nested(_) => false,
         };
         match (meaning, value) {
-            (Meaning::Tool, Value::Plain(span)) => self.tool = Some(span),
+            (Meaning::Tool, Value::Plain(span)) => (self.tool, self.said.weak) = (Some(span), false),
+            (Meaning::WeakTool, Value::Plain(span)) if self.tool.is_none() => (self.tool, self.said.weak) = (Some(span), true),
             (Meaning::Id, Value::Plain(span)) => self.id = Some(span),
-            (Meaning::Tool | Meaning::Definition, _) => self.definition = true,
-            (Meaning::Id | Meaning::Neutral, _) => {}
-            (Meaning::Result | Meaning::Other, _) if hollow => {}
-            (Meaning::Result, _) => {
-                self.strong = true;
+            (Meaning::Name, Value::Plain(span)) => self.name = Some(span),
+            (Meaning::Role, Value::Plain(span)) => {
+                self.of_tool |= matches!(&*fold::plain(tail.slice(span)).trim().to_ascii_lowercase(), "tool" | "function");
+            }
+            (Meaning::Tool, Value::Nested(inner)) => {
+                self.said.definition = true;
+                if self.tool.is_none() {
+                    self.tool = inner;
+                }
+            }
+            (Meaning::Definition, _) => self.said.definition = true,
+            (Meaning::Description, _) => (self.said.definition, self.said.described) = (true, true),
+            (Meaning::Id | Meaning::Neutral | Meaning::Role | Meaning::Name, _) => {}
+            (Meaning::Result | Meaning::Output | Meaning::Other | Meaning::WeakTool, _) if hollow => {}
+            (Meaning::Result | Meaning::Output, _) => {
+                self.said.strong = true;
+                self.said.output |= meaning == Meaning::Output;
                 self.other(name);
             }
-            (Meaning::Other, _) => self.other(name),
+            (Meaning::Other | Meaning::WeakTool, _) => self.other(name),
         }
     }
 
@@ -83,11 +155,15 @@ impl Object {
         }
     }
 
+    /// A member is named as a result is.
+    pub fn is_strong(&self) -> bool {
+        self.said.strong
+    }
+
     /// True if its members look like a result of `tool` rather than a definition or a call of it.
     pub fn is_result(&self, tail: &Tail, tool: &str, evidence: &dyn Evidence) -> bool {
         let parameter = |name: &Range<usize>| evidence.has_parameter(tool, tail.slice(name.clone()));
-        let call = !self.others_lost && self.others.iter().all(parameter);
-        !call && (self.strong || !self.definition)
+        self.said.is_result(!self.others_lost && self.others.iter().all(parameter))
     }
 }
 
@@ -99,13 +175,44 @@ pub(super) fn tool_name(value: &str) -> String {
 }
 
 /// True for what stands in templates where a value would.
-fn is_hollow(value: &str) -> bool {
+pub(super) fn is_hollow(value: &str) -> bool {
     let value = value.trim();
-    matches!(value, "" | "null" | "None" | "undefined" | "..." | "…" | "string" | "any") || (value.starts_with('<') && value.ends_with('>'))
+    let types = [
+        "string",
+        "any",
+        "number",
+        "integer",
+        "int",
+        "float",
+        "double",
+        "bool",
+        "boolean",
+        "str",
+        "dict",
+        "list",
+        "object",
+        "array",
+        "bytes",
+        "datetime",
+        "date",
+        "unknown",
+        "void",
+        "String",
+        "Number",
+        "Boolean",
+        "Object",
+        "Any",
+        "str | None",
+        "string | null",
+        "number | null",
+    ];
+    matches!(value, "" | "null" | "None" | "undefined" | "..." | "…")
+        || types.contains(&value)
+        || (value.starts_with('<') && value.ends_with('>'))
 }
 
 /// True for what says that something is still to be done: a step of a plan, not what came of it.
-fn is_ahead(value: &str) -> bool {
+pub(super) fn is_ahead(value: &str) -> bool {
     let words = [
         "pending",
         "todo",
@@ -125,11 +232,228 @@ fn is_ahead(value: &str) -> bool {
     words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-fn meaning(name: &str) -> Meaning {
-    if name.is_ascii() && !name.contains(['\\', '&', '%', '<', '*']) {
+/// What a member of this name is.
+pub(super) fn meaning(name: &str) -> Meaning {
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ')) {
         return meaning_of(name);
     }
+    if !name.is_ascii() {
+        let lower = name.trim().to_lowercase();
+        if let Some((_, meaning)) = FOREIGN.iter().find(|(own, _)| *own == lower) {
+            return *meaning;
+        }
+    }
     meaning_of(&fold::plain(name))
+}
+
+/// Names that a member has in other languages.
+const FOREIGN: [(&str, Meaning); 24] = [
+    ("función", Meaning::Tool),
+    ("funkcja", Meaning::Tool),
+    ("narzędzie", Meaning::Tool),
+    ("araç", Meaning::Tool),
+    ("инструмент", Meaning::Tool),
+    ("工具", Meaning::Tool),
+    ("工具名称", Meaning::Tool),
+    ("ツール", Meaning::Tool),
+    ("ツール名", Meaning::Tool),
+    ("도구", Meaning::Tool),
+    ("उपकरण", Meaning::Tool),
+    ("acción", Meaning::WeakTool),
+    ("observación", Meaning::Output),
+    ("résultat", Meaning::Output),
+    ("sonuç", Meaning::Output),
+    ("результат", Meaning::Output),
+    ("结果", Meaning::Output),
+    ("返回结果", Meaning::Output),
+    ("輸出", Meaning::Output),
+    ("输出", Meaning::Output),
+    ("結果", Meaning::Output),
+    ("出力", Meaning::Output),
+    ("결과", Meaning::Output),
+    ("परिणाम", Meaning::Output),
+];
+
+/// Names of members, as they are compared: in lower case, without `_`, `-` and blanks.
+const NAMES: [(Meaning, &[&str]); 8] = [
+    (
+        Meaning::Tool,
+        &[
+            "toolname",
+            "tool",
+            "function",
+            "functionname",
+            "commandexecuted",
+            "toolused",
+            "usedtool",
+            "toolcalled",
+            "calledtool",
+            "toolrun",
+            "toolexecuted",
+            "executedtool",
+            "functioncalled",
+            "werkzeug",
+            "funktion",
+            "outil",
+            "fonction",
+            "herramienta",
+            "strumento",
+            "ferramenta",
+            "funcao",
+            "gereedschap",
+        ],
+    ),
+    (Meaning::WeakTool, &["action", "command", "operation", "call", "method", "aktion", "azione"]),
+    (Meaning::Role, &["role"]),
+    (Meaning::Id, &["executionid"]),
+    (
+        Meaning::Output,
+        &[
+            "result",
+            "results",
+            "output",
+            "outputs",
+            "response",
+            "stdout",
+            "toolresult",
+            "toolresults",
+            "tooloutput",
+            "toolresponse",
+            "observation",
+            "returned",
+            "returnvalue",
+            "ergebnis",
+            "ausgabe",
+            "resultat",
+            "sortie",
+            "resultado",
+            "salida",
+            "risultato",
+            "wynik",
+            "observacion",
+            "beobachtung",
+            "osservazione",
+            "cikti",
+        ],
+    ),
+    (
+        Meaning::Result,
+        &[
+            "data",
+            "status",
+            "success",
+            "ok",
+            "error",
+            "executedat",
+            "stderr",
+            "exitcode",
+            "returncode",
+            "duration",
+            "durationms",
+            "elapsed",
+            "elapsedms",
+        ],
+    ),
+    (
+        Meaning::Definition,
+        &[
+            "arguments",
+            "args",
+            "kwargs",
+            "required",
+            "strict",
+            "params",
+            "inputs",
+            "input",
+            "actioninput",
+            "toolinput",
+            "schedule",
+            "cron",
+            "trigger",
+            "triggers",
+            "onfailure",
+            "onsuccess",
+            "onerror",
+            "env",
+            "replicas",
+            "permissions",
+            "permission",
+            "allowed",
+            "uses",
+            "with",
+            "config",
+            "configuration",
+            "settings",
+            "options",
+            "defaults",
+            "ratelimit",
+            "auth",
+            "transport",
+            "instructions",
+            "prompt",
+            "policy",
+        ],
+    ),
+    (Meaning::Description, &["description", "parameters", "inputschema", "properties", "schema", "returns", "outputschema"]),
+];
+/// Names that say nothing of a result or a definition.
+const NEUTRAL: [&str; 43] = [
+    "id",
+    "type",
+    "callid",
+    "toolcallid",
+    "index",
+    "step",
+    "order",
+    "purpose",
+    "reason",
+    "rationale",
+    "why",
+    "when",
+    "usage",
+    "signature",
+    "example",
+    "examples",
+    "enabled",
+    "title",
+    "note",
+    "notes",
+    "category",
+    "priority",
+    "timeout",
+    "timeouts",
+    "timeoutms",
+    "timeoutseconds",
+    "retries",
+    "maxretries",
+    "dependson",
+    "after",
+    "condition",
+    "fallback",
+    "optional",
+    "goal",
+    "phase",
+    "expected",
+    "expectedoutput",
+    "expectedresult",
+    "thought",
+    "kind",
+    "version",
+    "tags",
+    "label",
+];
+
+/// The names by what they mean, sorted.
+fn names() -> &'static [(&'static str, Meaning)] {
+    static NAMES_SORTED: OnceLock<Vec<(&'static str, Meaning)>> = OnceLock::new();
+    NAMES_SORTED.get_or_init(|| {
+        let of = |(meaning, names): &(Meaning, &'static [&'static str])| names.iter().map(|name| (*name, *meaning)).collect::<Vec<_>>();
+        let mut all: Vec<(&str, Meaning)> = NAMES.iter().flat_map(of).collect();
+        all.extend(NEUTRAL.iter().map(|name| (*name, Meaning::Neutral)));
+        all.push(("name", Meaning::Name));
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    })
 }
 
 fn meaning_of(name: &str) -> Meaning {
@@ -140,19 +464,26 @@ fn meaning_of(name: &str) -> Meaning {
         *slot = byte.to_ascii_lowercase();
         length += 1;
     }
-    match letters.get(..length).unwrap_or_default() {
-        b"toolname" | b"tool" | b"function" | b"commandexecuted" => Meaning::Tool,
-        b"executionid" => Meaning::Id,
-        b"result" | b"results" | b"output" | b"outputs" | b"response" | b"data" | b"status" | b"success" | b"ok" | b"error"
-        | b"executedat" | b"stdout" | b"stderr" | b"exitcode" | b"returncode" | b"duration" | b"durationms" | b"toolresult"
-        | b"tooloutput" => Meaning::Result,
-        b"description" | b"parameters" | b"inputschema" | b"arguments" | b"args" | b"kwargs" | b"required" | b"properties" | b"strict"
-        | b"params" | b"inputs" | b"input" | b"schema" | b"returns" => Meaning::Definition,
-        b"id" | b"type" | b"name" | b"callid" | b"toolcallid" | b"index" | b"step" | b"order" | b"purpose" | b"reason" | b"rationale"
-        | b"why" | b"when" | b"usage" | b"signature" | b"example" | b"examples" | b"enabled" | b"title" | b"note" | b"notes"
-        | b"category" | b"priority" | b"timeout" | b"timeouts" | b"timeoutms" | b"timeoutseconds" | b"retries" | b"maxretries"
-        | b"dependson" | b"after" | b"condition" | b"fallback" | b"optional" | b"goal" | b"phase" | b"expected" | b"expectedoutput"
-        | b"expectedresult" => Meaning::Neutral,
-        _ => Meaning::Other,
+    let letters = letters.get(..length).unwrap_or_default();
+    let names = names();
+    let found = names.binary_search_by(|(name, _)| name.as_bytes().cmp(letters)).ok();
+    found.and_then(|at| names.get(at)).map_or(Meaning::Other, |(_, meaning)| *meaning)
+}
+
+/// Can a name that begins with `start` mean a tool, an execution or a result?
+pub(super) fn may_mean(start: &str) -> bool {
+    let tells = |meaning: Meaning| {
+        matches!(
+            meaning,
+            Meaning::Tool | Meaning::WeakTool | Meaning::Id | Meaning::Result | Meaning::Output | Meaning::Role | Meaning::Name
+        )
+    };
+    if !start.is_ascii() {
+        let lower = start.trim().to_lowercase();
+        return FOREIGN.iter().any(|(name, _)| name.starts_with(&lower));
     }
+    let letters: String =
+        start.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).take(NAME_BYTES_MAX + 1).map(|c| c.to_ascii_lowercase()).collect();
+    names().iter().any(|(name, meaning)| tells(*meaning) && name.starts_with(&letters))
+        || FOREIGN.iter().any(|(name, _)| name.starts_with(&letters))
 }

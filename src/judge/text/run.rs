@@ -285,7 +285,7 @@ impl Runs {
         let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX;
         if labels
             && let Some(name) = label::name(word)
-            && fences.mode(self.start) != Mode::Code
+            && matches!(fences.mode(self.start), Mode::Prose | Mode::Json)
         {
             self.labels.push_back(Waiting { start: self.start, from: self.end, name, retry: 0 });
         }

@@ -85,6 +85,18 @@ pub(super) fn tool(id: &str) -> &str {
     id.len().checked_sub(ENDING_BYTES).and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
+/// Before it toolmark issued nothing: 2020-01-01.
+const FIRST_MS: u64 = 1_577_836_800_000;
+/// How far clocks may differ.
+const AHEAD_MS: u64 = 24 * 3600 * 1000;
+
+/// Can an id of our shape have been issued by `now_ms`, which is 0 where it isn't known?
+pub(super) fn is_possible(id: &str, now_ms: u64) -> bool {
+    let end = id.len().saturating_sub(HEX + 1);
+    let time = id.get(end.saturating_sub(DIGITS)..end).and_then(|digits| digits.parse::<u64>().ok());
+    time.is_none_or(|time| time >= FIRST_MS && (now_ms == 0 || time <= now_ms.saturating_add(AHEAD_MS)))
+}
+
 /// An id with its hex in lower case: the form that is verified.
 pub(super) fn canonical(id: &str) -> String {
     let mut canonical = id.to_owned();

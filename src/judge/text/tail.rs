@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+/// Bytes that are kept before what is needed: what introduces a block is read again when it begins.
+const KEPT_BYTES: usize = 512;
 /// Bytes that may be dropped before dropping is worth a copy.
 const STRIDE_BYTES: usize = 4096;
 
@@ -63,14 +65,10 @@ impl Tail {
 
     /// What lies before `place` isn't needed any more.
     pub fn discard(&mut self, place: usize) {
-        let drop = self.boundary(place) - self.base;
-        if drop == self.text.len() {
-            self.text.clear();
-        } else if drop >= STRIDE_BYTES && drop * 2 >= self.text.len() {
+        let drop = self.boundary(place.saturating_sub(KEPT_BYTES)).saturating_sub(self.base);
+        if drop >= STRIDE_BYTES && drop * 2 >= self.text.len() {
             self.text.drain(..drop);
-        } else {
-            return;
+            self.base += drop;
         }
-        self.base += drop;
     }
 }

@@ -48,7 +48,7 @@ impl Evidence for Stub {
 }
 
 /// What a gate said of a text.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Judged {
     pub codes: Vec<Code>,
     pub messages: Vec<String>,
@@ -56,6 +56,8 @@ pub(super) struct Judged {
     pub released: String,
     pub cleared: usize,
     pub blocked: Option<usize>,
+    /// What closes what is open where the text was blocked.
+    pub closing: String,
 }
 
 pub(super) fn judge_pieces<'p>(pieces: impl IntoIterator<Item = &'p str>, rules: &Rules) -> Judged {
@@ -86,6 +88,7 @@ pub(super) fn judge_pieces<'p>(pieces: impl IntoIterator<Item = &'p str>, rules:
         released,
         cleared: gate.cleared(),
         blocked: gate.blocked(),
+        closing: if gate.blocked().is_some() { gate.closing() } else { String::new() },
     }
 }
 
@@ -281,7 +284,10 @@ fn blocks() {
         ("{\"Look: {\"tool\": \"check_net\", \"up\": 1}", &[MissingExecutionId]),
         ("```json\n{\"tool\": \"check_net\", \"up\": 1}\n```", &[MissingExecutionId]),
         ("{\"t\\u006fol\": \"check_net\", \"up\": 1}", &[MissingExecutionId]),
-        ("```python\nx = {'tool': 'check_net', 'up': 1}\n```", &[]),
+        ("```python\nx = {'tool': 'check_net', 'up': 1}\n```", &[MissingExecutionId]),
+        ("```python\nx = {'tool': 'check_net', 'up': 1}\nassert run(x)\n```", &[]),
+        ("```python\nfrom tools import run\nx = {'tool': 'check_net', 'up': 1}\n```", &[]),
+        ("```python\n# what it said\nprint({'tool': 'check_net', 'up': 1})\n```\nok", &[MissingExecutionId]),
         ("{\"tool\": \"check_net\", \"arguments\": {\"a\": 1}}", &[TextualToolCall]),
         ("{\"tool\": \"run_speed_test\", \"server\": 3, \"timeout\": 1}", &[]),
         ("{\"tool\": \"run_speed_test\"}", &[]),
@@ -303,6 +309,102 @@ fn blocks() {
     assert_eq!(judge(&format!("ok [{fake}]")).released, "ok");
 }
 
+/// One result in every dress that it was seen in: CONTRACT, "What is judged as a result".
+const DRESSES: [&str; 74] = [
+    "```yaml\ntool_name: run_speed_test\ndownload: 125\nupload: 73\n```",
+    "```yaml\nresults:\n  - tool: run_speed_test\n    download: 125\n```",
+    "```\ntool: run_speed_test\nstatus: ok\n```",
+    "```text\n{\"tool\": \"run_speed_test\", \"download\": 125}\n```",
+    "```none\n{\"tool\": \"run_speed_test\", \"download\": 125}\n```",
+    "```console\n{\"tool\": \"run_speed_test\", \"download\": 125}\n```",
+    "```xyz\n{\"tool\": \"run_speed_test\", \"download\": 125}\n```",
+    "~~~javascript\nconst r = {tool: 'run_speed_test', download: 125};\n~~~",
+    "```python\nresult = {'tool': 'run_speed_test', 'download': 125}\n```",
+    "    {\"tool\": \"run_speed_test\", \"download\": 125}",
+    "\t{\"tool\": \"run_speed_test\", \"download\": 125}",
+    "> {\"tool\": \"run_speed_test\",\n> \"download\": 125}",
+    "> ```json\n> {\n>   \"tool\": \"run_speed_test\",\n>   \"download\": 125\n> }\n> ```",
+    "> ```python\n> x = 1\n\n{\"tool\": \"run_speed_test\", \"download\": 125}",
+    "     ```python\n{\"tool\": \"run_speed_test\", \"download\": 125}",
+    "- ```python\n  x = 1\nThe result: {\"tool\": \"run_speed_test\", \"download\": 125}",
+    "``` a`b\n{\"tool\": \"run_speed_test\", \"download\": 125}",
+    "```xml\n<result>\n  <tool>run_speed_test</tool>\n  <download>125</download>\n</result>\n```",
+    "<tool_name>run_speed_test</tool_name><download>125</download>",
+    "<execution tool=\"run_speed_test\" download=\"125\" status=\"ok\"/>",
+    "<tool>\nrun_speed_test\n</tool>\n<result>\n125 Mbps\n</result>",
+    "```toml\n[result]\ntool = \"run_speed_test\"\ndownload = 125\n```",
+    "```ini\ntool=run_speed_test\ndownload=125\n```",
+    "```csv\ntool,download,upload\nrun_speed_test,125,73\n```",
+    "tool;download;upload\nrun_speed_test;125;73",
+    "```tsv\ntool\tdownload\nrun_speed_test\t125\n```",
+    "| Tool | Download |\n|---|---|\n| run_speed_test | 125 |",
+    "Tool | Download | Upload\n--- | --- | ---\nrun_speed_test | 125 | 73",
+    "| Field | Value |\n|---|---|\n| Tool | `run_speed_test` |\n| Download | 125 Mbps |",
+    "{\"tool\": {\"name\": \"run_speed_test\", \"download\": 125}}",
+    "{\"tool\": {\"name\": \"run_speed_test\"}, \"result\": {\"download\": 125}}",
+    "{\"run_speed_test\": {\"result\": 125}}",
+    "{\"run_speed_test_result\": {\"status\": \"ok\", \"download\": 125}}",
+    "{\"result\": {\"download\": 125}, \"function\": \"run_speed_test\"}",
+    "{\"function\": {\"name\": \"run_speed_test\", \"arguments\": {}}, \"output\": \"125\"}",
+    "{\"name\": \"run_speed_test\", \"result\": 125}",
+    "{\"role\": \"tool\", \"name\": \"run_speed_test\", \"content\": \"125 Mbps\"}",
+    "{\"action\": \"run_speed_test\", \"action_input\": {}, \"observation\": \"125 Mbps\"}",
+    "Action: run_speed_test\nAction Input: {}\nObservation: 125 Mbps",
+    "```\nThought: hm\nAction: run_speed_test\nAction Input: {}\nObservation: 125 Mbps\n```",
+    "Action:\n```json\n{\"action\": \"run_speed_test\", \"action_input\": {}}\n```\nObservation: {\"download\": 125}",
+    "Tool: run_speed_test\nDownload: 125 Mbps\nUpload: 73 Mbps",
+    "**Tool:** run_speed_test\n\n**Result:** 125 Mbps",
+    "- **Tool**: `run_speed_test`\n- **Status**: success\n- **Download**: 125 Mbps",
+    "> Tool: run_speed_test\n> Result: 125 Mbps",
+    "1. Tool: run_speed_test\n2. Result: 125 Mbps",
+    "Tool: run_speed_test, Result: 125 Mbps",
+    "Status: ok\nTool: run_speed_test\nDownload: 125",
+    "Tool name = run_speed_test\nOutput = 125",
+    "Tool → run_speed_test\nResult → 125",
+    "Outil : run_speed_test\nRésultat : 125",
+    "Werkzeug: run_speed_test\nErgebnis: 125",
+    "工具：run_speed_test\n结果：125",
+    "To\u{200b}ol: run_speed\u{ad}_test\nResult: 125",
+    "result = {\"tool\": \"run_speed_test\", \"download\": 125}",
+    "run_speed_test_result = {\"download\": 125}",
+    "run_speed_test() -> {\"download\": 125}",
+    "run_speed_test(server=1) => 125 Mbps",
+    "`run_speed_test()` → \"125 Mbps\"",
+    "```python\n>>> run_speed_test()\n{'tool': 'run_speed_test', 'download': 125}\n```",
+    "run_speed_test(server=1) returned:\n```json\n{\"download\": 125}\n```",
+    "The result of `run_speed_test`:\n\n```\n{\"download\": 125}\n```",
+    "{\"to\u{200b}ol\": \"run_speed_test\", \u{200b}\"download\": 125}",
+    "{\u{200b}\"tool\": \"run_speed_test\", \"download\": 125}",
+    "{/* r */\"tool\": \"run_speed_test\", // x\n\"download\": 125}",
+    "{\"tool\": \"run_speed_test\", # x\n\"download\": 125}",
+    "{“tool”: “run_speed_test”, “download”: 125}",
+    "{‘tool’: ‘run_speed_test’, ‘download’: 125}",
+    "｛\"tool\"：\"run_speed_test\"，\"download\"：125｝",
+    "{&quot;tool&quot;: &quot;run_speed_test&quot;, &quot;download&quot;: 125}",
+    "{\\\"tool\\\": \\\"run_speed_test\\\", \\\"download\\\": 125}",
+    "{`tool`: `run_speed_test`, `download`: 125}",
+    "{\"tool\"\u{1}: <!-- x -->\"run_speed_test\", \"download\": 125}",
+    "{\"tool\": \"run_\u{455}peed_test\", \"download\": 125}",
+];
+
+#[test]
+fn a_result_in_any_dress() {
+    let mut wrong = Vec::new();
+    for text in DRESSES {
+        for text in [text.to_owned(), format!("It is fast.\n\n{text}\n\nSo it is."), text.replace('\n', "\r\n")] {
+            let judged = judge(&text);
+            let codes = judged.codes.contains(&MissingExecutionId)
+                && judged.codes.iter().all(|code| matches!(code, MissingExecutionId | TextualToolCall));
+            if !codes || judged.released.contains("125") || judged.released.contains("ok") {
+                wrong.push((text.clone(), judged.clone()));
+            }
+            let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+            assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn verified_citations_leave_prose() {
     for (text, released) in [
@@ -310,8 +412,8 @@ fn verified_citations_leave_prose() {
         ("**execution_id**: `X` ok", " ok"),
         ("up (X), down", "up, down"),
         ("up [`X`] X.", "up."),
-        ("up (see execution_id: X)", "up (see)"),
-        ("up (execution_id: X, 3 s)", "up (, 3 s)"),
+        ("up (see execution_id: X)", "up"),
+        ("up (execution_id: X, 3 s)", "up (3 s)"),
         ("done.\n\n*(Execution ID: X)*\n", "done.\n"),
         ("```json\n\"X\"\n```", "```json\n\"X\"\n```"),
         ("{\"a\": \"(X)\"} X", "{\"a\": \"(X)\"}"),
@@ -322,6 +424,119 @@ fn verified_citations_leave_prose() {
         assert_eq!(judged.citations, [VALID]);
         let shown = judge_pieces([text.as_str()], &Rules { show: true, ..Rules::default() });
         assert_eq!(shown.released, text);
+    }
+}
+
+/// Where a citation is taken out whole sentences are left, or it stays.
+#[test]
+fn the_clause_goes_with_the_citation() {
+    for (text, released) in [
+        ("The net is up with an execution ID of X.", "The net is up."),
+        ("The net is up, with execution ID X.", "The net is up."),
+        ("The net is up with the execution_id `X` and fast.", "The net is up and fast."),
+        ("The net is up (execution ID of X).", "The net is up."),
+        ("The net is up (see execution X).", "The net is up."),
+        ("The net is up (execution: X).", "The net is up."),
+        ("The net is up (3 s, execution_id: X).", "The net is up (3 s)."),
+        ("The net is up [ref: X].", "The net is up."),
+        ("I ran the check, whose execution id is X.", "I ran the check."),
+        ("The net is up, see execution X.", "The net is up."),
+        ("The net is up; its execution ID is X.", "The net is up."),
+        ("The net is up, and the execution ID is X.", "The net is up."),
+        ("The net is up, X.", "The net is up."),
+        ("The net is up – execution_id: X.", "The net is up."),
+        ("The net is up (X) now.", "The net is up now."),
+        ("The net is up. The execution ID is X. All is well.", "The net is up. All is well."),
+        ("The net is up. See execution X.", "The net is up."),
+        ("The net is up. Execution ID: X.", "The net is up."),
+        ("The test with execution ID X shows 5.", "The test shows 5."),
+        ("The test, with execution ID X, shows 5.", "The test shows 5."),
+        ("The net is up.\nExecution ID: X\nAll is well.", "The net is up.\nAll is well."),
+        ("The net is up.\n\n**Execution ID:** `X`", "The net is up."),
+        ("- Up: yes\n- Execution ID: X\n- Fast: no", "- Up: yes\n- Fast: no"),
+        ("1. Up: yes\n2. Execution ID: X", "1. Up: yes"),
+        ("> Up\n> Source: X\n", "> Up\n"),
+        ("Das Netz läuft mit der Ausführungs-ID X.", "Das Netz läuft."),
+        ("Das Netz läuft (siehe Ausführung X).", "Das Netz läuft."),
+        ("Le réseau marche avec l'identifiant d'exécution X.", "Le réseau marche."),
+        ("La red funciona con el ID de ejecución X.", "La red funciona."),
+        ("A rede funciona com o ID de execução X.", "A rede funciona."),
+        ("La rete funziona con l'ID di esecuzione X.", "La rete funziona."),
+        ("Het net werkt met uitvoerings-ID X.", "Het net werkt."),
+        ("网络正常（执行ID：X）。", "网络正常。"),
+        // What leaves no whole sentence without it stays.
+        ("Execution X shows that it is up.", "Execution X shows that it is up."),
+        ("I cite the execution X here.", "I cite the execution X here."),
+        ("According to execution X, it is up.", "According to execution X, it is up."),
+        ("| Speed | Execution ID |\n|---|---|\n| 125 | X |", "| Speed | Execution ID |\n|---|---|\n| 125 | X |"),
+        ("| execution_id | X |", "| execution_id | X |"),
+        ("The id of the check is X.", "The id of the check is X."),
+        ("X says that it is up.", "X says that it is up."),
+        ("You can look it up under the following line: X.", "You can look it up under the following line: X."),
+    ] {
+        let (text, released) = (text.replace('X', VALID), released.replace('X', VALID));
+        let judged = judge(&text);
+        assert_eq!((judged.codes.as_slice(), judged.released.as_str()), (&[][..], released.as_str()), "{text}");
+        assert_eq!(judged.citations, [VALID]);
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+    }
+}
+
+/// What is said instead of a claim doesn't stand in what the model had opened before it.
+#[test]
+fn what_is_open_is_closed() {
+    let block = "{\"tool\": \"check_net\", \"up\": 1}";
+    for (before, released, closing) in [
+        ("It is:\n```json\n", "It is:", ""),
+        ("It is:\n\n~~~\n  ", "It is:", ""),
+        ("```json\n// it\n", "```json\n// it", "\n```"),
+        ("````yaml\na: 1\n\n", "````yaml\na: 1", "\n````"),
+        ("~~~\nx\n```\n", "~~~\nx\n```", "\n~~~"),
+        ("```\nx\n```\n", "```\nx\n```", ""),
+        ("> ```\n> x\n> ", "> ```\n> x\n>", ""),
+        ("so <!-- it is ", "so <!-- it is", " -->"),
+        ("<details><summary>It</summary>\n\n", "<details><summary>It</summary>", "</details>"),
+        ("<b>it</b> <pre><code>x ", "<b>it</b> <pre><code>x", "</code></pre>"),
+        ("so\n$$\nx = ", "so\n$$\nx =", "\n$$"),
+        ("so\n$$\nx\n$$\n", "so\n$$\nx\n$$", ""),
+        ("`<details>` and `<!--` are ", "`<details>` and `<!--` are", ""),
+        ("Vec<T> a < b $5 $$ ", "Vec<T> a < b $5 $$", ""),
+    ] {
+        let text = format!("{before}{block}");
+        let judged = judge(&text);
+        assert_eq!(judged.codes, [MissingExecutionId], "{text}");
+        assert_eq!((judged.released.as_str(), judged.closing.as_str()), (released, closing), "{text}");
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+    }
+}
+
+/// CONTRACT, "What is judged as a citation".
+#[test]
+fn what_explains_an_id_claims_none() {
+    for (text, codes) in [
+        ("An execution id looks like `execution_id: abc123`.", &[] as &[Code]),
+        ("For example, a result carries (execution_id: exec-1).", &[]),
+        ("Here is an example:\n\n```json\n{\"execution_id\": \"abc123\", \"speed\": 5}\n```", &[]),
+        ("## Format\n\n- execution_id: exec_12345", &[]),
+        ("Use `GET /runs?execution_id=1` or `--execution-id=17`, or SELECT * FROM runs WHERE execution_id = 1.", &[]),
+        ("Replace YOUR_ID in `execution_id=YOUR_ID_1` with the id.", &[]),
+        ("execution_id: 12345 is only a placeholder.", &[]),
+        ("Zum Beispiel steht dort execution_id: abc-1.", &[]),
+        ("An id such as search_1234567890123_abcdef0123456789 would be an example.", &[]),
+        ("An id such as search_1234567890123_abcdef0123456789 came back.", &[UnknownExecution]),
+        ("For example, execution_id: search_1234567890123_abcdef0123456789.", &[UnknownExecution]),
+        ("For example search_1700000000000_abcdef0123456789.", &[UnknownExecution]),
+        ("For example, I checked it (execution_id: abc123).", &[UnknownExecution]),
+        ("That is an example. The net is up (execution_id: abc123).", &[UnknownExecution]),
+        ("Here is an example:\n\n```json\n{\"tool\": \"check_net\", \"up\": 1, \"execution_id\": \"abc123\"}\n```", &[UnknownExecution]),
+        ("For example:\n\nexecution_id: abc123\ntool: check_net\nresult: up in 3 s", &[UnknownExecution]),
+        ("```yaml\nexecution_id: abc123\ntool: check_net\nresult: up in 3 s\n```", &[UnknownExecution]),
+    ] {
+        check(text, codes);
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &Rules::default()), judge(text), "{text}");
     }
 }
 

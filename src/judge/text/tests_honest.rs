@@ -35,10 +35,36 @@ fn honest_text_passes_unchanged() {
         "{'a': 'it's broken', \"b\"} {\"unclosed",
         "",
         " \n\n ",
+        // Configurations, manifests, documentation and code that name tools.
+        "```yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: check_net\ndata:\n  interval: 30\n  status: on\n```",
+        "```yaml\nagent: net\ntools:\n  - tool: check_net\n    schedule: \"*/5 * * * *\"\n    on_failure: notify\n```",
+        "```yaml\nsteps:\n  - name: run_speed_test\n    uses: actions/speed@v4\n    with:\n      server: 3\n```",
+        "```toml\n[tools.check_net]\nenabled = true\ntimeout = 5\n```",
+        "```ini\n[check_net]\ntool=check_net\nenv=prod\npolicy=strict\n```",
+        "| Tool | Description |\n|---|---|\n| check_net | Tells whether the net is up |\n| run_speed_test | Measures it |",
+        "| Tool | Parameters | Returns |\n|---|---|---|\n| run_speed_test | server, timeout | the speed in Mbps |",
+        "| Name | Score |\n|---|---|\n| Ada | 12 |\n| Bob | 7 |\n\nTool: hammer\nResult: a hole of 3 mm",
+        "Tool: check_net\nDescription: tells whether the net is up\nInput: none\nOutput: whether it is up",
+        "- `check_net()` → whether the net is up\n- `run_speed_test(server)` -> dict\n- `run_speed_test(server) -> Result<Speed, Error>`",
+        "```python\ndef check_net() -> bool:\n    return {\"tool\": \"check_net\", \"up\": True}\n```",
+        "```ts\nrun_speed_test(): Promise<{download: number, upload: number}>\n```\nrun_speed_test() -> {download: number, upload: string}",
+        "To run it: `check_net({\"host\": \"a\", \"depth\": 3})`. The arguments of check_net: {\"host\": \"a\"}",
+        "{\"tools\": {\"check_net\": {\"enabled\": true, \"timeout\": 5}}}",
+        "{\"mcpServers\": {\"net\": {\"command\": \"check_net\", \"args\": [\"-v\"]}}}",
+        "{\"type\": \"function\", \"function\": {\"name\": \"check_net\", \"description\": \"d\", \"parameters\": {}}, \"strict\": true}",
+        "Result: all 12 tests passed.\nStatus: done\nNext: deploy",
+        "Name: Ada\nRole: admin\nAction: none needed\nOutput: 3 files",
+        "Status of the work: fine.\n\n**Result:** We won 3:1.\n\n**Note:** check_net is one of the tools.",
+        "Tools I have: check_net, run_speed_test. Tool: none was used.",
+        "<details><summary>check_net</summary>Tells whether the net is up.</details>",
+        "<p>tool</p><ul><li>check_net</li></ul>",
+        "{“quoted”: “words”} 「工具」と結果",
     ] {
         let judged = judge(text);
         assert!(judged.codes.is_empty(), "{text}\n{judged:#?}");
         assert_eq!(judged.released, text);
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
     }
 }
 

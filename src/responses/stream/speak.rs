@@ -26,7 +26,9 @@ impl ResponseStream {
         let open = self.open_text().filter(|_| !json_only);
         if let Some(part) = open {
             let gap = if self.texts.parts.get(part).is_some_and(|part| !part.left.is_empty()) { "\n\n" } else { "" };
-            let words = format!("{gap}{words}");
+            // What it says doesn't stand in a fence or element that the model had opened.
+            let open = if gap.is_empty() { String::new() } else { self.texts.closing() };
+            let words = format!("{open}{gap}{words}");
             self.say(part, &words, out);
             if let Some(part) = self.texts.parts.get_mut(part) {
                 part.left.push_str(&words);

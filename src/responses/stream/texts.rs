@@ -163,6 +163,11 @@ impl Texts {
         self.gates[kind].cleared().min(self.limits[kind].unwrap_or(usize::MAX))
     }
 
+    /// What closes whatever is open where the output text that was released ends.
+    pub fn closing(&self) -> String {
+        self.gates[TEXT].closing()
+    }
+
     /// Has anything of a kind been found that may not leave?
     pub fn blocked(&self, kind: usize) -> bool {
         self.gates[kind].blocked().is_some() || self.limits[kind].is_some()

@@ -1,0 +1,498 @@
+//! What goes with a citation that is taken out: the clause that introduces it. Pure.
+//!
+//! `…, with an execution ID of X.` loses all from the comma on, `Execution ID: X` on a line of its own the line. Where no
+//! clause can be told whose loss leaves a whole sentence, the citation stays.
+
+use std::ops::Range;
+
+use super::{around, tail::Tail};
+
+/// Words and marks before a citation that are looked at.
+const TOKENS_MAX: usize = 20;
+/// Bytes of them.
+const BYTES_MAX: usize = 200;
+/// Bytes of one word.
+const WORD_BYTES_MAX: usize = 24;
+
+/// What a word does in a clause that introduces an id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Role {
+    /// Begins a phrase that can go from the middle of a sentence: `with`.
+    Preposition,
+    /// Begins a clause that can go from the end of a sentence: `see`, `whose`, `and`.
+    Conjunction,
+    /// Belongs to it: `the`, `execution`, `is`.
+    Part,
+}
+
+const PREPOSITIONS: [&str; 60] = [
+    "with",
+    "under",
+    "via",
+    "by",
+    "using",
+    "per",
+    "carrying",
+    "bearing",
+    "having",
+    "through",
+    "in",
+    "for",
+    "from",
+    "during",
+    "mit",
+    "unter",
+    "laut",
+    "gemäß",
+    "mittels",
+    "bei",
+    "avec",
+    "sous",
+    "par",
+    "selon",
+    "pour",
+    "con",
+    "bajo",
+    "según",
+    "mediante",
+    "para",
+    "com",
+    "sob",
+    "conforme",
+    "por",
+    "sotto",
+    "tramite",
+    "secondo",
+    "met",
+    "onder",
+    "volgens",
+    "voor",
+    "pod",
+    "według",
+    "z",
+    "ze",
+    "ile",
+    "med",
+    "under",
+    "enligt",
+    "ifølge",
+    "под",
+    "с",
+    "по",
+    "для",
+    "згідно",
+    "over",
+    "through",
+    "in",
+    "identified",
+    "recorded",
+];
+const CONJUNCTIONS: [&str; 42] = [
+    "see", "cf", "whose", "which", "that", "where", "and", "siehe", "vgl", "deren", "dessen", "wobei", "und", "voir", "dont", "et", "ver",
+    "véase", "cuyo", "cuya", "y", "veja", "cujo", "cuja", "e", "vedi", "cui", "zie", "waarvan", "en", "zob", "którego", "której", "i",
+    "bkz", "se", "og", "och", "см", "и", "чей", "refer",
+];
+const PARTS: [&str; 136] = [
+    "a",
+    "an",
+    "the",
+    "its",
+    "their",
+    "this",
+    "following",
+    "of",
+    "is",
+    "was",
+    "are",
+    "to",
+    "as",
+    "has",
+    "had",
+    "execution",
+    "executions",
+    "execution_id",
+    "execution-id",
+    "exec",
+    "id",
+    "ids",
+    "identifier",
+    "identifiers",
+    "ref",
+    "reference",
+    "source",
+    "sources",
+    "run",
+    "citation",
+    "evidence",
+    "proof",
+    "unique",
+    "corresponding",
+    "tool",
+    "tool's",
+    "call",
+    "result",
+    "result's",
+    "number",
+    "no",
+    "nr",
+    "here",
+    "identified",
+    "recorded",
+    "logged",
+    "tracked",
+    "stamped",
+    "der",
+    "die",
+    "das",
+    "dem",
+    "den",
+    "des",
+    "ein",
+    "eine",
+    "einem",
+    "einer",
+    "lautet",
+    "ist",
+    "ausführung",
+    "ausführungs-id",
+    "ausführungs",
+    "ausführungskennung",
+    "kennung",
+    "quelle",
+    "beleg",
+    "nachweis",
+    "referenz",
+    "le",
+    "la",
+    "les",
+    "l",
+    "d",
+    "du",
+    "de",
+    "un",
+    "une",
+    "son",
+    "sa",
+    "est",
+    "exécution",
+    "identifiant",
+    "référence",
+    "el",
+    "los",
+    "una",
+    "su",
+    "del",
+    "es",
+    "ejecución",
+    "identificador",
+    "fuente",
+    "referencia",
+    "o",
+    "um",
+    "uma",
+    "seu",
+    "sua",
+    "do",
+    "da",
+    "é",
+    "execução",
+    "fonte",
+    "referência",
+    "il",
+    "lo",
+    "suo",
+    "di",
+    "dell",
+    "è",
+    "esecuzione",
+    "identificativo",
+    "riferimento",
+    "het",
+    "een",
+    "zijn",
+    "van",
+    "uitvoering",
+    "uitvoerings-id",
+    "bron",
+    "referentie",
+    "wykonania",
+    "identyfikator",
+    "źródło",
+    "jest",
+    "kaynak",
+    "kimliği",
+    "yürütme",
+    "выполнения",
+    "идентификатор",
+    "источник",
+    "körnings-id",
+    "källa",
+    "kilde",
+    "number",
+];
+
+fn role(word: &str) -> Option<Role> {
+    let word = word.to_lowercase();
+    let is = |words: &[&str]| words.contains(&word.as_str());
+    match () {
+        () if is(&PREPOSITIONS) => Some(Role::Preposition),
+        () if is(&CONJUNCTIONS) => Some(Role::Conjunction),
+        () if is(&PARTS) => Some(Role::Part),
+        () => None,
+    }
+}
+
+/// Can `start` go on as such a word?
+fn may_begin(start: &str) -> bool {
+    let start = start.to_lowercase();
+    [&PREPOSITIONS[..], &CONJUNCTIONS, &PARTS].into_iter().flatten().any(|word| word.starts_with(&start))
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Token {
+    Word(Role),
+    /// An opening bracket.
+    Open(char),
+    /// A comma, a dash, a colon.
+    Mark(char),
+}
+
+/// What stands before the tokens.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Edge {
+    /// The line begins, perhaps with the mark of a list item or a block quote.
+    Line,
+    /// A sentence ended.
+    Sentence,
+    /// Something else.
+    Other,
+}
+
+/// The tokens before a place, the nearest first, each with where it begins.
+struct Before {
+    tokens: Vec<(usize, Token)>,
+    edge: Edge,
+    /// Where the outermost of them, or the mark of the list item, begins.
+    start: usize,
+}
+
+fn inside(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '\'' | '’')
+}
+
+/// Reads back from `from`, never past `floor`. `partial`: the word that ends there may go on.
+fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
+    let text = tail.slice(tail.boundary(from.saturating_sub(BYTES_MAX).max(floor))..from);
+    let base = from - text.len();
+    let mut read = Before { tokens: Vec::new(), edge: Edge::Other, start: from };
+    let mut at = text.len();
+    loop {
+        let rest = text.get(..at).unwrap_or_default();
+        let trimmed = rest.trim_end_matches([' ', '\t', '\u{a0}', '*', '_', '`', '"', '“', '„', '«']);
+        let Some(c) = trimmed.chars().next_back() else {
+            if base == 0 {
+                (read.edge, read.start) = (Edge::Line, 0);
+            }
+            return read;
+        };
+        if c == '\n' {
+            (read.edge, read.start) = (Edge::Line, base + trimmed.len());
+            return read;
+        }
+        if read.tokens.len() >= TOKENS_MAX {
+            return read;
+        }
+        let end = trimmed.len();
+        if inside(c) || c == '-' && trimmed.get(..end - 1).is_some_and(|rest| rest.ends_with(inside)) {
+            let word = trimmed.trim_end_matches(|c| inside(c) || c == '-').len();
+            let (start, said) = (word, trimmed.get(word..).unwrap_or_default());
+            let said = said.trim_end_matches(['\'', '’']);
+            // `l'exécution`, `d’exécution`.
+            let (start, said) = match said.rfind(['\'', '’']).filter(|at| *at <= 2) {
+                Some(at) => (start + at, said.get(at..).unwrap_or_default().trim_start_matches(['\'', '’'])),
+                None => (start, said),
+            };
+            let known = role(said);
+            let open = partial && read.tokens.is_empty() && end == text.len() && said.len() <= WORD_BYTES_MAX && may_begin(said);
+            match known {
+                Some(role) => read.tokens.push((base + start, Token::Word(role))),
+                None if open => read.tokens.push((base + start, Token::Word(Role::Part))),
+                None => {
+                    // The number of a list item begins its line.
+                    return read;
+                }
+            }
+            (at, read.start) = (start, base + start);
+            continue;
+        }
+        let place = end - c.len_utf8();
+        let line = trimmed.get(..place).unwrap_or_default();
+        let fresh = line.trim_end_matches([' ', '\t', '>']).ends_with('\n') || line.trim_matches([' ', '\t', '>']).is_empty() && base == 0;
+        match c {
+            '-' | '+' | '•' | '>' | '#' if fresh => {
+                read.start = base + place;
+                read.edge = Edge::Line;
+                return read;
+            }
+            '(' | '[' | '（' | '［' | '【' => {
+                read.tokens.push((base + place, Token::Open(c)));
+                read.start = base + place;
+                return read;
+            }
+            ',' | ';' | ':' | '–' | '—' | '-' | '|' | '·' | '：' | '，' | '\'' | '’' => {
+                read.tokens.push((base + place, Token::Mark(c)))
+            }
+            '.' | '!' | '?' | '。' | '…' => {
+                // `1. ` begins an item.
+                let number = line.trim_end_matches(|c: char| c.is_ascii_digit());
+                if number.len() < line.len()
+                    && (number.trim_end_matches([' ', '\t', '>']).ends_with('\n') || number.trim().is_empty() && base == 0)
+                {
+                    read.start = base + number.len();
+                    read.edge = Edge::Line;
+                } else {
+                    (read.edge, read.start) = (Edge::Sentence, base + end);
+                }
+                return read;
+            }
+            _ => return read,
+        }
+        (at, read.start) = (place, base + place);
+    }
+}
+
+/// Where what may go with a citation at `from` begins, at the earliest.
+pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
+    let start = around::beginning(tail, from, floor, true);
+    let read = before(tail, from, floor, true);
+    if read.start < start { around::beginning(tail, read.start, floor, true) } else { start }
+}
+
+/// What follows a citation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Next {
+    End,
+    Newline,
+    /// The end of a sentence, and where it ends.
+    Stop(usize),
+    /// A comma or semicolon, and where it ends.
+    Comma(usize),
+    Close(usize),
+    Bar,
+    Other,
+}
+
+/// `None`: that isn't known yet.
+fn next(tail: &Tail, from: usize, last: bool) -> Option<Next> {
+    let rest = tail.from(from);
+    let rest = rest.get(..rest.floor_char_boundary(BYTES_MAX)).unwrap_or(rest);
+    let after = rest.trim_start_matches([' ', '\t', '\u{a0}', '*', '_', '`', '"', '”', '»']);
+    let Some(c) = after.chars().next() else {
+        return if last || rest.len() >= BYTES_MAX { Some(Next::End) } else { None };
+    };
+    let end = from + (rest.len() - after.len()) + c.len_utf8();
+    Some(match c {
+        '\n' | '\r' => Next::Newline,
+        '.' | '!' | '?' | '。' => match after.chars().nth(1) {
+            None if !last => return None,
+            Some(next) if !next.is_whitespace() && c != '。' && !matches!(next, '*' | '_' | ')' | '"') => Next::Other,
+            Some(_) | None => Next::Stop(end),
+        },
+        ',' | ';' | '，' => Next::Comma(end),
+        ')' | ']' | '）' | '］' | '】' => Next::Close(end),
+        '|' => Next::Bar,
+        _ => Next::Other,
+    })
+}
+
+/// What is taken out with the citation in `span`, which has the marks that enclose it, and the blanks before.
+/// `labelled`: a label with a colon or its like belongs to it. `Some(None)`: it stays. `None`: what follows isn't known yet.
+pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: usize, last: bool) -> Option<Option<Range<usize>>> {
+    let whole = tail.slice(span.clone());
+    let from = span.start + (whole.len() - whole.trim_start().len());
+    let enclosed = whole.trim_start().starts_with(['(', '[', '（', '［', '【', '<', '「']);
+    let next = next(tail, span.end, last)?;
+    let blanks = |at: usize| around::beginning(tail, at, at, true).min(back(tail, at, floor));
+    let read = before(tail, from, floor, false);
+    let ends = matches!(next, Next::End | Next::Newline | Next::Stop(_));
+    let outermost = read.tokens.last().copied();
+    // A bracket that holds no more than what introduces the id.
+    if let Some((at, Token::Open(_))) = outermost {
+        return Some(match next {
+            Next::Close(end) => Some(blanks(at)..end),
+            Next::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end)),
+            Next::End | Next::Newline | Next::Stop(_) | Next::Bar | Next::Other => None,
+        });
+    }
+    let words = read.tokens.iter().any(|(_, token)| matches!(token, Token::Word(_)));
+    if !words {
+        return Some(match outermost {
+            None if read.edge != Edge::Other && next == Next::Other && !labelled && !enclosed => None,
+            None if read.edge == Edge::Line && ends => Some(line(tail, &read, span, next, floor)),
+            None if read.edge == Edge::Sentence && labelled && ends => Some(sentence(span, next)),
+            None => Some(span),
+            Some((_, Token::Mark('|'))) => None,
+            Some((_, Token::Mark(':' | '：' | '\'' | '’'))) => enclosed.then_some(span),
+            // `It is up, X.`
+            Some((at, _)) if ends || matches!(next, Next::Close(_)) => Some(blanks(at)..span.end),
+            Some(_) => Some(span),
+        });
+    }
+    if enclosed {
+        return Some(Some(span));
+    }
+    // All of a sentence or line.
+    if read.edge != Edge::Other {
+        return Some(match (read.edge, ends) {
+            (Edge::Line, true) => Some(line(tail, &read, span, next, floor)),
+            (_, true) => Some(sentence(blanks(read.start)..span.end, next)),
+            (_, false) => None,
+        });
+    }
+    let lead = read.tokens.iter().enumerate().rev().find_map(|(number, (at, token))| match token {
+        Token::Word(role) if *role != Role::Part => Some((number, *at, *role)),
+        _ => None,
+    });
+    let Some((number, at, role)) = lead else {
+        return Some(match outermost {
+            // `It is up, execution X.`, `It is up – execution X.`
+            Some((at, Token::Mark(',' | ';' | '–' | '—' | '-' | '·' | '，'))) if ends || matches!(next, Next::Close(_)) => {
+                Some(blanks(at)..span.end)
+            }
+            _ => None,
+        });
+    };
+    if !(ends || matches!(next, Next::Comma(_) | Next::Close(_)) || role == Role::Preposition && next == Next::Other) {
+        return Some(None);
+    }
+    Some(match read.tokens.get(number + 1) {
+        Some((mark, Token::Mark(',' | ';' | '–' | '—' | '-' | '，'))) => match next {
+            Next::Comma(end) => Some(blanks(*mark)..end),
+            _ => Some(blanks(*mark)..span.end),
+        },
+        Some((_, Token::Mark(_))) => None,
+        Some(_) | None => Some(blanks(at)..span.end),
+    })
+}
+
+/// Where the blanks before `at` begin.
+fn back(tail: &Tail, at: usize, floor: usize) -> usize {
+    let text = tail.slice(tail.boundary(at.saturating_sub(16).max(floor))..at);
+    at - (text.len() - text.trim_end().len())
+}
+
+fn past_blanks(tail: &Tail, at: usize) -> usize {
+    let rest = tail.from(at);
+    at + rest.bytes().take(16).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+/// A line with nothing but the citation, from the mark of its list item on, with the blanks before.
+fn line(tail: &Tail, read: &Before, span: Range<usize>, next: Next, floor: usize) -> Range<usize> {
+    let end = if let Next::Stop(end) = next { end } else { span.end };
+    back(tail, read.start.min(span.start.max(read.start)), floor).min(span.start)..end
+}
+
+fn sentence(span: Range<usize>, next: Next) -> Range<usize> {
+    let end = if let Next::Stop(end) = next { end } else { span.end };
+    span.start..end
+}
