@@ -50,7 +50,7 @@ const ELEMENTS: [&str; 33] = [
 ];
 
 /// The containers that are open at the end of what was released.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Containers {
     at: usize,
     comment: bool,

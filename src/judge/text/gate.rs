@@ -175,7 +175,12 @@ impl TextGate {
 
     /// What closes whatever is open where the released text ends, so that what is said next doesn't stand in it.
     pub fn closing(&self) -> String {
-        let closing = || self.containers.closing(&self.tail, &self.fences, self.cleared);
+        let closing = || {
+            // What stands at the very end goes on no further.
+            let mut containers = self.containers.clone();
+            containers.advance(&self.tail, &self.fences, self.cleared, true);
+            containers.closing(&self.tail, &self.fences, self.cleared)
+        };
         self.closing.clone().unwrap_or_else(closing)
     }
 
