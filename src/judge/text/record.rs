@@ -25,6 +25,8 @@ use super::{
 const LINE_BYTES_MAX: usize = 4096;
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 40;
+/// Bytes of the beginning of a line in which a key, however disguised, is looked for while the line isn't whole.
+const KEY_WINDOW_BYTES: usize = 256;
 /// Columns of a table.
 const COLUMNS_MAX: usize = 64;
 /// Members of one record whose names and values are kept.
@@ -581,7 +583,9 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
             return Start::From(line + offset);
         }
     }
-    let folded = fold::plain(begun);
+    // No more than a key's worth, for this is asked with every piece.
+    let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
+    let folded = fold::plain(window);
     let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
     match binder(begun) {
         Some((at, _)) => {
