@@ -84,16 +84,17 @@ impl Promoter {
         let delta = choice.and_then(chunk::delta_of);
         let several = document.root().get("choices").is_some_and(|choices| choices.items().nth(1).is_some());
         let content = delta.and_then(|delta| delta.get_some("content"));
-        let odd = several || delta.is_some_and(says_more) || content.is_some_and(|content| !content.is_string());
+        // An error, or what else has no place for choices, waits for nothing.
+        let apart = document.root().get("choices").is_none();
+        let odd = apart || several || delta.is_some_and(says_more) || content.is_some_and(|content| !content.is_string());
         let piece = content.and_then(Value::text).unwrap_or_default().into_owned();
         let finish = choice.and_then(|choice| choice.get_some("finish_reason")).is_some();
         let cut = choice.is_some_and(is_cut);
-        if self.held.text.is_empty() && piece.is_empty() && !odd && !finish {
+        if self.held.text.is_empty() && piece.is_empty() && !(odd && !apart) && !finish {
             return vec![(event, document)];
         }
         self.held.text.push(&piece);
-        self.held.events.push((event, document));
-        if odd || cut {
+        if !self.held.hold(event, document, context) || odd || cut {
             return self.held.release();
         }
         match (self.held.text.read(context, finish), finish) {

@@ -24,6 +24,11 @@ use crate::{
     },
 };
 
+/// What an event that is held takes besides its data.
+const EVENT_BYTES: usize = 512;
+/// Events say a token each, and so take many times what their text does.
+const EVENTS_FACTOR: usize = 8;
+
 /// A call made of text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Promoted {
@@ -86,6 +91,8 @@ pub struct Held {
     open: bool,
     /// The events, from the first of the text on.
     pub events: Passed,
+    /// What they take, about.
+    bytes: usize,
     /// The text.
     pub text: HeldText,
     /// The tools of the calls that were made.
@@ -101,6 +108,13 @@ impl Held {
     /// May anything still be held?
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Holds an event; false where that is more than may be held.
+    pub fn hold(&mut self, event: Event, document: Document, context: &Context) -> bool {
+        self.bytes += event.data.as_ref().map_or(0, Bytes::len) + EVENT_BYTES;
+        self.events.push((event, document));
+        self.bytes <= context.held_bytes_max.saturating_mul(EVENTS_FACTOR)
     }
 
     /// What is held, and nothing will be any more.

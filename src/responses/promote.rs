@@ -126,12 +126,12 @@ impl Promoter {
         if !hold && !release && !end {
             return vec![(event, document)];
         }
-        self.held.events.push((event, document));
+        let room = self.held.hold(event, document, context);
         if end {
             return self.end(context);
         }
         let more = self.held.text.is_empty() || self.held.text.read(context, false) == Promotion::More;
-        if release || !more { self.held.release() } else { Vec::new() }
+        if release || !more || !room { self.held.release() } else { Vec::new() }
     }
 
     /// The terminal event has come: it says all that was said.

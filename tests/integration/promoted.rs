@@ -130,3 +130,15 @@ fn earlier_settings_still_count() {
         assert_eq!(answer.json()["choices"][0]["message"]["tool_calls"].is_array(), made, "{policy}: {}", answer.body);
     }
 }
+
+/// What comes while a text is held that may become a call: an error is said at once.
+#[test]
+fn an_error_is_not_held() {
+    let fixture = Fixture::with_policy("", "", |_| {
+        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "{\"na"}, "finish_reason": null}]});
+        Reply::chunks([chunk, json!({"error": {"message": "out of memory", "type": "server_error", "code": "oom"}})])
+    });
+    let tool = json!({"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}});
+    let answer = fixture.chat(&json!({"model": "m", "messages": [user("The weather?")], "tools": [tool], "stream": true}).to_string());
+    assert!(answer.body.contains("out of memory"), "{}", answer.body);
+}
