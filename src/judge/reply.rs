@@ -28,7 +28,7 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>, examp
     let looping = violations.iter().any(|violation| violation.code == Code::LoopDetected);
     match example.filter(|_| !looping) {
         _ if looping => text.push_str("Nothing was run. Do something else, or answer without the tool and say what you could not do."),
-        // Short, and with the call as it should be: docs/models.md has what that is worth.
+        // Short, and with the call as it should be: tests/model/mend.py asks a model what that is worth.
         Some(example) => text.push_str(&format!("Nothing was run. Call again like this: {example}")),
         None => text.push_str(
             "Nothing was run. Call again with a tool that exists and arguments that fit its schema, or answer without the tool and say what you could not do.",

@@ -141,7 +141,7 @@ class Upstream:
         key = hashlib.sha256(text.encode()).hexdigest()
         if key not in self.kept:
             connection = http.client.HTTPConnection(*self.server, timeout=900)
-            connection.request("POST", "/v1/chat/completions", json.dumps({**request, "max_tokens": TOKENS_MAX}), {"content-type": "application/json"})
+            connection.request("POST", "/v1/chat/completions", json.dumps(request), {"content-type": "application/json"})
             response = connection.getresponse()
             answer = json.loads(response.read())
             answer = {"status": response.status, "body": answer}
@@ -169,7 +169,7 @@ class Upstream:
         named = ("model", "temperature", "max_tokens") if self.mode == "text" else ("model", "temperature", "max_tokens", "tool_choice", "tools")
         sent = {name: request[name] for name in named if name in request}
         sent["messages"] = plain(request["messages"], tools) if self.mode == "text" else request["messages"]
-        sent["max_tokens"] = 256
+        sent["max_tokens"] = TOKENS_MAX
         status, body, text = self.ask(sent)
         body.pop("timings", None)
         usage = body.get("usage") or {}
