@@ -10,6 +10,8 @@ use serde_json::{Map, Number, Value, json};
 const DEPTH_MAX: usize = 128;
 /// Values, those that aliases repeat counted each time.
 const NODES_MAX: usize = 4 << 20;
+/// Bytes of their texts beyond four times the file, counted alike: a long text with many aliases is few values, and much memory.
+const REPEATED_BYTES_MAX: usize = 64 << 20;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +67,12 @@ impl Node {
 /// # Errors
 /// What is wrong with it, with its place.
 pub fn read(text: &str) -> Result<Node, String> {
-    let mut loader = Loader { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
+    let mut loader = Loader {
+        parser: Parser::new_from_str(text),
+        anchors: HashMap::new(),
+        weight: Weight::default(),
+        bytes_max: text.len().saturating_mul(4).saturating_add(REPEATED_BYTES_MAX),
+    };
     loop {
         match loader.event()? {
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
@@ -77,8 +84,16 @@ pub fn read(text: &str) -> Result<Node, String> {
 
 struct Loader<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
-    anchors: HashMap<usize, (Node, usize)>,
+    anchors: HashMap<usize, (Node, Weight)>,
+    weight: Weight,
+    bytes_max: usize,
+}
+
+/// What a value costs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
     nodes: usize,
+    bytes: usize,
 }
 
 impl<'t> Loader<'t> {
@@ -90,9 +105,16 @@ impl<'t> Loader<'t> {
         }
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), String> {
-        self.nodes += nodes;
-        if self.nodes > NODES_MAX { Err(format!("more than {NODES_MAX} values")) } else { Ok(()) }
+    fn count(&mut self, more: Weight) -> Result<(), String> {
+        self.weight.nodes += more.nodes;
+        self.weight.bytes = self.weight.bytes.saturating_add(more.bytes);
+        match self.weight {
+            Weight { nodes, .. } if nodes > NODES_MAX => Err(format!("more than {NODES_MAX} values")),
+            Weight { bytes, .. } if bytes > self.bytes_max => {
+                Err(format!("more than {} MiB of text, aliases written out", self.bytes_max >> 20))
+            }
+            Weight { .. } => Ok(()),
+        }
     }
 
     // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
@@ -100,15 +122,17 @@ impl<'t> Loader<'t> {
         if depth > DEPTH_MAX {
             return Err(format!("nested deeper than {DEPTH_MAX} levels"));
         }
-        let before = self.nodes;
-        self.count(1)?;
+        let before = self.weight;
+        self.count(Weight { nodes: 1, bytes: 0 })?;
         let (anchor, node) = match event {
             Event::Alias(anchor) => {
-                let (node, nodes) = self.anchors.get(&anchor).cloned().ok_or("an alias without its anchor")?;
-                self.count(nodes)?;
-                return Ok(node);
+                let weight = self.anchors.get(&anchor).ok_or("an alias without its anchor")?.1;
+                // Weighed before it is copied.
+                self.count(weight)?;
+                return self.anchors.get(&anchor).map(|(node, _)| node.clone()).ok_or_else(|| "an alias without its anchor".to_owned());
             }
             Event::Scalar(text, style, anchor, tag) => {
+                self.count(Weight { nodes: 0, bytes: text.len() })?;
                 let kind = tag.as_ref().map(|tag| tag.suffix.as_str());
                 (anchor, scalar(text.into_owned(), style, kind)?)
             }
@@ -144,7 +168,10 @@ impl<'t> Loader<'t> {
             | Event::MappingEnd => return Err("it ends in the middle".to_owned()),
         };
         if anchor > 0 {
-            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+            let weight = Weight { nodes: self.weight.nodes - before.nodes, bytes: self.weight.bytes - before.bytes };
+            // The copy that aliases are made from.
+            self.count(weight)?;
+            self.anchors.insert(anchor, (node.clone(), weight));
         }
         Ok(node)
     }
@@ -227,6 +254,9 @@ mod tests {
             })
             .collect::<String>();
         assert!(read(&laughs).unwrap_err().contains("more than"));
+        // Few values, each long.
+        let long = format!("a: &a {}\nl: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 90].join(","));
+        assert!(read(&long).unwrap_err().contains("of text"));
         assert_eq!(read("").unwrap(), Node::Plain(Value::Null));
     }
 }
