@@ -5,6 +5,9 @@ pub mod cassette;
 pub mod chat;
 pub mod cli;
 pub mod exchange;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod judge;
 pub mod ledger;
 pub mod log;

@@ -121,6 +121,12 @@ fn built_in(source: &PolicySource, text: &str) -> Result<Rules, Error> {
     Ok(Rules::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
 }
 
+/// A policy of this text, which names no files: for fuzzing.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn from_text(text: &str) -> Result<Rules, Error> {
+    built_in(&PolicySource::Default, text)
+}
+
 /// `last`: what is in force, where a change wasn't announced; and whether the file was written where it lies.
 fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -> Result<Rules, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| {

@@ -1,0 +1,100 @@
+//! Answers as upstreams send them, whatever they send: requests and streams of both APIs, and streams of chat completions
+//! that stand for those of the Responses API.
+//!
+//! Held: nothing panics; no step takes long; any cut of a stream gives the same events, the same verdict and the same
+//! text; what leaves is JSON; each call that leaves was accepted; a forged id never leaves.
+
+use serde_json::json;
+
+use super::{
+    bench::{By, begin, request},
+    drive::{streamed, whole},
+    input::{Input, repeated},
+};
+use crate::{
+    cassette::offline::Api,
+    chat::adapter::Chat,
+    exchange::adapter::Adapter,
+    responses::{adapter::Responses, translate::answer::Origin},
+    wire::json::Document,
+};
+
+/// The parts: a request, or nothing for the targets' own; then one answer for each attempt.
+struct Answers<'d> {
+    input: Input<'d>,
+    request: Document,
+    by: By,
+}
+
+impl<'d> Answers<'d> {
+    fn of(data: &'d [u8], api: Api) -> Option<Self> {
+        let input = Input::of(data)?;
+        let own = input.part(0);
+        let request = if own.trim_ascii().is_empty() {
+            request(api, "How fast is it?", r#"{"mbit": 90}"#)
+        } else {
+            Document::parse(own.to_vec().into()).ok()?
+        };
+        Some(Self { by: By::of(input.flags), input, request })
+    }
+}
+
+fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
+    let Some(Answers { input, request, by }) = Answers::of(data, api) else { return };
+    let origin = translated.then(|| Origin::new(&request, "0".repeat(32), 1_700_000_000));
+    let long = repeated_event(&input);
+    let attempts: Vec<&[u8]> = match &long {
+        Some(long) => vec![long],
+        None => input.parts_from(1).to_vec(),
+    };
+    let Some(begun) = begin(by, api, &request) else { return };
+    let once = streamed::<A>(&begun, &attempts, None, origin.as_ref());
+    let Some(begun) = begin(by, api, &request) else { return };
+    let again = streamed::<A>(&begun, &attempts, Some(input.cuts()), origin.as_ref());
+    assert_eq!(once, again, "a cut changes what leaves");
+}
+
+/// Where it is asked for, the first answer with its middle event so often that it is long.
+fn repeated_event(input: &Input<'_>) -> Option<Vec<u8>> {
+    if !input.flag(7) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(input.part(1)).into_owned();
+    let mut events: Vec<String> = text.split_inclusive("\n\n").map(str::to_owned).collect();
+    let middle = events.len() / 2;
+    let event = events.get_mut(middle)?;
+    *event = repeated(event);
+    Some(events.concat().into_bytes())
+}
+
+/// Streams of chat completions.
+pub(super) fn chat_stream(data: &[u8]) {
+    stream::<Chat>(data, Api::Chat, false);
+}
+
+/// Streams of the Responses API.
+pub(super) fn responses_stream(data: &[u8]) {
+    stream::<Responses>(data, Api::Responses, false);
+}
+
+/// Streams of chat completions to requests of the Responses API.
+pub(super) fn translated_stream(data: &[u8]) {
+    stream::<Responses>(data, Api::Responses, true);
+}
+
+/// Whole chat completions, and the same as answers to requests of the Responses API.
+pub(super) fn chat_whole(data: &[u8]) {
+    let Some(Answers { input, request: own, by }) = Answers::of(data, Api::Chat) else { return };
+    let Some(begun) = begin(by, Api::Chat, &own) else { return };
+    whole::<Chat>(&begun, input.parts_from(1), None);
+    let asked = request(Api::Responses, "How fast is it?", &json!({"mbit": 90}).to_string());
+    let Some(begun) = begin(by, Api::Responses, &asked) else { return };
+    whole::<Responses>(&begun, input.parts_from(1), Some(&Origin::new(&asked, "0".repeat(32), 1_700_000_000)));
+}
+
+/// Whole responses.
+pub(super) fn responses_whole(data: &[u8]) {
+    let Some(Answers { input, request, by }) = Answers::of(data, Api::Responses) else { return };
+    let Some(begun) = begin(by, Api::Responses, &request) else { return };
+    whole::<Responses>(&begun, input.parts_from(1), None);
+}

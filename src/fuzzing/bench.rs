@@ -1,0 +1,129 @@
+//! What the targets judge by: fixed keys, the built-in policies and two that correct all or nothing, and a conversation in
+//! which one tool ran.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cassette::offline::{Api, Bench, HELD_BYTES_MAX, When},
+    exchange::context::{Begun, Upstream},
+    judge::marks::{KeyRing, Moment, Scope},
+    policy::{Correction, Policy, load::PolicySource},
+    proxy::app::Standard,
+    responses::request::Recalled,
+    wire::json::Document,
+};
+
+/// The tool that ran.
+pub(super) const TOOL: &str = "run_speed_test";
+/// An id of our shape that isn't ours.
+pub(super) const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
+/// When the tool ran, and the mark of each call that leaves.
+pub(super) const MOMENT: Moment = Moment { time_ms: 1_700_000_000_000, counter: 7 };
+const ARGUMENTS: &str = r#"{"server":"a"}"#;
+
+/// By which policy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum By {
+    Default,
+    Strict,
+    Observe,
+    /// The default one with every correction.
+    Correcting,
+    /// The default one with none.
+    Exact,
+}
+
+impl By {
+    /// The built-in ones and the correcting one, by two bits.
+    pub fn of(flags: u8) -> Self {
+        [Self::Default, Self::Strict, Self::Observe, Self::Correcting][usize::from(flags & 3)]
+    }
+
+    /// What judges by it.
+    pub fn bench(self) -> &'static Bench {
+        static ALL: LazyLock<[Bench; 5]> = LazyLock::new(|| {
+            use Correction::{Name, NullOptional, Parameters, Syntax, Types};
+            let correcting = |policy: &mut Policy| policy.calls.corrections = vec![Syntax, Name, Types, NullOptional, Parameters];
+            [
+                bench(PolicySource::Default, |_| {}),
+                bench(PolicySource::Strict, |_| {}),
+                bench(PolicySource::Observe, |_| {}),
+                bench(PolicySource::Default, correcting),
+                bench(PolicySource::Default, |policy| policy.calls.corrections.clear()),
+            ]
+        });
+        &ALL[self as usize]
+    }
+}
+
+fn bench(source: PolicySource, change: impl Fn(&mut Policy)) -> Bench {
+    let made = source.load().ok().and_then(|mut rules| {
+        change(&mut rules.policy);
+        Standard::new(rules, HELD_BYTES_MAX).ok()
+    });
+    assert!(made.is_some(), "a built-in policy can't be used");
+    let standard = Arc::new(made.into_iter().next().unwrap_or_else(|| std::process::abort()));
+    Bench { standard, ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
+}
+
+/// The moment of an exchange that goes on where [`TOOL`] ran.
+pub(super) fn when() -> When {
+    When { id: uuid::Uuid::nil(), scope: Scope::shared(), now_ms: MOMENT.time_ms + 1000, upstream: Upstream::default() }
+}
+
+/// Begins an exchange; `None` where its request is refused.
+pub(super) fn begin(by: By, api: Api, request: &Document) -> Option<Begun> {
+    by.bench().begin(api, request, &when(), &Recalled::default()).ok()
+}
+
+/// The tools of the targets' own conversation, as chat completions have them.
+fn tools() -> Value {
+    let function = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "parameters": parameters}});
+    json!([
+        function(TOOL, json!({"type": "object", "properties": {"server": {"type": "string"}, "runs": {"type": ["integer", "null"]}}, "required": ["server"]})),
+        function("book", json!({
+            "type": "object", "additionalProperties": false, "required": ["city", "nights"],
+            "properties": {
+                "city": {"enum": ["Paris", "Rome"]}, "nights": {"type": "integer", "minimum": 1}, "smoker": {"type": "boolean"},
+                "guests": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+                "code": {"type": "string", "pattern": "^[A-Z]{2}[0-9]+$"}
+            }
+        })),
+        {"type": "function", "function": {"name": "check_net"}}
+    ])
+}
+
+/// A request in which [`TOOL`] ran once; `stream` as asked.
+pub(super) fn request(api: Api, user: &str, result: &str) -> Document {
+    let mark = By::Default.bench().ring.mint(&Scope::shared(), TOOL, ARGUMENTS, MOMENT);
+    let request = match api {
+        Api::Chat => json!({"model": "m", "tools": tools(), "messages": [
+            {"role": "user", "content": user},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": mark, "type": "function", "function": {"name": TOOL, "arguments": ARGUMENTS}}]},
+            {"role": "tool", "tool_call_id": mark, "content": result},
+        ]}),
+        Api::Responses => {
+            let flat = |tool: &Value| {
+                let mut flat = tool["function"].clone();
+                flat["type"] = json!("function");
+                flat
+            };
+            let flat: Vec<Value> = tools().as_array().into_iter().flatten().map(flat).collect();
+            json!({"model": "m", "store": false, "tools": flat, "input": [
+                {"type": "message", "role": "user", "content": user},
+                {"type": "function_call", "call_id": mark, "name": TOOL, "arguments": ARGUMENTS},
+                {"type": "function_call_output", "call_id": mark, "output": result},
+            ]})
+        }
+    };
+    let document = Document::parse(request.to_string().into());
+    assert!(document.is_ok(), "the targets' own request is no JSON");
+    document.into_iter().next().unwrap_or_else(|| std::process::abort())
+}
+
+/// See [`super::words`].
+pub(super) fn words() -> Vec<String> {
+    vec![By::Default.bench().ring.execution_id(&Scope::shared(), TOOL, MOMENT), FORGED.to_owned()]
+}

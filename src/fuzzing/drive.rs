@@ -1,0 +1,360 @@
+//! An answer taken through its adapter as the shell does it, repairs included, with nobody waiting; and what an
+//! application reads in what left.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::Value;
+
+use super::{
+    bench::{FORGED, MOMENT},
+    input::{Cuts, bounded},
+};
+use crate::{
+    exchange::{
+        adapter::{Adapter, AnswerStream as _, End, WholeAnswer as _},
+        context::{Begun, JudgedChoice},
+        decide::{self, Budget, Decision, Final},
+        fault::Fault,
+        turn::EchoedTurn,
+    },
+    judge::violation::{Code, Violation},
+    proxy::reader::{Reader, Unread},
+    responses::translate::{
+        answer::{Origin, answer},
+        stream::StreamTranslator,
+    },
+    wire::{json::Document, sse::Parser},
+};
+
+/// How an exchange ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Ending {
+    /// As the model said it.
+    Accepted,
+    /// In toolmark's words.
+    Replaced,
+    /// With an error for a violation.
+    Refused(Code),
+    /// With an error, for the upstream's fault.
+    Fault(String),
+    /// The model would have been asked again, and there is no more of it.
+    Open,
+}
+
+/// What came of an exchange.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub ending: Ending,
+    /// By attempt and choice: everything that was wrong.
+    pub codes: Vec<Vec<Code>>,
+    /// Verified ids that the answer cites.
+    pub citations: Vec<String>,
+    /// The calls that may leave: name and arguments.
+    pub allowed: Vec<(String, String)>,
+    /// Some of them were corrected.
+    pub corrected: bool,
+    /// What left, event by event; of a whole answer the one body.
+    pub events: Vec<Vec<u8>>,
+    /// What an application reads in it.
+    pub read: Delivered,
+}
+
+/// What an application reads.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Delivered {
+    /// By choice.
+    pub texts: BTreeMap<u64, String>,
+    /// Name and arguments.
+    pub calls: Vec<(String, String)>,
+}
+
+impl Outcome {
+    fn new() -> Self {
+        let (codes, citations, allowed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { ending: Ending::Open, codes, citations, allowed, corrected: false, events: Vec::new(), read: Delivered::default() }
+    }
+
+    fn judged(&mut self, judged: &[JudgedChoice]) {
+        self.codes.extend(judged.iter().map(|choice| choice.violations().map(|violation| violation.code).collect::<Vec<_>>()));
+        self.citations = judged.iter().flat_map(|choice| choice.citations.clone()).collect();
+    }
+
+    fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool, repairs: u32) -> Vec<Final> {
+        self.ending = if replaced { Ending::Replaced } else { Ending::Accepted };
+        let mut finals = Vec::new();
+        for choice in judged {
+            if replaced && choice.blocks() {
+                finals.push(Final::Say(decide::words(&choice, repairs)));
+                continue;
+            }
+            let calls = choice.turn.into_calls().unwrap_or_default();
+            self.corrected |= calls.iter().any(|call| call.corrected());
+            self.allowed.extend(calls.iter().map(|call| (call.name().to_owned(), call.arguments().to_owned())));
+            finals.push(Final::Accept(calls.into_iter().map(|call| (call, MOMENT)).collect()));
+        }
+        finals
+    }
+
+    /// Everything that was wrong, in whichever attempt.
+    pub fn all_codes(&self) -> Vec<Code> {
+        self.codes.iter().flatten().copied().collect()
+    }
+
+    /// All text of all choices.
+    pub fn text(&self) -> String {
+        self.read.texts.values().map(String::as_str).collect()
+    }
+}
+
+/// What is left to try with, as the shell counts it; time never runs out here.
+struct Tries<'b> {
+    begun: &'b Begun,
+    repairs: u32,
+    attempts: u32,
+    signature: Option<blake3::Hash>,
+}
+
+impl Tries<'_> {
+    fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
+        let calls = &self.begun.context.rules.policy.calls;
+        let signature = turn.map(decide::signature);
+        let repeated = signature.is_some() && signature == self.signature;
+        self.signature = signature.or(self.signature);
+        Budget {
+            repairs_left: calls.max_repairs.saturating_sub(self.repairs),
+            attempts_left: calls.max_attempts.saturating_sub(self.attempts),
+            in_time: true,
+            text_released,
+            repeated,
+            choices: self.begun.context.choices,
+            words_are_error: self.begun.context.words_are_error(),
+        }
+    }
+
+    /// The next attempt's request is one.
+    fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn) {
+        self.repairs += 1;
+        let body = bounded("the next request", || A::next_request(&self.begun.body, turn, self.attempts, &self.begun.context));
+        let parsed = body.and_then(Document::parse);
+        assert!(parsed.as_ref().is_ok_and(|request| request.root().is_object()), "the next attempt's request is none: {parsed:?}");
+    }
+}
+
+/// Takes streamed attempts through their judge. `origin`: where they are chat completions to a request of the Responses API.
+pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> Outcome {
+    let context = &begun.context;
+    let (mut outcome, mut out) = (Outcome::new(), BytesMut::new());
+    let mut tries = Tries { begun, repairs: 0, attempts: 0, signature: None };
+    let (mut judge, mut released) = (A::Stream::new(context.clone(), None), false);
+    for (at, attempt) in attempts.iter().enumerate() {
+        if at > 0 {
+            judge = A::Stream::new(context.clone(), Some(&judge));
+        }
+        tries.attempts += 1;
+        let pieces = cuts.as_mut().map_or_else(|| vec![*attempt], |cuts| cuts.pieces(attempt));
+        let translator = origin.map(|origin| StreamTranslator::new(origin.clone(), context.held_bytes_max));
+        let judged = read::<A>(&mut judge, Reader::new(translator), &pieces, &mut out);
+        let judged = judged.and_then(|()| bounded("the judgement of a stream", || judge.conclude()));
+        let judged = match judged {
+            Ok(judged) => judged,
+            Err(fault) => {
+                outcome.ending = Ending::Fault(fault.to_string());
+                judge.fail(r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, &mut out);
+                break;
+            }
+        };
+        outcome.judged(&judged);
+        let bad = judged.iter().position(JudgedChoice::blocks);
+        let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, judge.said(at))));
+        let budget = tries.budget(turn.as_ref(), released || judge.released());
+        let policy = &context.rules.policy;
+        let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+            (Decision::Repair, Some(turn)) => {
+                released |= judge.released();
+                tries.ask_again::<A>(&turn);
+                continue;
+            }
+            (Decision::Refuse(violation), _) => {
+                outcome.ending = Ending::Refused(violation.code);
+                judge.fail(r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, &mut out);
+                break;
+            }
+            (Decision::Accept, _) => false,
+            (Decision::Replace | Decision::Repair, _) => true,
+        };
+        let finals = outcome.finals(judged, replaced, tries.repairs);
+        let _memo = bounded("the end of a stream", || {
+            judge.end(End { finals, earlier: None, verdict: r#"{"verdict":"x"}"#, as_member: at % 2 == 0 }, &mut out)
+        });
+        break;
+    }
+    outcome.events = events(&out);
+    outcome.read = delivered(&outcome.events);
+    hold(begun, &outcome);
+    outcome
+}
+
+fn read<A: Adapter>(judge: &mut A::Stream, mut reader: Reader, pieces: &[&[u8]], out: &mut BytesMut) -> Result<(), Fault> {
+    for piece in pieces {
+        if reader.done() {
+            break;
+        }
+        match bounded("a piece of a stream", || reader.handle(Bytes::copy_from_slice(piece), judge, out)) {
+            Ok(()) => {}
+            Err(Unread::Fault(fault)) => return Err(fault),
+            Err(Unread::TooLong(_)) => return Err(Fault::Unknown("too long")),
+        }
+    }
+    bounded("the end of a stream's bytes", || reader.finish(judge, out))
+}
+
+/// Takes whole attempts through their judge.
+pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Option<&Origin>) -> Outcome {
+    let context = &begun.context;
+    let mut outcome = Outcome::new();
+    let mut tries = Tries { begun, repairs: 0, attempts: 0, signature: None };
+    for attempt in attempts {
+        tries.attempts += 1;
+        let body = Bytes::copy_from_slice(attempt);
+        let translated = match origin {
+            Some(origin) => bounded("the translation of an answer", || answer(&body, origin)),
+            None => Ok(body),
+        };
+        let read = translated.and_then(|body| bounded("the reading of an answer", || A::Answer::read(body, context)));
+        let read = match read {
+            Ok(read) => read,
+            Err(fault) => {
+                outcome.ending = Ending::Fault(fault.to_string());
+                break;
+            }
+        };
+        let judged = bounded("the judgement of an answer", || read.judge(context));
+        outcome.judged(&judged);
+        let bad = judged.iter().position(JudgedChoice::blocks);
+        let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, read.said(at))));
+        let budget = tries.budget(turn.as_ref(), false);
+        let policy = &context.rules.policy;
+        let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+            (Decision::Repair, Some(turn)) => {
+                tries.ask_again::<A>(&turn);
+                continue;
+            }
+            (Decision::Refuse(violation), _) => {
+                outcome.ending = Ending::Refused(violation.code);
+                break;
+            }
+            (Decision::Accept, _) => false,
+            (Decision::Replace | Decision::Repair, _) => true,
+        };
+        let finals = outcome.finals(judged, replaced, tries.repairs);
+        let written = bounded("the writing of an answer", || read.write(finals, context, None, replaced.then_some("{}")));
+        outcome.events = vec![written.body.to_vec()];
+        break;
+    }
+    outcome.read = delivered(&outcome.events);
+    hold(begun, &outcome);
+    outcome
+}
+
+/// The data of the events that left.
+fn events(out: &[u8]) -> Vec<Vec<u8>> {
+    let (mut parser, mut events) = (Parser::default(), Vec::new());
+    let fed = parser.handle(Bytes::copy_from_slice(out), |event| events.push(event));
+    assert!(fed.is_ok(), "an event that left is too long");
+    assert!(parser.finish().is_none(), "the last event has no end: {}", String::from_utf8_lossy(out));
+    events.into_iter().filter_map(|event| event.data).map(|data| data.to_vec()).collect()
+}
+
+/// What holds of everything that leaves.
+fn hold(begun: &Begun, outcome: &Outcome) {
+    if begun.context.observes() {
+        return;
+    }
+    let shown = || String::from_utf8_lossy(&outcome.events.join(&b"\n"[..])).into_owned();
+    for event in outcome.events.iter().filter(|event| event.trim_ascii() != b"[DONE]") {
+        assert!(serde_json::from_slice::<Value>(event).is_ok(), "what leaves is no JSON: {}", String::from_utf8_lossy(event));
+    }
+    for call in &outcome.read.calls {
+        assert!(outcome.allowed.contains(call), "a call leaves that wasn't accepted: {call:?}\nof {:?}\n{}", outcome.allowed, shown());
+    }
+    let said_by_others = String::from_utf8_lossy(begun.context.request().bytes()).contains("deadbeefdeadbeef");
+    let text = outcome.text();
+    assert!(said_by_others || !has_word(&text, FORGED), "a forged id leaves: {text}\n{:?}\n{}", outcome.codes, shown());
+}
+
+/// Does the word stand in the text, and not as a part of a longer one?
+fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let (before, after) = (
+        |at: usize| text.get(..at).and_then(|text| text.chars().next_back()),
+        |at: usize| text.get(at..).and_then(|text| text.chars().next()),
+    );
+    text.match_indices(word).any(|(at, _)| !part(before(at)) && !part(after(at + word.len())))
+}
+
+/// What an application reads in what left: chat completions or responses, streamed or whole.
+pub(super) fn delivered(events: &[Vec<u8>]) -> Delivered {
+    let mut read = Delivered::default();
+    let mut chat: BTreeMap<(u64, String), (String, String)> = BTreeMap::new();
+    let mut of_responses: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for event in events {
+        let Ok(event) = serde_json::from_slice::<Value>(event) else { continue };
+        for choice in event["choices"].as_array().into_iter().flatten() {
+            let index = choice["index"].as_u64().unwrap_or(0);
+            let inner = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+            for name in ["content", "refusal"] {
+                read.texts.entry(index).or_default().push_str(inner[name].as_str().unwrap_or_default());
+            }
+            let legacy = &inner["function_call"];
+            for (at, call) in inner["tool_calls"].as_array().into_iter().flatten().enumerate() {
+                let at = call["index"].as_u64().unwrap_or(at as u64);
+                let said = chat.entry((index, at.to_string())).or_default();
+                for (inner, arguments) in [("function", "arguments"), ("custom", "input")] {
+                    said.0.push_str(call[inner]["name"].as_str().unwrap_or_default());
+                    said.1.push_str(call[inner][arguments].as_str().unwrap_or_default());
+                }
+            }
+            if legacy.is_object() {
+                let said = chat.entry((index, "legacy".into())).or_default();
+                said.0.push_str(legacy["name"].as_str().unwrap_or_default());
+                said.1.push_str(legacy["arguments"].as_str().unwrap_or_default());
+            }
+        }
+        items(&event, &mut read, &mut of_responses);
+    }
+    read.calls = chat.into_values().chain(of_responses.into_values()).collect();
+    read
+}
+
+/// The items of the Responses API, wherever an event has some: the last form of each counts, and of its text all.
+fn items(event: &Value, read: &mut Delivered, calls: &mut BTreeMap<String, (String, String)>) {
+    let response = if event["response"].is_object() { &event["response"] } else { event };
+    let output = response["output"].as_array().into_iter().flatten();
+    let (at, done) = (event["output_index"].as_u64().unwrap_or(0), event["type"] == "response.output_item.done");
+    let own = (event["item"].is_object() && done).then_some((at, &event["item"]));
+    if event["type"] == "response.output_text.delta" {
+        read.texts.entry(0).or_default().push_str(event["delta"].as_str().unwrap_or_default());
+    }
+    let whole = event["type"].is_null() || event["object"] == "response";
+    for (at, item) in output.enumerate().map(|(at, item)| (at as u64, item)).chain(own) {
+        let arguments = match item["type"].as_str() {
+            Some("function_call") => "arguments",
+            Some("custom_tool_call") => "input",
+            _ => {
+                for part in item["content"].as_array().into_iter().flatten().filter(|_| whole) {
+                    let said = part["text"].as_str().or(part["refusal"].as_str());
+                    read.texts.entry(0).or_default().push_str(said.unwrap_or_default());
+                }
+                continue;
+            }
+        };
+        let (name, arguments) = (item["name"].as_str().unwrap_or_default(), item[arguments].as_str().unwrap_or_default());
+        calls.insert(format!("{at:08}"), (name.to_owned(), arguments.to_owned()));
+    }
+}
+
+/// Do these block?
+pub(super) fn block(violations: &[Violation]) -> bool {
+    violations.iter().any(Violation::blocks)
+}

@@ -1,0 +1,32 @@
+//! Requests of both APIs: prepared or refused, never in between.
+
+use super::{
+    bench::{By, begin},
+    input::{Input, bounded},
+};
+use crate::{cassette::offline::Api, responses::translate, wire::json::Document};
+
+/// A request that is taken goes upstream as JSON that keeps its model; under a policy that changes nothing, as it came. What can
+/// be translated becomes a chat request.
+pub(super) fn request(data: &[u8]) {
+    let Some(input) = Input::of(data) else { return };
+    let Ok(document) = bounded("the JSON scanner", || Document::parse(data.get(3..).unwrap_or_default().to_vec().into())) else { return };
+    let by = By::of(input.flags);
+    for api in [Api::Chat, Api::Responses] {
+        let Some(begun) = bounded("the preparation of a request", || begin(by, api, &document)) else { continue };
+        let sent = Document::parse(begun.body.clone());
+        assert!(sent.is_ok(), "what goes upstream is no JSON: {}", String::from_utf8_lossy(&begun.body));
+        let Ok(sent) = sent else { continue };
+        let model = |document: &Document| document.root().get("model").and_then(|model| Some(model.text()?.into_owned()));
+        assert_eq!(model(&document), model(&sent), "another model is asked");
+        if begun.context.observes() {
+            assert_eq!(begun.body, document.bytes(), "a policy that changes nothing changes the request");
+        }
+        if api == Api::Responses
+            && let Ok(chat) = bounded("the translation of a request", || translate::request::request(&sent))
+        {
+            let chat = Document::parse(chat);
+            assert!(chat.is_ok_and(|chat| chat.root().get("messages").is_some()), "a translated request is no chat request");
+        }
+    }
+}

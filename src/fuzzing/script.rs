@@ -1,0 +1,343 @@
+//! Differential targets: one answer in several forms, which must come to the same.
+//!
+//! The input's parts say what the model says, one thing each, by their first byte: `c` a call (name, line end, arguments),
+//! `k` reasoning, `f` another end than usual, `m` a new message, `u` the user's question, `r` the result of the tool that
+//! ran, anything else text (a leading `t` is left out).
+
+use serde_json::{Value, json};
+
+use super::{
+    bench::{By, begin, request},
+    drive::{Ending, Outcome, streamed, whole},
+    input::{Cuts, Input, repeated},
+};
+use crate::{
+    cassette::offline::Api,
+    chat::adapter::Chat,
+    exchange::context::Begun,
+    responses::{adapter::Responses, translate::answer::Origin},
+    wire::json::Document,
+};
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Say {
+    Text(String),
+    Call(String, String),
+    Reason(String),
+    Message,
+}
+
+/// What a model says, and what was said before.
+struct Script {
+    user: String,
+    result: String,
+    says: Vec<Say>,
+    finish: Option<&'static str>,
+    by: By,
+    cuts: Cuts,
+    stream_cuts: Cuts,
+}
+
+impl Script {
+    fn of(data: &[u8]) -> Option<Self> {
+        let input = Input::of(data)?;
+        let (mut user, mut result) = ("How fast is it?".to_owned(), r#"{"mbit": 90, "ms": 12}"#.to_owned());
+        let (mut says, mut finish, mut long) = (Vec::new(), None, input.flag(7));
+        for part in input.parts_from(0) {
+            let text = String::from_utf8_lossy(part).into_owned();
+            let rest = || text.get(1..).unwrap_or_default().to_owned();
+            match part.first() {
+                None => {}
+                Some(b'u') => user = rest(),
+                Some(b'r') => result = rest(),
+                Some(b'm') => says.push(Say::Message),
+                Some(b'k') => says.push(Say::Reason(rest())),
+                Some(b'f') => finish = ["length", "content_filter", "stop"].get(part.len() % 4).copied(),
+                Some(b'c') => {
+                    let said = rest();
+                    let (name, arguments) = said.split_once('\n').unwrap_or((&said, ""));
+                    says.push(Say::Call(name.to_owned(), arguments.to_owned()));
+                }
+                Some(b't') => {
+                    let text = rest();
+                    says.push(Say::Text(if std::mem::take(&mut long) { repeated(&text) } else { text }));
+                }
+                Some(_) => says.push(Say::Text(text)),
+            }
+        }
+        let (cuts, mut stream_cuts) = (input.cuts(), input.cuts());
+        stream_cuts.next();
+        Some(Self { user, result, says, finish, by: By::of(input.flags), cuts, stream_cuts })
+    }
+
+    fn request(&self, api: Api) -> Document {
+        request(api, &self.user, &self.result)
+    }
+
+    fn begin(&self, by: By, api: Api) -> Option<Begun> {
+        begin(by, api, &self.request(api))
+    }
+
+    fn text(&self) -> Option<String> {
+        let texts: Vec<&str> = self.says.iter().filter_map(|say| if let Say::Text(text) = say { Some(&**text) } else { None }).collect();
+        (!texts.is_empty()).then(|| texts.concat())
+    }
+
+    fn calls(&self) -> Vec<(&str, &str)> {
+        self.says.iter().filter_map(|say| if let Say::Call(name, arguments) = say { Some((&**name, &**arguments)) } else { None }).collect()
+    }
+
+    fn finish(&self) -> &'static str {
+        self.finish.unwrap_or(if self.calls().is_empty() { "stop" } else { "tool_calls" })
+    }
+
+    fn chat_whole(&self) -> Vec<u8> {
+        let call = |(at, (name, arguments)): (usize, &(&str, &str))| json!({"id": format!("id{at}"), "type": "function", "function": {"name": name, "arguments": arguments}});
+        let calls: Vec<Value> = self.calls().iter().enumerate().map(call).collect();
+        let mut message = json!({"role": "assistant", "content": self.text()});
+        if !calls.is_empty() {
+            message["tool_calls"] = json!(calls);
+        }
+        let reason: String = self.says.iter().filter_map(|say| if let Say::Reason(text) = say { Some(&**text) } else { None }).collect();
+        if !reason.is_empty() {
+            message["reasoning_content"] = json!(reason);
+        }
+        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": self.finish()}]})
+            .to_string()
+            .into_bytes()
+    }
+
+    fn chat_stream(&self) -> Vec<u8> {
+        let (mut cuts, mut out, mut index) = (self.cuts.clone(), String::new(), 0);
+        let mut event = |delta: Value, finish: Value| {
+            let data = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+            out.push_str(&format!("data: {data}\n\n"));
+        };
+        event(json!({"role": "assistant", "content": ""}), Value::Null);
+        for say in &self.says {
+            match say {
+                Say::Text(text) => cuts.texts(text).into_iter().for_each(|text| event(json!({"content": text}), Value::Null)),
+                Say::Reason(text) => cuts.texts(text).into_iter().for_each(|text| event(json!({"reasoning_content": text}), Value::Null)),
+                Say::Message => {}
+                Say::Call(name, arguments) => {
+                    let first = json!({"index": index, "id": format!("id{index}"), "type": "function", "function": {"name": name, "arguments": ""}});
+                    event(json!({"tool_calls": [first]}), Value::Null);
+                    for piece in cuts.texts(arguments) {
+                        event(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}), Value::Null);
+                    }
+                    index += 1;
+                }
+            }
+        }
+        event(json!({}), json!(self.finish()));
+        format!("{out}data: [DONE]\n\n").into_bytes()
+    }
+
+    fn responses_both(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut written = Written { cuts: self.cuts.clone(), events: String::new(), number: 0, items: Vec::new() };
+        let status = match self.finish {
+            Some("length" | "content_filter") => "incomplete",
+            _ => "completed",
+        };
+        let details = match self.finish {
+            Some("length") => json!({"reason": "max_output_tokens"}),
+            Some("content_filter") => json!({"reason": "content_filter"}),
+            _ => Value::Null,
+        };
+        let response = |status: &str, items: &[Value]| json!({"id": "resp_1", "object": "response", "status": status, "incomplete_details": if status == "in_progress" { Value::Null } else { details.clone() }, "output": items});
+        written.event("response.created", json!({"response": response("in_progress", &[])}));
+        let mut text: Vec<&str> = Vec::new();
+        for say in self.says.iter().chain([&Say::Message]) {
+            if let Say::Text(piece) = say {
+                text.push(piece);
+                continue;
+            }
+            if !text.is_empty() {
+                written.message(&std::mem::take(&mut text).concat());
+            }
+            match say {
+                Say::Reason(_) => written.reason(),
+                Say::Call(name, arguments) => written.call(name, arguments),
+                Say::Text(_) | Say::Message => {}
+            }
+        }
+        let whole = response(status, &written.items);
+        written.event(&format!("response.{status}"), json!({"response": whole}));
+        (whole.to_string().into_bytes(), written.events.into_bytes())
+    }
+}
+
+/// A stream of the Responses API as it is written.
+struct Written {
+    cuts: Cuts,
+    events: String,
+    number: u64,
+    items: Vec<Value>,
+}
+
+impl Written {
+    fn event(&mut self, kind: &str, mut data: Value) {
+        (data["type"], data["sequence_number"]) = (json!(kind), json!(self.number));
+        self.number += 1;
+        self.events.push_str(&format!("event: {kind}\ndata: {data}\n\n"));
+    }
+
+    fn item(&mut self, begun: Value, done: Value, between: impl FnOnce(&mut Self, usize)) {
+        let index = self.items.len();
+        self.event("response.output_item.added", json!({"output_index": index, "item": begun}));
+        between(self, index);
+        self.event("response.output_item.done", json!({"output_index": index, "item": done}));
+        self.items.push(done);
+    }
+
+    fn message(&mut self, text: &str) {
+        let id = format!("msg_{}", self.items.len());
+        let part = |text: &str| json!({"type": "output_text", "annotations": [], "text": text});
+        let item =
+            |content: Value, status: &str| json!({"type": "message", "id": id, "status": status, "role": "assistant", "content": content});
+        self.item(item(json!([]), "in_progress"), item(json!([part(text)]), "completed"), |written, index| {
+            let place = |name: &str, value: Value| {
+                let mut place = json!({"item_id": id, "output_index": index, "content_index": 0});
+                place[name] = value;
+                place
+            };
+            written.event("response.content_part.added", place("part", part("")));
+            for piece in written.cuts.clone().texts(text) {
+                written.event("response.output_text.delta", place("delta", json!(piece)));
+            }
+            written.event("response.output_text.done", place("text", json!(text)));
+            written.event("response.content_part.done", place("part", part(text)));
+        });
+    }
+
+    fn reason(&mut self) {
+        let item = json!({"type": "reasoning", "id": format!("rs_{}", self.items.len()), "summary": []});
+        self.item(item.clone(), item, |_, _| {});
+    }
+
+    fn call(&mut self, name: &str, arguments: &str) {
+        let (at, id) = (self.items.len(), format!("fc_{}", self.items.len()));
+        let item = |arguments: &str, status: &str| json!({"type": "function_call", "id": id, "call_id": format!("call_{at}"), "name": name, "arguments": arguments, "status": status});
+        self.item(item("", "in_progress"), item(arguments, "completed"), |written, index| {
+            for piece in written.cuts.clone().texts(arguments) {
+                written.event("response.function_call_arguments.delta", json!({"item_id": id, "output_index": index, "delta": piece}));
+            }
+            written.event("response.function_call_arguments.done", json!({"item_id": id, "output_index": index, "arguments": arguments}));
+        });
+    }
+}
+
+/// A whole answer and its stream come to the same. Where they are replaced, text may have left the stream before.
+fn same(whole: &Outcome, stream: &Outcome, what: &str) {
+    assert_eq!((&whole.codes, &whole.citations), (&stream.codes, &stream.citations), "{what}: other findings");
+    // What has left of a stream can't be taken back, so that it ends in words where a whole answer is repaired.
+    let ended = |outcome: &Outcome| if outcome.ending == Ending::Open { Ending::Replaced } else { outcome.ending.clone() };
+    assert_eq!(ended(whole), ended(stream), "{what}: another end");
+    assert_eq!(whole.read.calls, stream.read.calls, "{what}: other calls");
+    if whole.ending == Ending::Accepted {
+        assert_eq!(whole.text(), stream.text(), "{what}: another text");
+    } else if whole.ending == Ending::Replaced && stream.ending == Ending::Replaced {
+        assert!(stream.text().ends_with(&whole.text()), "{what}: other words: {:?} {:?}", stream.text(), whole.text());
+    }
+}
+
+/// What nobody objects to leaves as it was said.
+fn lossless(script: &Script, outcome: &Outcome) {
+    if outcome.ending == Ending::Accepted && outcome.all_codes().is_empty() && outcome.citations.is_empty() {
+        assert_eq!(outcome.text(), script.text().unwrap_or_default(), "a text that is right is changed");
+        let calls: Vec<(String, String)> =
+            script.calls().into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_owned())).collect();
+        let nothing = |arguments: &str| matches!(arguments.trim(), "" | "null" | "{}");
+        let alike = outcome.read.calls.len() == calls.len()
+            && outcome
+                .read
+                .calls
+                .iter()
+                .zip(&calls)
+                .all(|(left, said)| left.0 == said.0 && (left.1.trim() == said.1.trim() || nothing(&left.1) && nothing(&said.1)));
+        assert!(alike, "calls that are right are changed: {:?} {calls:?}", outcome.read.calls);
+    }
+}
+
+/// A chat completion whole, streamed in one piece and in any.
+pub(super) fn chat_forms(data: &[u8]) {
+    let Some(script) = Script::of(data) else { return };
+    let Some(begun) = script.begin(script.by, Api::Chat) else { return };
+    let of_whole = whole::<Chat>(&begun, &[&script.chat_whole()], None);
+    let stream = script.chat_stream();
+    let run = |cuts| script.begin(script.by, Api::Chat).map(|begun| streamed::<Chat>(&begun, &[&stream], cuts, None));
+    let (Some(once), Some(again)) = (run(None), run(Some(script.stream_cuts.clone()))) else { return };
+    assert_eq!(once, again, "a cut changes what leaves");
+    if !begun.context.observes() {
+        same(&of_whole, &once, "whole and streamed");
+        lossless(&script, &of_whole);
+    }
+}
+
+/// A response whole, streamed in one piece and in any.
+pub(super) fn responses_forms(data: &[u8]) {
+    let Some(script) = Script::of(data) else { return };
+    let Some(begun) = script.begin(script.by, Api::Responses) else { return };
+    let (body, stream) = script.responses_both();
+    let of_whole = whole::<Responses>(&begun, &[&body], None);
+    let run = |cuts| script.begin(script.by, Api::Responses).map(|begun| streamed::<Responses>(&begun, &[&stream], cuts, None));
+    let (Some(once), Some(again)) = (run(None), run(Some(script.stream_cuts.clone()))) else { return };
+    assert_eq!(once, again, "a cut changes what leaves");
+    if !begun.context.observes() {
+        same(&of_whole, &once, "whole and streamed");
+        lossless(&script, &of_whole);
+    }
+}
+
+/// A chat completion, the same as an answer to a request of the Responses API, whole and streamed.
+pub(super) fn apis(data: &[u8]) {
+    let Some(mut script) = Script::of(data) else { return };
+    // In chat completions text stands before calls, and one message holds all of it.
+    script.says.retain(|say| matches!(say, Say::Text(_) | Say::Call(..)));
+    script.says.sort_by_key(|say| matches!(say, Say::Call(..)));
+    let (Some(chat), Some(responses)) = (script.begin(script.by, Api::Chat), script.begin(script.by, Api::Responses)) else { return };
+    if chat.context.observes() {
+        return;
+    }
+    let origin = Origin::new(&script.request(Api::Responses), "0".repeat(32), 1_700_000_000);
+    let of_chat = whole::<Chat>(&chat, &[&script.chat_whole()], None);
+    let of_responses = whole::<Responses>(&responses, &[&script.chat_whole()], Some(&origin));
+    let Some(responses) = script.begin(script.by, Api::Responses) else { return };
+    let stream = streamed::<Responses>(&responses, &[&script.chat_stream()], Some(script.stream_cuts.clone()), Some(&origin));
+    same(&of_responses, &stream, "translated, whole and streamed");
+    assert_eq!(of_chat.codes, of_responses.codes, "the two APIs judge differently");
+    assert_eq!(of_chat.citations, of_responses.citations, "the two APIs cite differently");
+    assert_eq!(of_chat.ending, of_responses.ending, "the two APIs end differently");
+    assert_eq!(of_chat.read.calls, of_responses.read.calls, "the two APIs let other calls leave");
+    if of_chat.ending == Ending::Accepted {
+        assert_eq!(of_chat.text(), of_responses.text(), "the two APIs let another text leave");
+    }
+}
+
+/// With every correction and with none: what is right without one isn't touched, and what was corrected is right without.
+pub(super) fn corrections(data: &[u8]) {
+    let Some(script) = Script::of(data) else { return };
+    let run = |by: By, body: &[u8]| script.begin(by, Api::Chat).map(|begun| whole::<Chat>(&begun, &[body], None));
+    let body = script.chat_whole();
+    let (Some(exact), Some(correcting)) = (run(By::Exact, &body), run(By::Correcting, &body)) else { return };
+    if exact.ending == Ending::Accepted {
+        assert_eq!(exact, correcting, "what is right is corrected");
+    }
+    if correcting.ending == Ending::Accepted && correcting.corrected {
+        let says = correcting.allowed.iter().map(|(name, arguments)| Say::Call(name.clone(), arguments.clone()));
+        let text = script.says.iter().filter(|say| !matches!(say, Say::Call(..))).cloned();
+        let corrected = Script {
+            says: text.chain(says).collect(),
+            user: script.user.clone(),
+            result: script.result.clone(),
+            cuts: script.cuts.clone(),
+            stream_cuts: script.stream_cuts.clone(),
+            ..script
+        };
+        let Some(again) = corrected.begin(By::Exact, Api::Chat).map(|begun| whole::<Chat>(&begun, &[&corrected.chat_whole()], None)) else {
+            return;
+        };
+        assert_eq!(again.ending, Ending::Accepted, "what was corrected is not right: {:?} {:?}", correcting.allowed, again.codes);
+        assert_eq!(again.allowed, correcting.allowed, "what was corrected is changed");
+    }
+}
