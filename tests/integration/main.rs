@@ -22,6 +22,7 @@ mod examples;
 mod folded;
 mod frame;
 mod frame_log;
+mod frameworks;
 mod harness;
 mod ledger;
 mod limits;

@@ -35,8 +35,8 @@ pub fn python() -> PathBuf {
     environment("venv", "tests/clients/requirements.txt")
 }
 
-/// An environment of Python's with this lock.
-fn environment(name: &str, lock: &str) -> PathBuf {
+/// The interpreter of an environment of Python's with this lock.
+pub fn environment(name: &str, lock: &str) -> PathBuf {
     let version = tool("python3", "apt install python3 python3-venv");
     let lock = repository(lock);
     let directory = made(name, &version, &[&lock], |directory| {
@@ -57,7 +57,7 @@ pub fn node_modules() -> PathBuf {
 }
 
 /// The `node_modules` of a directory with a lock.
-fn modules(name: &str, locked: &str) -> PathBuf {
+pub fn modules(name: &str, locked: &str) -> PathBuf {
     let version = tool("node", "apt install nodejs npm, Node 20 or later");
     tool("npm", "apt install npm");
     let mut locks = ["package.json", "package-lock.json"].map(|name| repository(locked).join(name)).to_vec();
