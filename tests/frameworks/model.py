@@ -34,6 +34,7 @@ class Conversation:
 
     def __init__(self, request, kept):
         self.scene = request.get("model", "").split("scripted-")[-1].split("_responses")[0].split("_session")[0]
+        self.session = "_session" in request.get("model", "")
         self.messages = []  # (role, text)
         self.tools = {}  # name: schema of its parameters
         for tool in request.get("tools") or []:
@@ -73,7 +74,8 @@ class Conversation:
         """The text, with the newest execution ID where citations are asked for."""
         asked = any(role in ("system", "developer") and "execution_id" in text for role, text in self.messages)
         asked = asked or "missing_citation" in self.said
-        ids = [found for role, said in self.messages for found in EXECUTION.findall(said) if role == "tool"]
+        # The stamp stands in front; behind it a result may quote other ids.
+        ids = [found[0] for role, said in self.messages if role == "tool" and (found := EXECUTION.findall(said))]
         return f"{text.rstrip('.')} (execution_id: {ids[-1]})." if asked and ids else text
 
 
@@ -131,7 +133,8 @@ def next_turn(conversation):
     if scene == "subagents" and not conversation.tool("get_weather"):
         told = re.findall(r"It is 18 degrees in Paris(?: \(execution_id: [^)]*\))?\.", said)
         if told:
-            return answer(conversation, f"The weather desk reports: {told[-1]}", cite=False)
+            # Without a session nothing but the desk's own citation; with one, that of the desk's report too.
+            return answer(conversation, f"The weather desk reports: {told[-1]}", cite=conversation.session)
         desk = next((name for name in conversation.tools if re.search("desk|delegate|transfer", name)), None)
         question = "What is the weather in Paris?"
         arguments = filled(conversation.tools.get(desk, {}), question)

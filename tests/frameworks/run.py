@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 CITATION = re.compile(r"\s*[\[(]execution_id: [^)\]]*[)\]]")
 # What a message names when it says what to set: a setting of a policy, or the session's header.
 SETTING = re.compile(r"`?toolmark-session`?|`(?:calls|loops|citations|checks|results|tools|protocol|responses|stream|marks)\.\w+`")
+# dspy drops an answer that isn't in its form, and asks anew without it: the safe reply says what to set, and nobody sees it.
+UNSEEN = {("dspy", "parallel")}
 SCRIPT_SECONDS = 900
 
 
@@ -55,15 +57,18 @@ class Toolmark:
 
     def exchanges(self, scene):
         """A scene's verdicts in their order, and the codes of all that was found."""
-        verdicts, codes = [], set()
+        verdicts, codes, mine, found = [], set(), set(), []
         for line in list(self.lines):
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
+            if "code" in entry:
+                found.append((entry.get("exchange"), entry["code"]))
             if entry.get("model") == f"scripted-{scene}" and "verdict" in entry:
                 verdicts.append(entry["verdict"])
-                codes |= set(re.findall(r"[a-z_]+", str(entry.get("violations") or "")))
+                mine.add(entry.get("exchange"))
+        codes = {code for exchange, code in found if exchange in mine}
         return verdicts, sorted(codes)
 
     def stop(self):
@@ -164,6 +169,8 @@ def play(options, name, directory):
             # Where nothing was wrong, nothing may be objected to: a repair that nobody sees is one all the same.
             if mode == "default" and scene != "repair" and not scene.startswith("cut") and {"repaired", "blocked"} & set(verdicts):
                 fine, difference = False, f"objected: {difference}"
+            if mode == "strict" and (name, scene) in UNSEEN and "blocked" in verdicts:
+                fine, difference = True, "stopped; the framework drops the words that say what to set"
             if not verdicts:
                 fine, difference = False, f"it never came there: {difference}"
             bad += not fine
