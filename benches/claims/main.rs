@@ -1,11 +1,12 @@
 //! The benchmark of claims: labelled answers, honest and fabricated, judged by the product's own core.
 //!
 //! `cargo bench --bench claims` reports on the half that is kept for reporting; `-- train` on the other, which may be tuned
-//! on, with what was missed. How the cases are made: `cases.rs`; what they are made of: the data files beside it.
+//! on, with what was missed; `-- written FILE` on the answers of a file, one JSON object a line (see `written.rs`). How the cases are made: `cases.rs`; what they are made of: the data files beside it.
 
 mod cases;
 mod score;
 mod world;
+mod written;
 
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ const ROUNDS: usize = 600;
 fn main() {
     let train = std::env::args().any(|argument| argument == "train");
     let world = World::new();
+    if let Some(at) = std::env::args().position(|argument| argument == "written") {
+        let files: Vec<String> = std::env::args().skip(at + 1).filter(|argument| !argument.starts_with("--")).collect();
+        return written::report(&world, &files);
+    }
     let all = cases::cases(&world);
     let half: Vec<&Case> = all.iter().filter(|case| case.held_out != train).collect();
     println!("{} cases, {} in the {} half", all.len(), half.len(), if train { "tuned" } else { "held-out" });

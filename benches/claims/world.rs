@@ -10,7 +10,7 @@ use toolmark::{
         marks::{KeyRing, Moment, Scope},
         registry::SchemaCache,
         text::TextGate,
-        violation::Code,
+        violation::{Code, Violation},
     },
     policy::load::PolicySource,
     proxy::app::Standard,
@@ -64,6 +64,18 @@ impl World {
         }
         let tools: Vec<Value> =
             ran.iter().map(|tool| json!({"type": "function", "function": {"name": tool.tool, "description": tool.about}})).collect();
+        self.exchange(&messages, &tools)
+    }
+
+    /// A call of this tool as a message has it, with a mark. `number`: of the call in its conversation.
+    #[allow(dead_code, reason = "the integration tests share this file and judge no written cases")]
+    pub fn call(&self, tool: &str, arguments: &str, number: u16) -> Value {
+        let mark = self.ring.mint(&Scope::shared(), tool, arguments, Moment { time_ms: NOW_MS, counter: number });
+        json!({"id": mark, "type": "function", "function": {"name": tool, "arguments": arguments}})
+    }
+
+    /// The exchange of a request with these messages and tools.
+    pub fn exchange(&self, messages: &[Value], tools: &[Value]) -> Arc<Context> {
         let body = json!({"model": "m", "messages": messages, "tools": tools}).to_string();
         let document = Document::parse(body.into()).expect("JSON");
         let head = Head::read(&document).expect("a request");
@@ -89,6 +101,11 @@ impl World {
 
 /// What is wrong with an answer, taken in pieces of so many characters.
 pub fn judge(context: &Context, answer: &str, characters: usize) -> Vec<Code> {
+    violations(context, answer, characters).iter().map(|violation| violation.code).collect()
+}
+
+/// What is wrong with an answer, explained.
+pub fn violations(context: &Context, answer: &str, characters: usize) -> Vec<Violation> {
     let mut gate = TextGate::new();
     let mut rest = answer;
     while !rest.is_empty() {
@@ -97,5 +114,5 @@ pub fn judge(context: &Context, answer: &str, characters: usize) -> Vec<Code> {
         rest = further;
     }
     context.close(&mut gate);
-    gate.violations().iter().map(|violation| violation.code).collect()
+    gate.violations().to_vec()
 }

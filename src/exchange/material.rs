@@ -9,7 +9,7 @@ use super::{
 use crate::{
     judge::{
         claims::{
-            abilities::{Abilities, Ran},
+            abilities::{Abilities, Effect, Ran},
             grounds::{Grounds, Source},
         },
         history::{Answered, Execution},
@@ -127,13 +127,23 @@ pub fn abilities(context: &Context) -> &Abilities {
         for result in grounds(context).results.iter().filter(|result| result.failed) {
             ran.entry(result.tool.clone()).or_default().failed = true;
         }
-        Abilities {
+        let mut recent: BTreeMap<String, Ran> = BTreeMap::new();
+        for result in grounds(context).results.iter().filter(|result| result.recent) {
+            let ran = recent.entry(result.tool.clone()).or_default();
+            (ran.succeeded, ran.failed) = (ran.succeeded || !result.failed, ran.failed || result.failed);
+        }
+        let mut abilities = Abilities {
             tools: context.tools.abilities(),
             ran,
+            recent,
+            acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
             unseen: context.hidden.unseen || context.tools.runs_any() || !context.tools.hosted.is_empty(),
             asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
-        }
+        };
+        let before = grounds(context).results.iter().filter(|result| !result.recent && !result.failed);
+        abilities.acted_before = before.into_iter().any(|result| abilities.effect(&result.tool) != Effect::Reads);
+        abilities
     })
 }

@@ -32,6 +32,27 @@ impl Severity {
     }
 }
 
+/// How sure it is that a claim is wrong. Ordered: `Likely < Certain`.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// Nothing accounts for the claim; a reader could think of something that does.
+    #[default]
+    Likely,
+    /// The conversation contradicts the claim, whatever else is true.
+    Certain,
+}
+
+impl Certainty {
+    /// Its word in settings and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Likely => "likely",
+            Self::Certain => "certain",
+        }
+    }
+}
+
 /// Where a violation was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
@@ -135,9 +156,9 @@ codes! {
     MissingExecutionId "missing_execution_id" Text Block Block;
     UnsupportedClaim "unsupported_claim" Text Block Block;
     ExecutionElsewhere "execution_elsewhere" Text Warn Block;
-    ClaimMismatch "claim_mismatch" Text Warn Block;
-    UnsupportedAction "unsupported_action" Text Warn Block;
-    FailedExecution "failed_execution" Text Warn Block;
+    ClaimMismatch "claim_mismatch" Text Block Block;
+    UnsupportedAction "unsupported_action" Text Block Block;
+    FailedExecution "failed_execution" Text Block Block;
     UngroundedValue "ungrounded_value" Text Warn Block;
     FabricatedUrl "fabricated_url" Text Warn Block;
     CountMismatch "count_mismatch" Text Warn Block;
@@ -203,6 +224,8 @@ pub struct Detail {
     pub expected: String,
     /// What was said.
     pub found: String,
+    /// How sure that is.
+    pub certainty: Certainty,
 }
 
 impl Violation {
@@ -214,28 +237,60 @@ impl Violation {
 
 /// The severity of every code, as the policy sets it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Checks([Severity; Code::ALL.len()]);
+pub struct Checks {
+    severities: [Severity; Code::ALL.len()],
+    /// From which certainty on a code of severity `block` blocks; below it warns.
+    blocks_from: [Certainty; Code::ALL.len()],
+}
+
+/// Codes that block only what is certain in `policies/default.toml`.
+pub const CERTAIN_BY_DEFAULT: [Code; 3] = [Code::ClaimMismatch, Code::UnsupportedAction, Code::FailedExecution];
 
 impl Default for Checks {
     fn default() -> Self {
-        let mut severities = [Severity::Off; Code::ALL.len()];
+        let mut checks = Self { severities: [Severity::Off; Code::ALL.len()], blocks_from: [Certainty::Likely; Code::ALL.len()] };
         for code in Code::ALL {
-            severities[*code as usize] = code.default_severity();
+            checks.severities[*code as usize] = code.default_severity();
         }
-        Self(severities)
+        for code in CERTAIN_BY_DEFAULT {
+            checks.blocks_from[code as usize] = Certainty::Certain;
+        }
+        checks
     }
 }
 
 impl Checks {
     /// How severe the policy holds `code`.
     pub fn severity(&self, code: Code) -> Severity {
-        self.0[code as usize]
+        self.severities[code as usize]
     }
 
-    /// The same table with `code` at `severity`.
+    /// From which certainty on `code` blocks, where its severity is `block`; below it warns.
+    pub fn blocks_from(&self, code: Code) -> Certainty {
+        self.blocks_from[code as usize]
+    }
+
+    /// The same table with `code` at `severity`, whatever the certainty.
     pub fn with(mut self, code: Code, severity: Severity) -> Self {
-        self.0[code as usize] = severity;
+        self.severities[code as usize] = severity;
+        self.blocks_from[code as usize] = Certainty::Likely;
         self
+    }
+
+    /// The same table with `code` at `block` from this certainty on, and at `warn` below it.
+    pub fn with_block(mut self, code: Code, from: Certainty) -> Self {
+        self.severities[code as usize] = Severity::Block;
+        self.blocks_from[code as usize] = from;
+        self
+    }
+
+    /// A violation of `code` that is so sure, unless the policy has it off.
+    pub fn finding(&self, code: Code, certainty: Certainty, tool: Option<&str>, message: String, advice: &str) -> Option<Violation> {
+        let mut violation = self.violation(code, tool, message, advice)?;
+        if violation.severity == Severity::Block && certainty < self.blocks_from(code) {
+            violation.severity = Severity::Warn;
+        }
+        Some(violation)
     }
 
     /// A violation of `code`, unless the policy has it off.

@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::judge::{
     protocol::{CITE_TEXT, protocol_text},
-    violation::Severity,
+    violation::{Certainty, Severity},
 };
 
 /// `mode`: is anything changed at all?
@@ -191,7 +191,45 @@ pub struct Policy {
     /// Rules checked against the world.
     pub state: Vec<state::StateRule>,
     /// Severities by code, as written; [`crate::judge::violation::Checks`] is the full table.
-    pub checks: BTreeMap<String, Severity>,
+    pub checks: BTreeMap<String, Check>,
+}
+
+/// A line of `[checks]`: a severity, or from which certainty on a claim is blocked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Check {
+    /// `"warn"`
+    Severity(Severity),
+    /// `{ block = "certain" }`: `block` from this certainty on, `warn` below it.
+    Block(Certainty),
+}
+
+impl<'de> Deserialize<'de> for Check {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CheckVisitor)
+    }
+}
+
+struct CheckVisitor;
+
+impl<'de> serde::de::Visitor<'de> for CheckVisitor {
+    type Value = Check;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a severity (`off`, `info`, `warn`, `block`), or { block = \"certain\" } or { block = \"likely\" }")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Check, E> {
+        Severity::deserialize(serde::de::value::StrDeserializer::new(word)).map(Check::Severity)
+    }
+
+    fn visit_map<M: serde::de::MapAccess<'de>>(self, map: M) -> Result<Check, M::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Block {
+            block: Certainty,
+        }
+        Block::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(|table| Check::Block(table.block))
+    }
 }
 
 impl Policy {

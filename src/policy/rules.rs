@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::tools::PolicyTool;
 use super::{
-    ClaimScope, Hold, Identical, Loops, Mode, Policy, Rate, StampForm, Undeclared,
+    Check, ClaimScope, Hold, Identical, Loops, Mode, Policy, Rate, StampForm, Undeclared,
     state::{self, CompiledState},
     tools::ToolFiles,
 };
@@ -204,15 +204,33 @@ fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Is it found in what an answer says, with a certainty?
+fn is_claim(code: Code) -> bool {
+    matches!(
+        code,
+        Code::ClaimMismatch
+            | Code::UnsupportedAction
+            | Code::FailedExecution
+            | Code::UngroundedValue
+            | Code::FabricatedUrl
+            | Code::CountMismatch
+            | Code::FalseAbsence
+    )
+}
+
 fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
     let known: Vec<&str> = Code::ALL.iter().copied().filter(|code| !is_internal(*code)).map(Code::as_str).collect();
     let mut checks = Checks::default();
-    for (name, severity) in &policy.checks {
+    for (name, check) in &policy.checks {
         let fault = |message| Err(layers.fault(&format!("checks.{name}"), message));
         checks = match Code::parse(name) {
             None => return fault(format!("unknown code{}; known: {}", maybe(name, &known), list(&known))),
             Some(code) if is_internal(code) => return fault("always recorded at info, can't be set: remove it".into()),
-            Some(code) => checks.with(code, *severity),
+            Some(code) => match *check {
+                Check::Severity(severity) => checks.with(code, severity),
+                Check::Block(from) if is_claim(code) => checks.with_block(code, from),
+                Check::Block(_) => return fault("has no certainty, only what claims say has: write a severity".into()),
+            },
         };
     }
     // What `require` asks for can't be off; a milder severity stands as written.

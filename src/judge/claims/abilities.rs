@@ -8,7 +8,7 @@ use std::{
 use super::{fold::name_words, lexicon::all, scene::tool_nouns};
 
 /// Words in a tool's name by which it may do anything.
-const ANYTHING: [&str; 26] = [
+const ANYTHING: &[&str] = &[
     "manage", "handle", "agent", "sql", "shell", "bash", "command", "code", "python", "api", "request", "http", "browser", "computer",
     "invoke", "process", "submit", "action", "control", "exec", "terminal", "execute", "run", "script", "call", "do",
 ];
@@ -29,6 +29,37 @@ pub struct Ability {
     /// Its description's words.
     pub about: Vec<String>,
 }
+
+/// What a tool can do to the world, as far as its name and description say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effect {
+    /// It only reads.
+    Reads,
+    /// It does more than read.
+    Acts,
+    /// Neither can be told.
+    Unknown,
+}
+
+/// Words of a tool's name or description by which it only reads.
+const READS: &[&str] = &[
+    "get", "list", "search", "find", "read", "fetch", "query", "check", "lookup", "look", "show", "view", "describe", "track", "status",
+    "count", "calculate", "compute", "convert", "estimate", "forecast", "info", "audit", "analyze", "analyse", "inspect", "ping", "trace",
+    "traceroute", "resolve", "measure", "translate", "summarize", "recommend", "compare", "validate", "verify", "test", "preview", "quote",
+    "history", "latest", "news", "browse", "scan", "monitor", "returns", "lists", "shows", "gets", "searches", "reads", "finds", "load",
+    "retrieve", "weather", "current", "is", "has", "details", "report", "suggest",
+];
+/// Words of a tool's name or description by which it does more.
+const ACTS: &[&str] = &[
+    "add", "create", "insert", "new", "register", "open", "save", "store", "record", "log", "upload", "put", "write", "upsert", "make",
+    "schedule", "book", "append", "delete", "remove", "erase", "purge", "clear", "drop", "destroy", "rm", "wipe", "cancel", "unregister",
+    "update", "change", "modify", "edit", "rename", "move", "mark", "adjust", "reschedule", "set", "patch", "toggle", "turn", "switch",
+    "assign", "enable", "disable", "close", "complete", "finish", "control", "send", "email", "mail", "message", "forward", "notify",
+    "text", "post", "share", "publish", "reply", "sms", "tweet", "reserve", "order", "purchase", "buy", "place", "arrange", "checkout",
+    "pay", "transfer", "refund", "charge", "credit", "debit", "wire", "abort", "stop", "deploy", "restart", "install", "start", "reboot",
+    "trigger", "push", "commit", "merge", "print", "silence", "mute", "lock", "unlock", "submit", "request", "approve", "reject", "archive",
+    "invite", "subscribe", "confirm", "import", "sync", "rotate",
+];
 
 /// How a tool did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -53,6 +84,10 @@ pub struct Abilities {
     pub asked: String,
     /// The last thing in the conversation is no result: nothing ran since the user spoke.
     pub idle: bool,
+    /// How the tools did that were called since the user spoke, by name.
+    pub recent: BTreeMap<String, Ran>,
+    /// A tool that may do more than read succeeded before the user spoke last.
+    pub acted_before: bool,
 }
 
 impl Ability {
@@ -67,6 +102,25 @@ impl Ability {
         let does = if does.is_empty() { first() } else { does };
         let english = super::lexicon::english();
         Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
+    }
+
+    /// What it can do to the world. The first word of its name that tells decides, else the first words of its description.
+    pub fn effect(&self) -> Effect {
+        let told = |words: &[String]| {
+            words.iter().find_map(|word| {
+                let acts = |word: &str| ACTS.contains(&word) || ACTS.iter().any(|known| word.strip_suffix('s') == Some(known));
+                match word.as_str() {
+                    word if READS.contains(&word) => Some(Effect::Reads),
+                    word if acts(word) => Some(Effect::Acts),
+                    _ => None,
+                }
+            })
+        };
+        let name = name_words(&self.tool);
+        if name.iter().any(|word| ANYTHING.contains(&word.as_str()) && !READS.contains(&word.as_str()) && word != "control" && word != "submit" && word != "request") {
+            return Effect::Unknown;
+        }
+        told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
     }
 
     /// Would it have done this, as its name says?
@@ -108,6 +162,22 @@ impl Abilities {
     /// How a tool did.
     pub fn ran(&self, tool: &str) -> Ran {
         self.ran.get(tool).copied().unwrap_or_default()
+    }
+
+    /// Has a tool that may do more than read succeeded since the user spoke?
+    pub fn has_acted(&self) -> bool {
+        self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads)
+    }
+
+    /// Has a tool returned a result since the user spoke?
+    pub fn looked(&self) -> bool {
+        self.recent.values().any(|ran| ran.succeeded)
+    }
+
+    /// What this tool can do to the world.
+    pub fn effect(&self, tool: &str) -> Effect {
+        let own = self.tools.iter().find(|ability| ability.tool == tool);
+        own.map_or_else(|| Ability::new(tool, "").effect(), Ability::effect)
     }
 
     /// Has anything returned a result?

@@ -10,7 +10,7 @@ use super::{
     scene::{Bond, Finding, Scene, names_thing},
     things::{Fit, Things, is_something, things},
 };
-use crate::judge::violation::Code;
+use crate::judge::violation::{Certainty, Code};
 
 /// What is wrong with what a passage says isn't there.
 pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
@@ -58,6 +58,7 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
         span: whole.start()..end,
         found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),
         expected: expected(scene),
+        certainty: Certainty::Likely,
     })
 }
 

@@ -7,7 +7,7 @@ use super::{
     scene::{Finding, names_thing},
     values::quoted,
 };
-use crate::judge::violation::Code;
+use crate::judge::violation::{Certainty, Code};
 
 /// Words around the verb that may name what it was done to.
 const OBJECT_WORDS_MAX: usize = 9;
@@ -111,7 +111,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
         Some(_) => format!("`{}` ran and failed", tool.tool),
         None => format!("`{}` didn't run", tool.tool),
     };
-    Some(Finding { code, span: done.span.clone(), found: text.get(done.span.clone()).unwrap_or_default().to_owned(), expected })
+    Some(Finding { code, span: done.span.clone(), found: text.get(done.span.clone()).unwrap_or_default().to_owned(), expected, certainty: Certainty::Likely })
 }
 
 /// Is it this tool that would have done it to that?

@@ -5,7 +5,7 @@ use super::{
     scene::{Bond, Finding, Scene},
     things::{Fit, excused, things},
 };
-use crate::judge::violation::Code;
+use crate::judge::violation::{Certainty, Code};
 
 /// Words of a counted noun.
 const NOUN_WORDS_MAX: usize = 3;
@@ -102,6 +102,7 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
         span: count.start..end,
         found: scene.text().get(count.start..end).unwrap_or_default().to_owned(),
         expected: lengths.join(" or "),
+        certainty: Certainty::Likely,
     })
 }
 
@@ -190,6 +191,7 @@ pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
         span: word.start..end,
         found: scene.text().get(word.start..end).unwrap_or_default().to_owned(),
         expected: "none".to_owned(),
+        certainty: Certainty::Likely,
     })
 }
 

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 
 use super::facts::{Facts, Scalar};
 
-/// What a pair makes.
-const PAIR: usize = 10;
 /// Columns of which pairs are looked at.
 const COLUMNS_OF: usize = 8;
 /// Different numbers of which pairs are looked at.
@@ -19,30 +17,105 @@ const LEAVES_OF: usize = 2000;
 const DATES_OF: usize = 24;
 
 /// Numbers that follow from a result, in no order.
-pub fn derived(facts: &Facts) -> Vec<f64> {
-    let mut found: Vec<f64> = facts.counts().iter().map(|count| *count as f64).collect();
-    let columns = facts.columns();
-    for numbers in columns.values() {
-        aggregates(numbers, &mut found);
+#[derive(Debug, Default)]
+pub struct Derived {
+    /// Amounts: sums, differences, averages, products within a record, numbers of things, spans of time.
+    pub amounts: Vec<f64>,
+    /// Shares and changes in percent.
+    pub percents: Vec<f64>,
+    /// How many times one is another.
+    pub ratios: Vec<f64>,
+}
+
+/// Records whose own numbers are put together.
+const RECORDS_OF: usize = 60;
+/// Numbers of one record, or of none, that are put together.
+const MEMBERS_OF: usize = 10;
+
+impl Derived {
+    /// What two numbers of one kind make.
+    fn alike(&mut self, one: f64, other: f64) {
+        self.amounts.extend([one + other, one - other, (one + other) / 2.0]);
+        self.share(one, other);
     }
-    let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
-    for (at, one) in beside.iter().enumerate() {
-        beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found));
+
+    /// What two numbers of different kinds make.
+    fn unlike(&mut self, one: f64, other: f64) {
+        self.amounts.extend([one + other, one - other, one * other]);
+        if one != 0.0 && other != 0.0 {
+            self.amounts.extend([one / other, other / one]);
+        }
+        self.share(one, other);
     }
-    let values: Vec<f64> = distinct(facts);
-    let all: f64 = values.iter().sum();
-    found.push(all);
-    if values.len() <= PAIRS_OF {
-        found.reserve(values.len() * values.len() * PAIR / 2);
-        for (at, one) in values.iter().enumerate() {
-            for other in values.iter().skip(at + 1) {
-                pair(*one, *other, &mut found);
+
+    fn share(&mut self, one: f64, other: f64) {
+        for (one, other) in [(one, other), (other, one)] {
+            if other != 0.0 {
+                self.ratios.push(one / other);
+                self.percents.extend([one / other * 100.0, (one - other) / other * 100.0, 100.0 - one / other * 100.0]);
             }
         }
     }
-    spans(facts, &mut found);
-    found.retain(|number| number.is_finite());
-    found.iter_mut().for_each(|number| *number = number.abs());
+}
+
+/// What follows from a result.
+pub fn derived(facts: &Facts) -> Derived {
+    let mut found = Derived { amounts: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
+    let columns = facts.columns();
+    for numbers in columns.values() {
+        let mut shares = Vec::new();
+        aggregates(numbers, &mut found.amounts, &mut shares);
+        found.percents.extend(shares);
+        let mut distinct = numbers.clone();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        if distinct.len() <= PAIRS_OF {
+            for (at, one) in distinct.iter().enumerate() {
+                distinct.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
+            }
+            let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+            distinct.iter().for_each(|one| found.alike(*one, mean));
+        }
+    }
+    let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
+    for (at, one) in beside.iter().enumerate() {
+        beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
+    }
+    // Numbers of one record, and those that stand for the whole.
+    let mut by_record: BTreeMap<usize, Vec<(&str, f64)>> = BTreeMap::new();
+    for leaf in &facts.leaves {
+        if let Some(number) = leaf.value.number() {
+            by_record.entry(leaf.record).or_default().push((&leaf.key, number));
+        }
+    }
+    let whole: Vec<(&str, f64)> = by_record.get(&0).cloned().unwrap_or_default().into_iter().take(MEMBERS_OF).collect();
+    for numbers in by_record.values().take(RECORDS_OF) {
+        for (at, (key, one)) in numbers.iter().take(MEMBERS_OF).enumerate() {
+            for (other_key, other) in numbers.iter().take(MEMBERS_OF).skip(at + 1) {
+                if key == other_key { found.alike(*one, *other) } else { found.unlike(*one, *other) }
+            }
+        }
+    }
+    for (key, total) in &whole {
+        for (other_key, numbers) in columns.iter().take(COLUMNS_OF) {
+            let (sum, mean) = (numbers.iter().sum::<f64>(), numbers.iter().sum::<f64>() / numbers.len() as f64);
+            for number in numbers.iter().take(RECORDS_OF).copied().chain([sum, mean]) {
+                if key == other_key { found.alike(*total, number) } else { found.unlike(*total, number) }
+            }
+        }
+    }
+    let values: Vec<f64> = distinct(facts);
+    found.amounts.push(values.iter().sum());
+    if facts.leaves.iter().all(|leaf| leaf.value.number().is_none()) && values.len() <= PAIRS_OF {
+        for (at, one) in values.iter().enumerate() {
+            values.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
+        }
+    }
+    spans(facts, &mut found.amounts);
+    for numbers in [&mut found.amounts, &mut found.percents, &mut found.ratios] {
+        numbers.retain(|number| number.is_finite());
+        numbers.iter_mut().for_each(|number| *number = number.abs());
+    }
     found
 }
 
@@ -137,7 +210,7 @@ enum Value<'f> {
 }
 
 /// What a column of numbers makes: sum, average, range, median, shares, partial sums.
-pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>) {
+pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) {
     let sum: f64 = numbers.iter().sum();
     let count = numbers.len() as f64;
     let (least, most) = numbers.iter().fold((f64::MAX, f64::MIN), |(least, most), number| (least.min(*number), most.max(*number)));
@@ -148,7 +221,7 @@ pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>) {
         if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 };
     found.extend([sum, sum / count, most - least, median, (most + least) / 2.0]);
     if sum != 0.0 {
-        found.extend(numbers.iter().map(|number| number / sum * 100.0));
+        shares.extend(numbers.iter().flat_map(|number| [number / sum * 100.0, 100.0 - number / sum * 100.0]));
     }
     let mut running = 0.0;
     for number in &sorted {
@@ -208,13 +281,14 @@ mod tests {
     #[test]
     fn what_follows() {
         let facts = Facts::read(r#"[{"price":12.5,"state":"open"},{"price":7.5,"state":"open"},{"price":10,"state":"closed"}]"#);
-        let derived = facts.derived();
+        let derived = &facts.derived().amounts;
         let has = |wanted: f64| derived.iter().any(|number| (number - wanted).abs() < 1e-9);
-        for wanted in [30.0, 10.0, 5.0, 3.0, 2.0, 125.0, 20.0] {
+        for wanted in [30.0, 10.0, 5.0, 3.0, 2.0, 20.0] {
             assert!(has(wanted), "{wanted} of {derived:?}");
         }
-        assert!(!has(31.0));
+        // Of one column nothing is multiplied.
+        assert!(!has(31.0) && !has(125.0));
         let facts = Facts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
-        assert!(facts.derived().contains(&7.0));
+        assert!(facts.derived().amounts.contains(&7.0));
     }
 }

@@ -3,13 +3,13 @@
 //! A JSON result is read as such, JSON in its strings too (MCP puts it there); any other text by its lines: `key: value`,
 //! list items, rows. A result too large to be read whole is `partial`: nothing is held against it.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 
 use bytes::Bytes;
 
 use super::{
     date::{self, Dates},
-    derive,
+    derive::{self, Derived},
     fold::{fold, key, name_words},
     number::{self, numbers},
     table,
@@ -47,6 +47,8 @@ pub struct Leaf {
     pub key: String,
     /// Which object it is a member of, numbered from 1; 0 for none.
     pub object: usize,
+    /// Which record it belongs to: the innermost element of a list that it lies in, numbered from 1; 0 for none.
+    pub record: usize,
     /// It.
     pub value: Scalar,
 }
@@ -81,10 +83,38 @@ pub struct Facts {
     pub partial: bool,
     /// The number of objects.
     pub objects: usize,
-    derived: OnceLock<Vec<f64>>,
+    /// Elements of lists that are objects or lists themselves, rows of tables, lines of a listing: of each the record it lies in.
+    pub records: Vec<usize>,
+    /// The lines of a text that is no JSON, blank ones left out.
+    pub lines: usize,
+    derived: OnceLock<Derived>,
     counts: OnceLock<Vec<u64>>,
     folded: OnceLock<String>,
     keys: OnceLock<Vec<String>>,
+}
+
+/// The member of an object that holds rows, and the names of their columns, where the object has both.
+fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
+    let list = |name: &str| object.get(name).filter(|value| value.is_array());
+    let names: Vec<String> = ["columns", "headers", "header", "fields", "column_names"]
+        .into_iter()
+        .find_map(list)?
+        .items()
+        .filter_map(|name| name.text().map(Cow::into_owned).or_else(|| name.get("name")?.text().map(Cow::into_owned)))
+        .collect();
+    let rows = ["rows", "data", "values", "records", "results"].into_iter().find(|name| {
+        list(name).is_some_and(|rows| rows.items().all(|row| row.is_array() && row.items().count() == names.len()))
+    })?;
+    (!names.is_empty()).then(|| (rows.to_owned(), names))
+}
+
+/// Where in a result a value lies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Within {
+    object: usize,
+    record: usize,
+    /// Lists around it.
+    depth: usize,
 }
 
 impl Facts {
@@ -96,7 +126,7 @@ impl Facts {
         match parse(cut) {
             Some(document) => {
                 facts.json = !document.root().is_string();
-                facts.value(document.root(), "", 0, 0, 0);
+                facts.value(document.root(), "", Within::default(), 0);
             }
             None => facts.lines(cut),
         }
@@ -106,7 +136,7 @@ impl Facts {
     }
 
     /// Numbers that follow from others in it: sums, differences, shares, averages, numbers of things.
-    pub fn derived(&self) -> &[f64] {
+    pub fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| derive::derived(self))
     }
 
@@ -157,70 +187,112 @@ impl Facts {
     }
 
     // INVARIANT: a document's depth is bounded, and so is how often one may lie in another.
-    fn value(&mut self, value: Value<'_>, name: &str, object: usize, depth: usize, nested: usize) {
+    fn value(&mut self, value: Value<'_>, name: &str, within: Within, nested: usize) {
         if self.leaves.len() >= LEAVES_MAX || self.lists.len() >= LEAVES_MAX {
             self.partial = true;
             return;
         }
         match value.kind() {
-            Kind::Null => self.leaf(name, object, Scalar::Null),
-            Kind::True | Kind::False => self.leaf(name, object, Scalar::Flag(value.kind() == Kind::True)),
+            Kind::Null => self.leaf(name, within, Scalar::Null),
+            Kind::True | Kind::False => self.leaf(name, within, Scalar::Flag(value.kind() == Kind::True)),
             Kind::Number => {
                 let number = value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default();
                 self.numbers.push(number.abs());
-                self.leaf(name, object, Scalar::Number(number));
+                self.leaf(name, within, Scalar::Number(number));
             }
-            Kind::Plain | Kind::Escaped => self.text(&value.text().unwrap_or_default(), name, object, depth, nested),
+            Kind::Plain | Kind::Escaped => self.text(&value.text().unwrap_or_default(), name, within, nested),
             Kind::Array => {
                 let (mut length, mut of_things) = (0, true);
                 for item in value.items() {
                     length += 1;
                     of_things &= item.is_object() || item.is_string() || item.is_array();
                 }
-                self.lists.push(List { words: name_words(name), length, depth, of_things });
+                self.lists.push(List { words: name_words(name), length, depth: within.depth, of_things });
                 for item in value.items() {
-                    self.value(item, name, object, depth + 1, nested);
+                    let record = if item.is_object() || item.is_array() { self.record(within.record) } else { within.record };
+                    self.value(item, name, Within { record, depth: within.depth + 1, ..within }, nested);
                 }
             }
             Kind::Object => {
                 self.objects += 1;
                 let own = self.objects;
-                self.map(value, name, depth);
+                let map = self.map(value, name, within.depth);
+                let columns = columns(value);
                 for member in value.members() {
-                    self.value(member.value, &member.name(), own, depth, nested);
+                    let name = member.name();
+                    if let Some((_, names)) = columns.as_ref().filter(|(rows, _)| *rows == name) {
+                        self.rows(member.value, names, Within { object: own, ..within }, nested);
+                        continue;
+                    }
+                    let mut within = Within { object: own, ..within };
+                    if map {
+                        within.record = self.record(within.record);
+                        self.leaf("name", within, Scalar::Text(name.clone().into_owned()));
+                    }
+                    self.value(member.value, &name, within, nested);
                 }
             }
         }
     }
 
+    /// Rows of values whose names stand in a list beside them: `{"columns": [...], "rows": [[...], ...]}`.
+    fn rows(&mut self, rows: Value<'_>, names: &[String], within: Within, nested: usize) {
+        self.lists.push(List { words: vec!["rows".to_owned()], length: rows.items().count(), depth: within.depth, of_things: true });
+        for row in rows.items() {
+            self.objects += 1;
+            let within = Within { object: self.objects, record: self.record(within.record), depth: within.depth + 1 };
+            for (item, name) in row.items().zip(names) {
+                self.value(item, name, within, nested);
+            }
+        }
+    }
+
     /// An object whose members are things of one kind, by their names, is a list of them.
-    fn map(&mut self, object: Value<'_>, name: &str, depth: usize) {
+    fn map(&mut self, object: Value<'_>, name: &str, depth: usize) -> bool {
         let length = object.members().count();
-        if length > 1 && object.members().all(|member| member.value.is_object()) {
+        let map = length > 1 && object.members().all(|member| member.value.is_object());
+        if map {
             self.lists.push(List { words: name_words(name), length, depth, of_things: true });
             let names: Vec<f64> = object.members().flat_map(|member| read_numbers(&member.name())).collect();
             self.numbers.extend(names);
         }
+        map
     }
 
-    fn leaf(&mut self, name: &str, object: usize, value: Scalar) {
-        self.leaves.push(Leaf { key: key(name), object, value });
+    fn leaf(&mut self, name: &str, within: Within, value: Scalar) {
+        self.leaves.push(Leaf { key: key(name), object: within.object, record: within.record, value });
     }
 
-    fn text(&mut self, text: &str, name: &str, object: usize, depth: usize, nested: usize) {
+    /// The number of a new record that lies in `parent`.
+    fn record(&mut self, parent: usize) -> usize {
+        self.records.push(parent);
+        self.records.len()
+    }
+
+    /// Does this record lie in `outer`, or is it that?
+    pub fn lies_in(&self, record: usize, outer: usize) -> bool {
+        let mut at = record;
+        while at != outer && at > 0 {
+            // INVARIANT: a record lies in one with a smaller number.
+            at = self.records.get(at - 1).copied().unwrap_or(0);
+        }
+        at == outer
+    }
+
+    fn text(&mut self, text: &str, name: &str, within: Within, nested: usize) {
         let trimmed = text.trim_start();
         if nested < NESTED_MAX
             && trimmed.starts_with(['{', '['])
             && let Some(inner) = parse(trimmed)
         {
             self.json = true;
-            return self.value(inner.root(), name, object, depth, nested + 1);
+            return self.value(inner.root(), name, within, nested + 1);
         }
         self.words(text);
-        if object == 0 && text.contains('\n') {
+        if within.object == 0 && text.contains('\n') {
             return self.lines(text);
         }
-        self.leaf(name, object, Scalar::Text(text.to_owned()));
+        self.leaf(name, within, Scalar::Text(text.to_owned()));
     }
 
     /// The numbers and dates of a string.
@@ -249,10 +321,11 @@ impl Facts {
                 return;
             }
             self.objects += 1;
+            let within = Within { object: self.objects, record: self.record(0), depth: 1 };
             for (name, field) in names.iter().zip(row) {
                 let value = scalar(field);
                 self.numbers.extend(value.number().map(f64::abs));
-                self.leaf(name, self.objects, value);
+                self.leaf(name, within, value);
             }
         }
     }
@@ -267,6 +340,7 @@ impl Facts {
         let mut separator = false;
         for line in text.lines().take(LINES_MAX) {
             let bare = line.trim();
+            self.lines += usize::from(!bare.is_empty());
             let item = bare.trim_start_matches(['-', '*', '•', '–']).trim_start();
             let digits = item.bytes().take_while(u8::is_ascii_digit).count();
             let numbered = digits > 0 && item.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
@@ -277,9 +351,12 @@ impl Facts {
             match pair.filter(|(name, value)| name.len() <= 48 && !value.trim().is_empty() && !name.contains("//")) {
                 Some((name, value)) => {
                     let name = name.trim_matches(['*', '"', '\'', '`', ' ']);
-                    self.leaf(name, 0, scalar(value.trim().trim_end_matches(',')));
+                    self.leaf(name, Within::default(), scalar(value.trim().trim_end_matches(',')));
                 }
-                None if !bare.is_empty() => self.leaf("", 0, Scalar::Text(item.to_owned())),
+                None if !bare.is_empty() => {
+                    let within = Within { record: self.record(0), ..Within::default() };
+                    self.leaf("", within, Scalar::Text(item.to_owned()));
+                }
                 None => {}
             }
         }

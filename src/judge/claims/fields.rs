@@ -260,7 +260,9 @@ impl Check<'_> {
 fn derives(value: &Scalar, of: &[&Leaf]) -> bool {
     let column: Vec<f64> = of.iter().filter_map(|leaf| leaf.value.number()).collect();
     let mut found = vec![column.len() as f64];
-    derive::aggregates(&column, &mut found);
+    let mut shares = Vec::new();
+    derive::aggregates(&column, &mut found, &mut shares);
+    found.extend(shares);
     let shown = value.shown();
     let numbers = numbers(&shown);
     !numbers.is_empty() && column.len() > 1 && numbers.iter().all(|number| super::grounds::equals(number, false, &found))

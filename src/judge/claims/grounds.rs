@@ -15,6 +15,7 @@ use std::{
 use super::{
     date::{self, Dates},
     facts::{self, Facts},
+    failure,
     fold::{fold, stands_in},
     lexicon,
     number::{Number, Reading, numbers},
@@ -60,6 +61,7 @@ pub struct Source {
     nouns: OnceLock<Vec<String>>,
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
+    fails: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
     standing: Standing,
@@ -110,6 +112,11 @@ impl Source {
     /// The code of its language.
     pub fn language(&self) -> &'static str {
         self.language.get_or_init(|| &lexicon::language(&lexicon::words(&self.text), None).language)
+    }
+
+    /// It reports a failure, by the policy's rules or in its own words.
+    pub fn fails(&self) -> bool {
+        self.failed || *self.fails.get_or_init(|| failure::tells_failure(&self.text, self.facts()))
     }
 
     /// It says in words that there is nothing.
@@ -172,9 +179,23 @@ impl Grounds {
         let facts = source.facts();
         fits(number, near, &facts.numbers)
             || fits(number, near, self.numbers())
-            || equals(number, near, facts.derived())
+            || follows(number, near, facts)
             || equals(number, near, self.reckoned(source))
-            || self.few().any(|other| equals(number, near, other.facts().derived()))
+            || self.few().any(|other| follows(number, near, other.facts()))
+            || self.in_minor_units(number, near, source)
+    }
+
+    /// Is it an amount that the result has in cents: `$49.99` of 4999?
+    fn in_minor_units(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let cents = |reading: Reading| Reading { value: reading.value * 100.0, step: 1.0 };
+        let [Some(reading), None] = number.readings else { return false };
+        if number.percent || !(reading.step - 0.01).abs().lt(&1e-9) && reading.value.fract() != 0.0 {
+            return false;
+        }
+        let whole = source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
+        let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
+        let said = || ["cent", "minor", "amount", "price", "total"].iter().any(|word| source.folded().contains(word));
+        whole && said() && (fits(&minor, near, &source.facts().numbers) || follows(&minor, near, source.facts()))
     }
 
     /// The numbers of all results and of all that was said, sorted.
@@ -205,7 +226,14 @@ impl Grounds {
             let mut found = Vec::new();
             for one in self.asked_numbers.get_or_init(asked) {
                 let others = source.facts().numbers.iter().take(RECKONED_OF);
-                others.for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one]));
+                others.for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]));
+            }
+            // What the user's own numbers make: 40 shares at 180.
+            let own = self.asked_numbers.get_or_init(asked);
+            for (at, one) in own.iter().enumerate() {
+                for other in own.iter().skip(at + 1) {
+                    found.extend([one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]);
+                }
             }
             found.retain(|number| number.is_finite());
             found
@@ -295,6 +323,27 @@ impl Grounds {
         })
     }
 
+    /// What a tool says of itself in its definition: JSON text, or nothing where that isn't known.
+    pub fn definition_of(&self, tool: &str) -> &str {
+        let name = format!("\"{tool}\"");
+        let Some(at) = self.definitions.find(&name) else { return "" };
+        let rest = self.definitions.get(at..).unwrap_or_default();
+        let end = rest.find("\"parameters\"").unwrap_or(rest.len()).min(600);
+        rest.get(..rest.floor_char_boundary(end)).unwrap_or_default()
+    }
+
+    /// Did anybody say this number, or call a tool with it?
+    pub fn said_numbers_have(&self, value: f64) -> bool {
+        let known = self.said_numbers();
+        let from = known.partition_point(|other| *other < value - 1e-9);
+        known.get(from).is_some_and(|other| *other <= value + 1e-9)
+    }
+
+    /// Did anybody say this date, or call a tool with it?
+    pub fn said_has_date(&self, date: &date::Date) -> bool {
+        self.said_dates().dates.iter().any(|other| date.agrees(other))
+    }
+
     fn said_dates(&self) -> &Dates {
         self.said_dates.get_or_init(|| {
             let mut all = Dates::default();
@@ -330,6 +379,12 @@ pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
         let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
         direct(1.0) || percent || magnitude || converts(number, reading, known)
     })
+}
+
+/// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
+pub fn follows(number: &Number, near: bool, facts: &Facts) -> bool {
+    let derived = facts.derived();
+    if number.percent { equals(number, near, &derived.percents) } else { equals(number, near, &derived.amounts) }
 }
 
 /// Is `number` one of `known`, which are in no order, rounded?

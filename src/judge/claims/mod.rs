@@ -11,11 +11,14 @@
 
 pub mod abilities;
 pub mod absence;
+pub mod account;
 pub mod actions;
+pub mod acts;
 pub mod counts;
 pub mod date;
 pub mod derive;
 pub mod facts;
+pub mod failure;
 pub mod fields;
 pub mod fold;
 pub mod grounds;

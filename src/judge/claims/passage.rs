@@ -115,7 +115,20 @@ impl Passages {
                 continue;
             }
             if !mark.is_ascii() {
-                return Some(after);
+                // A bracket behind the mark belongs to it: there stands what it cites.
+                let rest = self.buffer().get(after..).unwrap_or_default();
+                let closer = match rest.chars().next() {
+                    None if !last => return None,
+                    Some('（') => '）',
+                    Some('(') => ')',
+                    _ => return Some(after),
+                };
+                let line = rest.find('\n').unwrap_or(rest.len());
+                return match rest.get(..line).unwrap_or_default().find(closer) {
+                    Some(close) => Some(after + close + closer.len_utf8()),
+                    None if line == rest.len() && !last && rest.len() < PASSAGE_BYTES_MAX => None,
+                    None => Some(after),
+                };
             }
             match self.sentence_end(at, after, last) {
                 Verdict::Ends(end) => return Some(end),
@@ -218,7 +231,8 @@ impl Passages {
             return if text.contains('\n') && !self.inside { Kind::Blank } else { Kind::Code };
         }
         let bold = words.starts_with("**") && words.trim_end_matches(':').ends_with("**") && words.matches("**").count() == 2;
-        if !self.inside && (words.starts_with('#') || bold) {
+        let hashes = words.starts_with('#') && words.trim_start_matches('#').starts_with([' ', '\t']);
+        if !self.inside && (hashes || bold) {
             return Kind::Heading;
         }
         if !self.inside && is_line(text) { Kind::Line } else { Kind::Sentence }
@@ -250,7 +264,7 @@ fn is_line(text: &str) -> bool {
     let bare = text.trim_start_matches([' ', '\t', '>']);
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
     let numbered = (1..=3).contains(&digits) && bare.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
-    numbered || ["- ", "* ", "• ", "+ ", "– ", "|", "#"].iter().any(|mark| bare.starts_with(mark))
+    numbered || ["- ", "* ", "• ", "+ ", "– ", "|", "# ", "## ", "### ", "#### ", "##### ", "###### "].iter().any(|mark| bare.starts_with(mark))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::{collections::VecDeque, ops::Range};
 
 use super::{
-    absence, actions,
+    absence, account, actions, acts,
     counts::{counts, something_of_nothing},
     fields,
     grounds::{Grounds, Source},
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::judge::{
     text::{Evidence, Rules},
-    violation::{Code, Severity, Violation},
+    violation::{Certainty, Code, Severity, Violation},
 };
 
 /// Values of results that one answer's passages are compared with, each counted once per passage: far more than any honest
@@ -184,6 +184,7 @@ impl Claims {
             return;
         }
         if own.is_empty() {
+            self.told_failure |= account::text_tells_failure(&whole.passage.text);
             self.uncited(whole, rules, evidence, found);
         } else {
             self.citing(whole, own, rules, evidence, found);
@@ -208,12 +209,18 @@ impl Claims {
 
     fn act(&mut self, whole: &Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
-        if off || !rules.has_tools || !lexicon::may_say_done(&whole.passage.text) {
+        if off || !rules.has_tools {
             return;
         }
         let Some(abilities) = evidence.abilities() else { return };
-        let language = self.language_of(whole);
-        if let Some(finding) = actions::actions(whole.plain(), language, abilities) {
+        let known = lexicon::may_say_done(&whole.passage.text).then(|| self.language_of(whole));
+        let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
+        let grounds = evidence.grounds().filter(|_| evidence.has_results());
+        let finding = match acts::acts(whole.plain(), whole.passage.kind, abilities, grounds) {
+            Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
+            _ => known,
+        };
+        if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
     }
@@ -234,8 +241,11 @@ impl Claims {
         if few && kind != Kind::Heading && !text.trim_end().ends_with(':') {
             self.short(&whole, &own, grounds, rules, found);
             let block = std::mem::take(&mut self.block);
-            for before in block {
-                self.compare(&before, &own, Bond::Introduced, start, grounds, rules, found);
+            let count = block.len();
+            for (at, before) in block.into_iter().enumerate() {
+                // What stands right before a citation that says nothing itself is what cites.
+                let bond = if at + 1 == count && words.is_empty() { Bond::Cited } else { Bond::Introduced };
+                self.compare(&before, &own, bond, start, grounds, rules, found);
             }
         } else {
             self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
@@ -248,7 +258,7 @@ impl Claims {
     /// A few words beside a citation mostly belong to what stands before them; but `All done` says something itself.
     fn short(&mut self, whole: &Whole, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
         let lower = whole.passage.text.to_lowercase();
-        let failed = own.iter().filter_map(|id| grounds.result(id)).all(|source| source.failed);
+        let failed = own.iter().filter_map(|id| grounds.result(id)).all(Source::fails);
         if failed && says_success(&lower) {
             self.compare(whole, own, Bond::Cited, whole.passage.start, grounds, rules, found);
         }
@@ -319,14 +329,17 @@ impl Claims {
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds };
-        if scene.sources.iter().all(|source| source.failed) {
-            let told = scene.tells_failure();
+        if scene.sources.iter().all(|source| source.fails()) {
+            let told = account::tells_of_failure(&scene);
             self.told_failure |= told;
-            if !told && !self.told_failure && bond == Bond::Cited && claims_success(&scene) {
+            let success = claims_success(&scene);
+            let statement = scene.plain.words.len() >= 4 && !scene.text().contains(['?', '？']) && passage.kind != Kind::Heading;
+            if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
                 let span = trimmed(&passage.text);
                 let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
-                let finding =
-                    Finding { code: Code::FailedExecution, span, found: said, expected: "the result reports a failure".to_owned() };
+                let expected = "the result reports a failure".to_owned();
+                let certainty = if success { Certainty::Certain } else { Certainty::Likely };
+                let finding = Finding { code: Code::FailedExecution, span, found: said, expected, certainty };
                 self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
             }
             return;
@@ -357,6 +370,9 @@ impl Claims {
         let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(values::values(scene).into_iter().filter(free));
         all.extend(values::names(scene));
+        let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
+        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        all.extend(account::account(scene).into_iter().filter(free));
         for finding in &all {
             self.found(finding, passage, start, scene.sources.first().copied(), rules, found);
         }
@@ -368,12 +384,12 @@ impl Claims {
         let (name, value) = lenient::pair(scene.text())?;
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
         let span = trimmed(scene.text());
-        Some(Finding { code: wrong.code, span, found: format!("{}: {}", wrong.field, wrong.found), expected: wrong.expected })
+        Some(Finding { code: wrong.code, span, found: format!("{}: {}", wrong.field, wrong.found), expected: wrong.expected, certainty: Certainty::Certain })
     }
 
     fn found(&self, finding: &Finding, passage: &Passage, start: usize, source: Option<&Source>, rules: &Rules, found: &mut Vec<Found>) {
         let span = passage.start + finding.span.start..passage.start + finding.span.end;
-        if let Some(violation) = report(finding.code, span, &finding.found, &finding.expected, source, rules) {
+        if let Some(violation) = report(finding, span, source, rules) {
             found.push(Found { start, violation });
         }
     }

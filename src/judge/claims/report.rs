@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
-use super::grounds::Source;
+use super::{grounds::Source, scene::Finding};
 use crate::judge::{
     text::Rules,
-    violation::{Code, Detail, Violation},
+    violation::{Certainty, Code, Detail, Violation},
 };
 
 /// Characters of an input that a message quotes: whole for all but the longest, as the model is to mend it.
 const QUOTED_CHARS_MAX: usize = 2000;
 
 /// The violation, unless the policy has it off. `span`: in the whole text.
-pub fn report(code: Code, span: Range<usize>, found: &str, expected: &str, source: Option<&Source>, rules: &Rules) -> Option<Violation> {
+pub fn report(finding: &Finding, span: Range<usize>, source: Option<&Source>, rules: &Rules) -> Option<Violation> {
+    let Finding { code, found, expected, certainty, .. } = finding;
+    let code = *code;
     let tool = source.map(|source| source.tool.as_str());
     let result = source.map_or_else(
         || "the results".to_owned(),
@@ -43,9 +45,13 @@ pub fn report(code: Code, span: Range<usize>, found: &str, expected: &str, sourc
         }
         _ => (format!("`{said}`: {right}"), ""),
     };
-    let mut violation = rules.checks.violation(code, tool, message, advice)?;
+    let message = match certainty {
+        Certainty::Certain => message,
+        Certainty::Likely => format!("{message} (likely)"),
+    };
+    let mut violation = rules.checks.finding(code, *certainty, tool, message, advice)?;
     let execution = source.and_then(|source| source.execution_id.clone());
-    violation.detail = Some(Box::new(Detail { span, execution, expected: right.to_owned(), found: said.to_owned() }));
+    violation.detail = Some(Box::new(Detail { span, execution, expected: right.to_owned(), found: said.to_owned(), certainty: *certainty }));
     Some(violation)
 }
 

@@ -10,7 +10,7 @@ use super::{
     passage::Kind,
     plain::Plain,
 };
-use crate::judge::violation::Code;
+use crate::judge::violation::{Certainty, Code};
 
 /// How a passage and a result belong together.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -52,6 +52,8 @@ pub struct Finding {
     pub found: String,
     /// What would be right.
     pub expected: String,
+    /// How sure it is.
+    pub certainty: Certainty,
 }
 
 impl<'s> Scene<'s> {

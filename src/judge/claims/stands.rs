@@ -3,7 +3,8 @@
 
 use super::{
     date, derive,
-    grounds::equals,
+    grounds::{equals, fits, follows},
+    lexicon,
     number::{Number, Reading},
     scene::Scene,
     unit::{self, Unit},
@@ -18,7 +19,43 @@ const MINUTE: f64 = 60.0;
 
 /// Does `number` stand on a result, with what is beside it?
 pub fn stands(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
-    is_date(scene, number) || begins_a_range(scene, number, near) || is_of_duration(scene, number) || is_reckoned(scene, number, near)
+    is_date(scene, number)
+        || begins_a_range(scene, number, near)
+        || is_of_duration(scene, number)
+        || is_reckoned(scene, number, near)
+        || is_scaled(scene, number, near)
+        || is_ratio(scene, number)
+}
+
+/// `four times as long`, `3.5x`: how often one number of a result is another.
+fn is_ratio(scene: &Scene<'_>, number: &Number) -> bool {
+    let after = scene.text().get(number.end..).unwrap_or_default().trim_start();
+    let times = ["times", "x", "×", "mal", "fois", "veces", "volte", "vezes", "keer", "-fold", "fold", "to 1", ": 1", ":1"];
+    let said = times.iter().any(|times| after.to_lowercase().starts_with(times));
+    said && scene.sources.iter().any(|source| equals(number, true, &source.facts().derived().ratios))
+}
+
+/// Words by which a value is told for more or less than the result has it for, and by how much.
+const SCALES: &[(&str, &[f64])] = &[
+    ("half", &[0.5, 2.0]), ("halve", &[0.5]), ("halved", &[0.5]), ("double", &[2.0]), ("doubled", &[2.0]), ("twice", &[2.0, 0.5]),
+    ("triple", &[3.0]), ("quarter", &[0.25, 4.0]), ("dozen", &[12.0, 1.0 / 12.0]), ("month", &[1.0 / 12.0, 12.0]), ("monthly", &[1.0 / 12.0, 12.0]),
+    ("year", &[12.0, 365.0, 52.0, 1.0 / 12.0]), ("yearly", &[12.0, 52.0]), ("annual", &[12.0, 52.0]), ("annually", &[12.0, 52.0]),
+    ("week", &[7.0, 1.0 / 52.0, 1.0 / 7.0]), ("weekly", &[7.0, 1.0 / 52.0]), ("day", &[1.0 / 7.0, 1.0 / 30.0, 1.0 / 365.0, 24.0]), ("daily", &[1.0 / 7.0, 1.0 / 30.0]),
+    ("hour", &[60.0, 1.0 / 24.0, 3600.0]), ("minute", &[60.0, 1.0 / 60.0]), ("hälfte", &[0.5]), ("halbe", &[0.5]), ("halben", &[0.5]), ("doppelt", &[2.0]),
+    ("monat", &[1.0 / 12.0, 12.0]), ("monatlich", &[1.0 / 12.0, 12.0]), ("jahr", &[12.0, 52.0]), ("jährlich", &[12.0, 52.0]), ("woche", &[7.0, 1.0 / 52.0]), ("tag", &[1.0 / 7.0, 1.0 / 30.0]),
+    ("moitié", &[0.5]), ("mois", &[1.0 / 12.0, 12.0]), ("an", &[12.0]), ("mitad", &[0.5]), ("mes", &[1.0 / 12.0, 12.0]), ("año", &[12.0]), ("metà", &[0.5]), ("mese", &[1.0 / 12.0, 12.0]), ("anno", &[12.0]),
+];
+
+/// Is it a value of the result for half of it, a dozen, a month instead of a year, as the passage or the question says?
+fn is_scaled(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let asked = lexicon::words(&scene.grounds.asked);
+    let words = || scene.plain.words.iter().chain(&asked);
+    let factors = SCALES.iter().filter(|(name, _)| words().any(|word| word.lower == *name || word.lower.strip_suffix('s') == Some(name)));
+    factors.flat_map(|(_, factors)| factors.iter()).any(|factor| {
+        let scaled = |reading: Reading| Reading { value: reading.value / factor, step: reading.step / factor };
+        let other = Number { readings: number.readings.map(|reading| reading.map(scaled)), ..number.clone() };
+        scene.sources.iter().any(|source| fits(&other, near, &source.facts().numbers) || follows(&other, near, source.facts()))
+    })
 }
 
 /// `23.11.` and `21/11` where the conversation has that day; `9.33 Uhr`, as times of day aren't judged.
@@ -97,6 +134,7 @@ fn is_reckoned(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
     for (at, (one, percent)) in known.iter().enumerate() {
         for (other, other_percent) in known.iter().skip(at + 1) {
             match (percent, other_percent) {
+                (false, false) if number.percent => derive::pair(*one, *other, &mut made),
                 (false, false) => made.extend([one + other, (one - other).abs(), one * other]),
                 (true, false) => made.extend(derive::with_percent(*other, *one)),
                 (false, true) => made.extend(derive::with_percent(*one, *other)),

@@ -12,7 +12,7 @@ use super::{
     stands::stands,
     url,
 };
-use crate::judge::violation::Code;
+use crate::judge::violation::{Certainty, Code};
 
 /// Whole numbers up to here are used for anything.
 const SMALL: u64 = 10;
@@ -35,6 +35,7 @@ pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
             span: span.clone(),
             found: said.to_owned(),
             expected: "an address that a result or the conversation has".to_owned(),
+            certainty: Certainty::Certain,
         })
     };
     scene.plain.urls.iter().filter_map(judge).collect()
@@ -55,7 +56,7 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    Finding { code: Code::UngroundedValue, span, found, expected: "a value that a result or the conversation has".to_owned() }
+    Finding { code: Code::UngroundedValue, span, found, expected: "a value that a result or the conversation has".to_owned(), certainty: Certainty::Likely }
 }
 
 fn dates(scene: &Scene<'_>) -> Vec<Finding> {

@@ -2,8 +2,8 @@
 
 use super::{Evidence, Rules, object::Object, tail::Tail};
 use crate::judge::{
-    claims::{fields, lenient, report::report},
-    violation::{Code, Severity, Violation},
+    claims::{fields, lenient, report::report, scene::Finding},
+    violation::{Certainty, Code, Severity, Violation},
 };
 
 /// What is wrong with the fields of an object that cites this execution.
@@ -20,8 +20,10 @@ pub(super) fn compare(object: &Object, execution_id: &str, tail: &Tail, rules: &
     let report = |wrong: &fields::Wrong| {
         let said = format!("{}: {}", wrong.field, wrong.found);
         let code = if source.failed { Code::FailedExecution } else { wrong.code };
-        let expected = if source.failed { "the result reports a failure" } else { &wrong.expected };
-        report(code, object.span.clone(), &said, expected, Some(source), rules)
+        let expected = if source.failed { "the result reports a failure".to_owned() } else { wrong.expected.clone() };
+        let certainty = if source.failed { Certainty::Likely } else { Certainty::Certain };
+        let finding = Finding { code, span: object.span.clone(), found: said, expected, certainty };
+        report(&finding, object.span.clone(), Some(source), rules)
     };
     wrong.iter().take(if source.failed { 1 } else { usize::MAX }).filter_map(report).collect()
 }
