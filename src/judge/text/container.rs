@@ -104,7 +104,7 @@ impl Containers {
             Some(b'`') => here.iter().take_while(|byte| **byte == b'`').count(),
             Some(b'<') if here.starts_with(b"<!--") => 4,
             Some(b'<') if b"<!--".starts_with(here) => here.len(),
-            Some(b'<') => 1 + usize::from(here.get(1) == Some(&b'/')) + name(here).len() + usize::from(name(here).len() > 0),
+            Some(b'<') => 1 + usize::from(here.get(1) == Some(&b'/')) + name(here).len() + usize::from(!name(here).is_empty()),
             Some(b'$') => here.iter().take(2).take_while(|byte| **byte == b'$').count() + usize::from(here.len() == 1),
             Some(b'\\') => 2,
             Some(_) | None => 1,
