@@ -42,7 +42,7 @@ fn all_of(target: &str) {
         held(target, &path.display().to_string(), case);
     }
     let seconds = std::env::var(SECONDS.0).map_or(SECONDS.1, |said| said.parse().unwrap());
-    let start = std::env::var("TOOLMARK_FUZZ_SEED").map_or(1, |said| said.parse().unwrap());
+    let start: u64 = std::env::var("TOOLMARK_FUZZ_SEED").map_or(1, |said| said.parse().unwrap());
     let (until, mut cuts) = (Instant::now() + Duration::from_secs_f64(seconds), Cuts(0x9e37_79b9 ^ start << 32));
     let mut count = 0;
     while !cases.is_empty() && Instant::now() < until {
