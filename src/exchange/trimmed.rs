@@ -28,7 +28,7 @@ static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// A mark within a text, where something was left out.
 static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(&format!(r"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>]{{0,80}}(?:\]|\)|>|\.\.\.|…)")).ok()
+    Regex::new(&format!(r#"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>"]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>"]{{0,80}}(?:\]|\)|>|\.\.\.|…)"#)).ok()
 });
 
 /// The text of a result in a request; `item`: which message or input item it is.

@@ -35,8 +35,10 @@ pub struct Answer {
     pub status: u16,
     /// Headers.
     pub headers: HeaderMap,
-    /// The body: JSON, or the events of a stream.
+    /// The body: JSON, or the events of a stream, as far as it came.
     pub body: String,
+    /// The body came to its end. toolmark breaks the connection off behind the error of a stream that its upstream cut.
+    pub whole: bool,
 }
 
 /// Posts JSON and reads the answer to its end.
@@ -53,9 +55,20 @@ pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answ
             // It ends with the sender; what breaks it the sender reports too.
             tokio::spawn(async move { connection.await.ok() });
             let response = sender.send_request(request).await?;
-            let (parts, body) = response.into_parts();
-            let body = String::from_utf8_lossy(&body.collect().await?.to_bytes()).into_owned();
-            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+            let (parts, mut frames) = response.into_parts();
+            let (mut body, mut whole) = (Vec::new(), true);
+            while let Some(frame) = frames.frame().await {
+                match frame {
+                    Ok(frame) => body.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
+                    Err(error) if body.is_empty() => return Err(error.into()),
+                    Err(_) => {
+                        whole = false;
+                        break;
+                    }
+                }
+            }
+            let body = String::from_utf8_lossy(&body).into_owned();
+            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body, whole })
         };
         tokio::time::timeout(PATIENCE, asked).await.map_err(|_| AskError::TooLate)?
     })

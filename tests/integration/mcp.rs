@@ -50,8 +50,8 @@ fn a_call_runs_and_its_result_is_stamped_and_cited() {
         assert_eq!((stage.todo.ran(), stage.todo.titles()), (vec!["add_task".to_owned()], vec!["Buy milk".to_owned()]));
         let second = &stage.asked()[1]["messages"];
         let roles: Vec<&str> = second.as_array().unwrap().iter().filter_map(|message| message["role"].as_str()).collect();
-        assert_eq!(roles, ["system", "user", "assistant", "tool"], "{second}");
-        assert_eq!(second[2]["tool_calls"][0]["id"], second[3]["tool_call_id"]);
+        assert_eq!(roles, ["user", "assistant", "tool"], "{second}");
+        assert_eq!(second[1]["tool_calls"][0]["id"], second[2]["tool_call_id"]);
     }
 }
 

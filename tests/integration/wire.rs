@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Connection {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
+    /// The last body ended before its framing says.
+    broken: bool,
 }
 
 /// What came back.
@@ -36,7 +38,14 @@ impl Connection {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { address, stream: BufReader::new(stream) }
+        Self { address, stream: BufReader::new(stream), broken: false }
+    }
+
+    /// A new connection where the last body broke off, as toolmark does behind the error of a stream.
+    fn renew(&mut self) {
+        if self.broken {
+            *self = Self::open(self.address);
+        }
     }
 
     /// Sends bytes as they are; `false` where the other side has closed.
@@ -62,6 +71,7 @@ impl Connection {
             self.address,
             body.len()
         );
+        self.renew();
         self.send(&[head.as_bytes(), body].concat());
         self.reply()
     }
@@ -81,6 +91,7 @@ impl Connection {
     pub fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         reply.whole = self.read(&mut reply).is_ok();
+        self.broken = !reply.whole && reply.status != 0;
         reply
     }
 

@@ -62,13 +62,24 @@ impl Client {
     /// Where the connection breaks.
     pub async fn ask(&self, request: &Value) -> Result<Seen, reqwest::Error> {
         let post = self.http.post(&self.url).header("content-type", "application/json").body(request.to_string());
-        let response = post.send().await?;
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let mut response = post.send().await?;
+        let headers = response.headers().clone();
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let mut seen = Seen { status: response.status().as_u16(), verdict: header("toolmark-verdict"), ..Seen::default() };
         seen.codes = header("toolmark-violations").split(',').filter(|code| !code.is_empty()).map(str::to_owned).collect();
         seen.repairs = header("toolmark-repairs").parse().unwrap_or_default();
         let stream = header("content-type").starts_with("text/event-stream");
-        seen.raw = response.text().await?;
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => break,
+                // A stream that its upstream cut ends with an error, and then breaks off.
+                Err(_) if stream && !body.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        seen.raw = String::from_utf8_lossy(&body).into_owned();
         if stream {
             seen.read_events()
         } else {

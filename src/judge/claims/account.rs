@@ -46,6 +46,7 @@ pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
         found.extend(weekday(scene));
         found.extend(share(scene));
         found.extend(measured(scene));
+        found.extend(named_field(scene));
         found.extend(listed(scene));
         found.extend(named_by_nobody(scene));
     }
@@ -901,6 +902,34 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
         }
     }
     None
+}
+
+/// "number 8" where the only member `number` is 7.
+fn named_field(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+        return None;
+    }
+    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent && !number.scaled).find_map(|number| {
+        let word = scene.words_before(number.span.start).last()?;
+        let gap = scene.text().get(word.end..number.span.start)?;
+        let name = key(&word.lower);
+        if !gap.trim_matches([':', '=', ' ', '*', '`']).is_empty() || name.len() < 4 || scene.plain.is_taken(&(number.span.start..number.end)) {
+            return None;
+        }
+        let mut leaves = facts.of_key(&name);
+        let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
+        let value = leaf.value.number()?;
+        let stands = super::grounds::fits(number, false, &[value.abs()]) || super::grounds::fits(number, false, &facts.numbers);
+        (!stands && !scene.grounds.said_numbers_have(number.readings().next()?.value)).then(|| Finding {
+            code: Code::ClaimMismatch,
+            span: word.start..number.end,
+            found: scene.text().get(word.start..number.end).unwrap_or_default().to_owned(),
+            expected: leaf.value.shown(),
+            certainty: Certainty::Likely,
+        })
+    })
 }
 
 /// One more item in an enumeration of what the result lists.

@@ -70,7 +70,10 @@ impl Speech {
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
             let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
-            let build = |pattern: &str| RegexBuilder::new(pattern).case_insensitive(true).build().ok();
+            // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
+            let ascii = self.code == "en";
+            let plain = |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
+            let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
             let all = |patterns: &[String]| {
                 patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
             };
@@ -138,8 +141,8 @@ fn languages() -> &'static [Speech] {
     })
 }
 
-/// The language of a sentence: by its script, else the one with most of its frequent words.
-fn speech(text: &str, words: &[Word]) -> Option<&'static Speech> {
+/// The languages that a sentence may be in: by its script, else those with most of its frequent words.
+fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let script = text.chars().find_map(|c| match c {
         '\u{3040}'..='\u{30ff}' => Some("ja"),
         '\u{0900}'..='\u{097f}' => Some("hi"),
@@ -147,17 +150,36 @@ fn speech(text: &str, words: &[Word]) -> Option<&'static Speech> {
     });
     let han = || text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh");
     if let Some(script) = script.or_else(han) {
-        return languages().iter().find(|speech| speech.script == script);
+        return languages().iter().filter(|speech| speech.script == script).collect();
     }
     let count = |speech: &Speech| words.iter().filter(|word| speech.common.contains(&word.lower)).count();
-    let mut best: Option<(usize, &'static Speech)> = None;
-    for speech in languages().iter().filter(|speech| !speech.is_script()) {
-        let count = count(speech);
-        if best.is_none_or(|(most, _)| count > most) {
-            best = Some((count, speech));
-        }
+    let counts: Vec<(usize, &'static Speech)> =
+        languages().iter().filter(|speech| !speech.is_script()).map(|speech| (count(speech), speech)).collect();
+    let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
+    counts.into_iter().filter(|(count, speech)| *count == most && (most > 0 || speech.code == "en")).map(|(_, speech)| speech).take(3).collect()
+}
+
+/// Bytes of the longest cue of [`may_say_done`].
+pub const CUE_BYTES_MAX: usize = 16;
+
+/// May a sentence that begins so report an act? Cheap, and rather once too often. `begins`: the text is its beginning.
+pub fn may_say_done(text: &str, begins: bool) -> bool {
+    const CUES: &[&str] = &[
+        " i ", " i've", " i’ve", " we ", " we've", " been ", "done", "all set", "according to", " was ", " were ", " is now", " are now", "'s now", "’s now", " sent", " booked", " saved", " added", " created", " deleted",
+        " updated", " cancelled", " submitted", " scheduled", "successfully", "habe ", "wurde", "erledigt", "j'ai", "j’ai", " été ", "c'est ", "c’est ", " he ", " ha sido", "hecho", " ho ", " è stat", "fatto", "acabei", " foi ", "ik heb",
+        "heb ik", " został", "łem", "łam", "dım", "dim", "dum", "tım", "tim", "edildi", "ıldı", "ildi", "ました", "済み", "已", "了", "成功", "मैंने", "दिया", "किया", "गया",
+    ];
+    const FIRST: &[&str] = &["i ", "i've", "i’ve", "we ", "we've", "he ", "ho ", "j'ai", "j’ai", "ik ", "ich ", "saved", "sent", "booked", "deleted", "cancelled", "created", "updated", "added"];
+    let lower = text.to_ascii_lowercase();
+    let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
+    CUES.iter().any(|cue| lower.contains(cue)) || begins && FIRST.iter().any(|first| start.starts_with(first))
+}
+
+/// Makes the patterns of English ready, so that nearly no exchange waits for them.
+pub fn warm_up() {
+    if let Some(english) = languages().first() {
+        let _ready = english.compiled();
     }
-    best.map(|(_, speech)| speech)
 }
 
 /// The clause around a place: between marks that end one.
@@ -175,10 +197,14 @@ pub fn acts(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: Option<
     if idle || text.contains(['?', '？']) || quotes(text) {
         return None;
     }
-    let speech = speech(text, words)?;
+    speeches(text, words).into_iter().find_map(|speech| spoken(text, words, speech, abilities, grounds))
+}
+
+fn spoken(text: &str, words: &[Word], speech: &'static Speech, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
     let compiled = speech.compiled();
+    let lower = text.to_ascii_lowercase();
     let forms = [(Form::First, &compiled.first), (Form::Brief, &compiled.brief), (Form::Passive, &compiled.passive)];
-    let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(move |pattern| said(pattern, *form, text)));
+    let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(|pattern| said(pattern, *form, &lower)));
     for said in said.take(16) {
         if is_quoted(text, said.span.start) || speech.hedges(text, words, &said) || is_conditional(words, &said) {
             continue;
@@ -187,7 +213,7 @@ pub fn acts(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: Option<
             return Some(finding);
         }
     }
-    sources(text, compiled, abilities)
+    sources(text, &lower, compiled, abilities)
 }
 
 /// Words by which a whole sentence tells of what would be.
@@ -283,12 +309,12 @@ fn looked(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &
 }
 
 /// `according to your calendar` where no tool ever ran.
-fn sources(text: &str, compiled: &Compiled, abilities: &Abilities) -> Option<Finding> {
+fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) -> Option<Finding> {
     if abilities.any_ran() {
         return None;
     }
     let found = compiled.sources.iter().find_map(|pattern| {
-        let captures = pattern.captures(text)?;
+        let captures = pattern.captures(lower)?;
         let (whole, noun) = (captures.get(0)?, captures.name("noun")?);
         let fresh = whole.as_str().to_lowercase().contains("just ") || noun.as_str().ends_with('了') || noun.as_str().ends_with('过');
         (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())

@@ -277,6 +277,7 @@ pub fn may_say_absent(text: &str) -> bool {
 /// Those of a further language take memory, and are made when its first text comes.
 pub fn warm_up() {
     let _ready = (may_say_done(""), may_say_absent(""), month("may"), language(&[], None));
+    super::acts::warm_up();
     let english = english();
     let _compiled = (english.frames().len(), english.absences().len(), english.not_found().len());
     let _compiled = (english.may_be_absent(""), english.english(""), english.verb(""));

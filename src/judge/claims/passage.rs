@@ -73,6 +73,11 @@ impl Passages {
         self.start
     }
 
+    /// The text from the passage at hand on.
+    pub fn pending(&self) -> &str {
+        self.buffer()
+    }
+
     /// The next whole passage. `last`: there is no more text.
     pub fn take(&mut self, last: bool) -> Option<Passage> {
         let end = self.end(last)?;

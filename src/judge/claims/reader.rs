@@ -70,6 +70,7 @@ pub struct Prose {
     cited: Vec<(usize, String)>,
     found: Vec<Found>,
     blocked: Option<usize>,
+    acts: ActCue,
 }
 
 impl Prose {
@@ -106,7 +107,12 @@ impl Prose {
         }
         let judged = self.claims.hold();
         self.cited.retain(|(place, _)| *place >= judged);
-        if holds(rules) { hold.min(judged) } else { hold }
+        let held = match holds(rules) {
+            Holds::All => true,
+            Holds::Acts => self.acts.may_follow(judged, self.claims.pending()),
+            Holds::Nothing => false,
+        };
+        if held { hold.min(judged) } else { hold }
     }
 
     /// Where the first passage begins that the policy blocks.
@@ -133,9 +139,48 @@ const CODES: [Code; 7] = [
     Code::FalseAbsence,
 ];
 
-/// Must a passage be held until it is judged?
-pub fn holds(rules: &Rules) -> bool {
-    CODES.iter().any(|code| rules.checks.severity(*code) == Severity::Block)
+/// Which passages must be held until they are judged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Holds {
+    /// Every one: what is likely wrong is blocked.
+    All,
+    /// Those that may report an act: only what is certain is blocked, and what cites shows only at its end that it does.
+    Acts,
+    /// None.
+    Nothing,
+}
+
+/// Which passages these rules hold.
+pub fn holds(rules: &Rules) -> Holds {
+    let mut blocking = CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
+    match blocking.next() {
+        None => Holds::Nothing,
+        Some(Certainty::Certain) if blocking.all(|from| from == Certainty::Certain) => Holds::Acts,
+        Some(_) => Holds::All,
+    }
+}
+
+/// Tells whether the passage at hand may report an act, as far as it has come; each byte is looked at once.
+#[derive(Debug, Default)]
+struct ActCue {
+    start: usize,
+    scanned: usize,
+    found: bool,
+}
+
+impl ActCue {
+    /// `start`: where the passage begins in the whole text; `pending`: it, and what follows.
+    fn may_follow(&mut self, start: usize, pending: &str) -> bool {
+        if start != self.start {
+            *self = Self { start, ..Self::default() };
+        }
+        if !self.found && pending.len() > self.scanned {
+            let from = pending.floor_char_boundary(self.scanned.saturating_sub(acts::CUE_BYTES_MAX));
+            self.found = acts::may_say_done(pending.get(from..).unwrap_or_default(), from == 0);
+            self.scanned = pending.len();
+        }
+        self.found
+    }
 }
 
 /// Is there anything to be found in this exchange?
@@ -148,6 +193,14 @@ impl Claims {
     /// Where the first passage begins that isn't judged yet.
     pub fn hold(&self) -> usize {
         self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
+    }
+
+    /// What isn't judged yet.
+    fn pending(&self) -> &str {
+        match &self.ready {
+            Some(passage) => &passage.text,
+            None => self.passages.pending(),
+        }
     }
 
     /// Judges what is whole and ends at or before `limit`. `cited`: the verified citations so far, with their places.

@@ -51,6 +51,7 @@ fn what_an_upstream_may_do_is_told() {
     let (dropped, _upstream) = proxy("dropped_stream", "");
     let answer = dropped.chat(&ask(true)).unwrap();
     assert_eq!(answer.events().last().unwrap()["error"]["code"], "upstream_protocol", "{}", answer.body);
+    assert!(!answer.whole, "the connection breaks off behind the error");
     let (wrong, _upstream) = proxy("wrong_id", "");
     let answer = wrong.chat(&ask(false)).unwrap();
     assert!(crate::wire::is_mark(answer.json()["choices"][0]["message"]["tool_calls"][0]["id"].as_str().unwrap()), "{}", answer.body);

@@ -173,5 +173,5 @@ fn the_to_do_scenario_with_the_openai_client() {
     // The second question's history has the first one's round.
     let roles: Vec<String> =
         stage.asked()[2]["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user"]);
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant", "user"]);
 }

@@ -39,7 +39,7 @@ pub fn scenes() -> Vec<Scene> {
             "cut-off",
             "breaks off in mid-answer, without finish_reason",
             weather,
-            |_| Turn::say(&["It is ", "going to be a fine day in ", "Oslo, with "]).cut(),
+            |_| Turn::say(&["It is ", "going to be a fine day. ", "In Oslo, with "]).cut(),
             cut_off,
         ),
     ]
@@ -162,7 +162,7 @@ fn cut_off(played: &Played, check: &mut Check) {
     }
 }
 
-const SAID: &str = "It is going to be a fine day in Oslo, with ";
+const SAID: &str = "It is going to be a fine day. In Oslo, with ";
 const INVENTED: &str = "fetch_forecast_now";
 const OSLO: &str = r#"{"city":"Oslo"}"#;
 const BERGEN: &str = r#"{"city":"Bergen"}"#;

@@ -161,7 +161,7 @@ const SAFE_REPLY: &str = "I reported a tool result that I can't back with an exe
 const FORGED_DIGITS: &str = "1763000000000_0123456789abcdef";
 const FORGED_CITATION: &str = "(execution_id: get_weather_1763000000000_0123456789abcdef)";
 const LATE: [&str; 4] = [
-    "I have looked it up for you. ",
+    "Here is the weather of today. ",
     "In Oslo it is sunny today, (execution_id: get_weather_17630000",
     "00000_0123456789abcdef)",
     " and 25 °C.",
