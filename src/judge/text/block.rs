@@ -176,10 +176,11 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Reads all that is there.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
-        let end = tail.end();
+        // A fence that ends with what it stands in is known to have ended once its next line begins.
+        let end = if last { tail.end() } else { fences.known() };
         loop {
             let Some(open) = &mut self.open else {
-                let Some(start) = begin(tail, fences, self.at) else {
+                let Some(start) = begin(tail, fences, self.at, end) else {
                     self.at = end;
                     return;
                 };
@@ -191,7 +192,8 @@ impl Blocks {
             let full = open.start.saturating_add(rules.held_bytes_max);
             let fence = fences.change_after(open.start).filter(|at| *at <= end);
             let limit = end.min(full).min(fence.unwrap_or(end));
-            match open.read(tail, &mut self.at, limit, last || limit < end || fence == Some(limit)) {
+            // What is undecided where the bound is, is too long, whether or not what follows is there yet.
+            match open.read(tail, &mut self.at, limit, fence == Some(limit) || last && limit < full) {
                 Outcome::Closed => self.close(tail, true, found),
                 Outcome::Broken => self.close(tail, false, found),
                 Outcome::Hungry if fence == Some(limit) => self.close(tail, false, found),
@@ -238,15 +240,15 @@ impl Blocks {
     }
 }
 
-/// The next brace that may begin a block. In a programming language only one that is all of its fence counts, but for a
+/// The next brace before `end` that may begin a block. In a programming language only one that is all of its fence counts, but for a
 /// name that it is given to.
-fn begin(tail: &Tail, fences: &Fences, from: usize) -> Option<usize> {
+fn begin(tail: &Tail, fences: &Fences, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        let bytes = tail.bytes(at..tail.end());
+        let bytes = tail.bytes(at..end);
         let brace = at + memchr::memchr2(b'{', 0xef, bytes)?;
         at = brace + 1;
-        let here = tail.bytes(brace..tail.end());
+        let here = tail.bytes(brace..end);
         if here.first() == Some(&0xef) && !here.starts_with("｛".as_bytes()) {
             continue;
         }

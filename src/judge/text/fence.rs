@@ -145,6 +145,13 @@ impl Fences {
         (self.open.is_none() && matches!(self.line, Line::Marks(..) | Line::Info(..))).then_some(self.marks)
     }
 
+    /// Up to here every change of mode is known. A fence in a block quote or list item has ended before the line at hand if
+    /// that line stands outside of it, which only what stands behind its blanks tells.
+    pub fn known(&self) -> usize {
+        let undecided = matches!(self.line, Line::Prefix) && self.open.is_some_and(|open| !open.is_outermost());
+        if undecided { self.start } else { self.at }
+    }
+
     /// The first change of mode after `place`.
     pub fn change_after(&self, place: usize) -> Option<usize> {
         let after = self.changes.partition_point(|change| change.at <= place);

@@ -165,6 +165,9 @@ impl Records {
             if self.passing {
                 let Some(newline) = newline else {
                     (self.searched, self.line) = (end, end);
+                    if last {
+                        self.close(found);
+                    }
                     break;
                 };
                 (self.line, self.searched, self.passing) = (newline + 1, newline + 1, false);
@@ -229,8 +232,10 @@ impl Records {
     }
 
     fn read(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, span: Range<usize>, found: &mut Vec<Item>) {
-        let whole = tail.slice(span.start..tail.boundary(span.end.min(span.start + LINE_BYTES_MAX)));
-        let span = span.start + (whole.len() - whole.trim_start().len())..span.end;
+        // What is read of a line is its record's, whether or not the rest is there yet.
+        let end = tail.boundary(span.end.min(span.start + LINE_BYTES_MAX));
+        let whole = tail.slice(span.start..end);
+        let span = span.start + (whole.len() - whole.trim_start().len())..end;
         let mode = fences.mode(span.start);
         let fenced = mode != Mode::Prose;
         let line = body(whole);

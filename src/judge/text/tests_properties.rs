@@ -189,6 +189,33 @@ proptest! {
     }
 }
 
+/// What random texts seldom come to: something undecided right where a bound is.
+#[test]
+fn cuts_change_nothing_at_a_bound() {
+    let small = Rules { held_bytes_max: 40, ..Rules::default() };
+    let left = |blanks: usize| format!("> ```\n> {{\"tool\": \"run_speed_test\", \"a\": 1,\n{}x", " ".repeat(blanks));
+    let long = format!("tool: check_net\nresult: 1 {}. For example, execution_id: abc-1.", "x ".repeat(2500));
+    let mut texts = vec![
+        "{\"tool\": \"run_speed_test\", <!-- | Tool | Up |\n".to_owned(),
+        "{\"tool\": \"run_speed_test\", \"download\":&quot;}".to_owned(),
+        "{\"tool\": \"run_speed_test\", \"download\": é}".to_owned(),
+        long.clone(),
+        format!("{long}\nso"),
+    ];
+    texts.extend((0..16).map(left));
+    for text in &texts {
+        for rules in [&small, &Rules::default()] {
+            let whole = judge_pieces([text.as_str()], rules);
+            let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+            assert_eq!(judge_pieces(single, rules), whole, "{text}");
+        }
+    }
+    let judged = judge_pieces([texts[0].as_str()], &small);
+    assert_eq!((judged.codes, judged.released), (vec![Code::MissingExecutionId], String::new()));
+    // A line that is too long to be read to its end is judged all the same where the text ends in it.
+    assert_eq!(judge_pieces([long.as_str()], &Rules::default()).codes, [Code::MissingExecutionId]);
+}
+
 #[test]
 fn long_runs_in_small_pieces() {
     let text = format!("{}_{FAKE} {}", "ab_1".repeat(5000), "x*y".repeat(5000));
