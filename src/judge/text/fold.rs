@@ -262,9 +262,14 @@ pub(super) fn next(rest: &str, last: bool) -> Option<(Symbol, usize)> {
 
 /// `text` with its disguises taken off: what stands there to the eye.
 pub(super) fn plain(text: &str) -> String {
+    plain_so_far(text, true)
+}
+
+/// The same; unless it is the `last` of its text, without what more text is needed to say at its end.
+pub(super) fn plain_so_far(text: &str, last: bool) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((symbol, length)) = next(rest, true) {
+    while let Some((symbol, length)) = next(rest, last) {
         match symbol {
             Symbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
             Symbol::Blank(c) | Symbol::Other(c) => seen.push(c),

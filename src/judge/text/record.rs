@@ -570,7 +570,7 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
         return Start::Never;
     }
     let begun = body(rest);
-    if table || begun.is_empty() || rest.trim_start().starts_with(['|', '<']) && rest.len() < LINE_BYTES_MAX {
+    if table || begun.is_empty() || begun.starts_with(['|', '<']) && rest.len() < LINE_BYTES_MAX {
         return Start::Open;
     }
     // The marks of lists and quotes may go on.
@@ -590,7 +590,7 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
     }
     // No more than a key's worth, for this is asked with every piece.
     let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
-    let folded = fold::plain(window);
+    let folded = fold::plain_so_far(window, window.len() < begun.len());
     let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
     match binder(begun) {
         Some((at, _)) => {
@@ -602,7 +602,7 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
         }
         // A colon at the very end may bind.
         None if begun.ends_with(':') && begun.len() <= KEY_BYTES_MAX => Start::Open,
-        None if open && begun.len() <= KEY_BYTES_MAX && is_key(bare(begun)) => Start::Open,
+        None if open && begun.len() <= KEY_BYTES_MAX && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
         None if !open && begun.len() <= KEY_BYTES_MAX && object::may_mean(bare(begun)) => Start::Open,
         None => Start::Never,
     }

@@ -189,9 +189,9 @@ proptest! {
     }
 }
 
-/// What random texts seldom come to: something undecided right where a bound is.
+/// What random texts seldom come to: something undecided where a bound is, or where a line has only begun.
 #[test]
-fn cuts_change_nothing_at_a_bound() {
+fn cuts_change_nothing_where_it_is_hard() {
     let small = Rules { held_bytes_max: 40, ..Rules::default() };
     let left = |blanks: usize| format!("> ```\n> {{\"tool\": \"run_speed_test\", \"a\": 1,\n{}x", " ".repeat(blanks));
     let long = format!("tool: check_net\nresult: 1 {}. For example, execution_id: abc-1.", "x ".repeat(2500));
@@ -199,6 +199,10 @@ fn cuts_change_nothing_at_a_bound() {
         "{\"tool\": \"run_speed_test\", <!-- | Tool | Up |\n".to_owned(),
         "{\"tool\": \"run_speed_test\", \"download\":&quot;}".to_owned(),
         "{\"tool\": \"run_speed_test\", \"download\": é}".to_owned(),
+        "Tool: run_speed_test\n1. <tool_call> with an ".to_owned(),
+        "Tool: run_speed_test\n&shyResult: 125".to_owned(),
+        "Tool: run_speed_test\nRésult <b>&colon; 125".to_owned(),
+        "> | tool | run_speed_test |\n> | result | 125 |\n".to_owned(),
         long.clone(),
         format!("{long}\nso"),
     ];
