@@ -49,7 +49,10 @@ pub fn report(world: &World, files: &[String]) {
         count.0 += 1;
         count.1 += usize::from(!found.is_empty());
         if (case.label == "fabricated") == found.is_empty() {
-            misses.push(format!("{} {} {} {}: {found:?} wanted {}: {}", case.id, case.lang, case.label, case.category, case.code, case.answer));
+            misses.push(format!(
+                "{} {} {} {}: {found:?} wanted {}: {}",
+                case.id, case.lang, case.label, case.category, case.code, case.answer
+            ));
         }
     }
     misses.iter().for_each(|miss| println!("MISS {}", miss.replace('\n', "\\n")));

@@ -158,11 +158,11 @@ fn objected(mode: &str, played: &Value) {
 fn blocked(mode: &str, played: &Value) {
     let [turn] = &played["turns"].as_array().unwrap()[..] else { panic!("{mode}: {played}") };
     // Where it is streamed, what left before the forged ID came stays, and nothing can be repaired.
-    let (before, repairs) = if matches!(mode, "whole" | "parsed") { ("", 1) } else { ("It is sunny in Paris, 25 degrees\n\n", 0) };
-    let opening = format!(
-        "{before}I reported a tool result that I can't back with an execution.\n- [unknown_execution] I cited an execution ID that was never issued here"
-    );
-    assert!(turn["text"].as_str().unwrap().starts_with(&opening), "{mode}: {turn}");
+    let (before, repairs) = if matches!(mode, "whole" | "parsed") { ("", 1) } else { ("It is sunny in Paris, 25 deg", 0) };
+    let opening = "I reported a tool result that I can't back with an execution.\n- [unknown_execution] I cited an execution ID that was never issued here";
+    // The last words before a citation may be the clause that introduces it: they are held with it.
+    let (left, _) = turn["text"].as_str().unwrap().split_once(opening).unwrap_or_else(|| panic!("{mode}: {turn}"));
+    assert!(left.starts_with(before) && "It is sunny in Paris, 25 degrees".starts_with(left.trim_end()), "{mode}: {turn}");
     assert!(!turn["text"].as_str().unwrap().contains(FORGED), "{mode}: {turn}");
     assert_eq!(
         (&turn["finish_reason"], &turn["calls"], &turn["role"]),

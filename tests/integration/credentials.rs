@@ -132,7 +132,7 @@ fn toolmarks_own_key_shows_nowhere() {
             let reply = connection.post(path, &format!("x-case: {case}\r\naccept-encoding: gzip, br\r\n"), body.to_string().as_bytes());
             let headers = format!("{:?}", reply.headers);
             let what = format!("{case} {path}: {} {headers} {}", reply.status, reply.text());
-            assert!(reply.whole && reply.status != 0, "{what}");
+            assert!((reply.whole || case == "stream") && reply.status != 0, "{what}");
             let echoed = reply.text().replace(r#"{"ok":"sk-own"}"#, "");
             assert!(!echoed.contains("sk-own") && !echoed.contains("u002down"), "{what}");
             assert!(!headers.contains("sk-own") && !headers.contains("sk%2Down"), "{what}");

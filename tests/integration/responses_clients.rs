@@ -192,7 +192,7 @@ fn check_said(scene: &Scene, said: &[&str], streamed: bool, at: &str) {
     }
     let [only] = said else { panic!("{at}") };
     let (before, _) = only.split_once(SAFE).unwrap_or_else(|| panic!("{at}"));
-    assert!(before.is_empty() || streamed && before == "It is sunny in Paris, 25 degrees\n\n", "{at}");
+    assert!(before.is_empty() || streamed && "It is sunny in Paris, 25 degrees".starts_with(before.trim_end()), "{at}");
 }
 
 /// `call_` and 24 hex digits, as the scripted model has them.

@@ -198,8 +198,13 @@ fn explain(out: &mut String, violation: &Violation) {
     let Some(detail) = &violation.detail else { return };
     let execution = detail.execution.as_deref().unwrap_or("no execution");
     let Detail { span, expected, found, certainty, .. } = &**detail;
-    let _infallible =
-        writeln!(out, "     bytes {} to {} say `{found}`; expected: {expected}; compared with {execution}; {}", span.start, span.end, certainty.as_str());
+    let _infallible = writeln!(
+        out,
+        "     bytes {} to {} say `{found}`; expected: {expected}; compared with {execution}; {}",
+        span.start,
+        span.end,
+        certainty.as_str()
+    );
 }
 
 fn detail(out: &mut String, violation: &Violation) {

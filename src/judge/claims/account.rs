@@ -57,27 +57,86 @@ pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
 /// are looked for inside words.
 const NOTHING: &[&str] = &[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
-    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant", "wont",
-    "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand", "leer", "ohne",
-    "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna", "ninguno", "nada",
-    "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto", "vuota", "senza",
-    "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden", "zadnych", "pusty", "yok",
-    "degil", "bos", "0", "ingen", "inga",
+    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
+    "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
+    "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
+    "ninguno", "nada", "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto",
+    "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden",
+    "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga",
 ];
-const NOTHING_INSIDE: &[&str] = &["没", "無", "无", "不", "未", "空", "ない", "ません", "なし", "なかった", "नहीं", "कोई", "खाली", "शून्य", "零", "暂无", "尚"];
+const NOTHING_INSIDE: &[&str] =
+    &["没", "無", "无", "不", "未", "空", "ない", "ません", "なし", "なかった", "नहीं", "कोई", "खाली", "शून्य", "零", "暂无", "尚"];
 
 /// Phrases with which a success is told: nothing is denied by them.
 const SMOOTHLY: &[&str] = &[
-    "without problems", "without any problems", "without a problem", "without issues", "without any issues", "without errors", "without error",
-    "without any errors", "without trouble", "without a hitch", "without packet loss", "no problems", "no problem", "no issues", "no errors",
-    "without incident", "ohne probleme", "ohne fehler", "problemlos", "sans problème", "sans erreur", "sin problemas", "sin errores", "senza problemi",
+    "without problems",
+    "without any problems",
+    "without a problem",
+    "without issues",
+    "without any issues",
+    "without errors",
+    "without error",
+    "without any errors",
+    "without trouble",
+    "without a hitch",
+    "without packet loss",
+    "no problems",
+    "no problem",
+    "no issues",
+    "no errors",
+    "without incident",
+    "ohne probleme",
+    "ohne fehler",
+    "problemlos",
+    "sans problème",
+    "sans erreur",
+    "sin problemas",
+    "sin errores",
+    "senza problemi",
 ];
 
 /// Words by which a failure is told, in any language.
 const FAILED: &[&str] = &[
-    "fail", "error", "reject", "denied", "declin", "refus", "unsuccess", "wrong", "problem", "issue", "unavailab", "unreach", "timed out", "timeout",
-    "invalid", "sorry", "unfortunately", "abgelehnt", "fehl", "gescheitert", "leider", "échou", "refusé", "erreur", "malheureusement", "rechaz",
-    "fall", "lamentabl", "rifiut", "falh", "mislukt", "geweiger", "odrzuc", "hata", "başarısız", "失败", "拒绝", "错误", "失敗", "विफल",
+    "fail",
+    "error",
+    "reject",
+    "denied",
+    "declin",
+    "refus",
+    "unsuccess",
+    "wrong",
+    "problem",
+    "issue",
+    "unavailab",
+    "unreach",
+    "timed out",
+    "timeout",
+    "invalid",
+    "sorry",
+    "unfortunately",
+    "abgelehnt",
+    "fehl",
+    "gescheitert",
+    "leider",
+    "échou",
+    "refusé",
+    "erreur",
+    "malheureusement",
+    "rechaz",
+    "fall",
+    "lamentabl",
+    "rifiut",
+    "falh",
+    "mislukt",
+    "geweiger",
+    "odrzuc",
+    "hata",
+    "başarısız",
+    "失败",
+    "拒绝",
+    "错误",
+    "失敗",
+    "विफल",
 ];
 
 /// Does the passage tell of a failure, in any language?
@@ -94,7 +153,8 @@ pub fn text_tells_failure(text: &str) -> bool {
         }
     }
     let words = lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')));
-    let denies = |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && NOTHING.contains(&fold(word).as_str());
+    let denies =
+        |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && NOTHING.contains(&fold(word).as_str());
     FAILED.iter().any(|part| lower.contains(part))
         || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
         || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))
@@ -182,9 +242,8 @@ fn another_result(scene: &Scene<'_>) -> Option<Finding> {
             there += 1;
         }
     }
-    (here == 0 && there > 0).then(|| {
-        whole(scene, Code::ClaimMismatch, "what it says stands in another result than the one that is cited", Certainty::Likely)
-    })
+    (here == 0 && there > 0)
+        .then(|| whole(scene, Code::ClaimMismatch, "what it says stands in another result than the one that is cited", Certainty::Likely))
 }
 
 fn is_cited(scene: &Scene<'_>, other: &Source) -> bool {
@@ -215,9 +274,7 @@ impl Specific<'_> {
 
     fn was_said(&self, grounds: &Grounds) -> bool {
         match self {
-            Self::Number(number) => number.readings().any(|reading| {
-                reading.value == 1.0 || grounds.said_numbers_have(reading.value)
-            }),
+            Self::Number(number) => number.readings().any(|reading| reading.value == 1.0 || grounds.said_numbers_have(reading.value)),
             Self::Count(count) => *count == 1 || grounds.said_numbers_have(*count as f64),
             Self::Date(date) => grounds.said_has_date(date),
         }
@@ -229,7 +286,14 @@ fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
     let mut found: Vec<Specific<'_>> = plain.dates.dates.iter().map(Specific::Date).collect();
     let free = |number: &&super::number::Number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end));
     found.extend(plain.numbers.iter().filter(free).map(Specific::Number));
-    found.extend(plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).filter(|count| **count > 1).map(|count| Specific::Count(*count)));
+    found.extend(
+        plain
+            .words
+            .iter()
+            .filter_map(|word| scene.lexicon.numbers.get(&word.lower))
+            .filter(|count| **count > 1)
+            .map(|count| Specific::Count(*count)),
+    );
     found
 }
 
@@ -250,12 +314,15 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
     }
     said.into_iter().find_map(|(start, end, value)| {
         let after: Vec<&Word> = scene.words_after(end).iter().take(NOUN_WORDS_MAX).collect();
-        let joined = after.first().is_some_and(|word| scene.text().get(end..word.start).is_some_and(|gap| gap.trim_matches([' ', '*', '_', '\u{a0}', '-']).is_empty()));
+        let joined = after.first().is_some_and(|word| {
+            scene.text().get(end..word.start).is_some_and(|gap| gap.trim_matches([' ', '*', '_', '\u{a0}', '-']).is_empty())
+        });
         let before = scene.words_before(start).last();
         let near = before.is_some_and(|word| scene.lexicon.near.contains(&word.lower));
         let vague = before.is_some_and(|word| {
             let lower = word.lower.as_str();
-            scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower) || scene.lexicon.parts.contains(lower) && lower != "of"
+            scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower)
+                || scene.lexicon.parts.contains(lower) && lower != "of"
         });
         if !joined || vague || value < 2 || value > 10_000 || is_of_something(scene, end, start) {
             return None;
@@ -267,7 +334,11 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
         let allowed: BTreeSet<u64> = sources.iter().flat_map(|source| allowed(source, scene, &noun)).collect();
         let told = sources.iter().any(|source| source.facts().numbers.contains(&(value as f64)))
             || scene.grounds.said_numbers_have(value as f64)
-            || scene.grounds.results.iter().any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !is_cited(scene, source));
+            || scene
+                .grounds
+                .results
+                .iter()
+                .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !is_cited(scene, source));
         let together: u64 = sources.iter().map(|source| most(source)).sum();
         let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
         let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));
@@ -295,18 +366,77 @@ fn is_of_something(scene: &Scene<'_>, end: usize, start: usize) -> bool {
     let before = scene.words_before(start).last();
     let unit = ["percent", "prozent", "%", "times", "x", "mal", "fois", "veces", "stars", "o'clock", "uhr"];
     after.is_some_and(|word| unit.contains(&word.lower.as_str()))
-        || before.is_some_and(|word| ["number", "no", "nr", "page", "step", "version", "chapter", "room", "hop", "line", "section", "grade", "level"].contains(&word.lower.as_str()))
+        || before.is_some_and(|word| {
+            ["number", "no", "nr", "page", "step", "version", "chapter", "room", "hop", "line", "section", "grade", "level"]
+                .contains(&word.lower.as_str())
+        })
 }
 
 /// Number words of the languages without a lexicon.
 fn number_word(word: &str) -> Option<u64> {
     const WORDS: &[(&str, u64)] = &[
-        ("दो", 2), ("तीन", 3), ("चार", 4), ("पाँच", 5), ("पांच", 5), ("छह", 6), ("छः", 6), ("सात", 7), ("आठ", 8), ("नौ", 9), ("दस", 10), ("बारह", 12),
-        ("dois", 2), ("duas", 2), ("três", 3), ("quatro", 4), ("cinco", 5), ("seis", 6), ("sete", 7), ("oito", 8), ("nove", 9), ("dez", 10), ("doze", 12),
-        ("twee", 2), ("drie", 3), ("vier", 4), ("vijf", 5), ("zes", 6), ("zeven", 7), ("acht", 8), ("negen", 9), ("tien", 10), ("twaalf", 12),
-        ("dwa", 2), ("dwie", 2), ("trzy", 3), ("cztery", 4), ("pięć", 5), ("sześć", 6), ("siedem", 7), ("osiem", 8), ("dziewięć", 9), ("dziesięć", 10),
-        ("iki", 2), ("üç", 3), ("dört", 4), ("beş", 5), ("altı", 6), ("yedi", 7), ("sekiz", 8), ("dokuz", 9), ("on", 10),
-        ("två", 2), ("tre", 3), ("fyra", 4), ("fem", 5), ("sex", 6), ("sju", 7), ("åtta", 8), ("nio", 9), ("tio", 10), ("tolv", 12),
+        ("दो", 2),
+        ("तीन", 3),
+        ("चार", 4),
+        ("पाँच", 5),
+        ("पांच", 5),
+        ("छह", 6),
+        ("छः", 6),
+        ("सात", 7),
+        ("आठ", 8),
+        ("नौ", 9),
+        ("दस", 10),
+        ("बारह", 12),
+        ("dois", 2),
+        ("duas", 2),
+        ("três", 3),
+        ("quatro", 4),
+        ("cinco", 5),
+        ("seis", 6),
+        ("sete", 7),
+        ("oito", 8),
+        ("nove", 9),
+        ("dez", 10),
+        ("doze", 12),
+        ("twee", 2),
+        ("drie", 3),
+        ("vier", 4),
+        ("vijf", 5),
+        ("zes", 6),
+        ("zeven", 7),
+        ("acht", 8),
+        ("negen", 9),
+        ("tien", 10),
+        ("twaalf", 12),
+        ("dwa", 2),
+        ("dwie", 2),
+        ("trzy", 3),
+        ("cztery", 4),
+        ("pięć", 5),
+        ("sześć", 6),
+        ("siedem", 7),
+        ("osiem", 8),
+        ("dziewięć", 9),
+        ("dziesięć", 10),
+        ("iki", 2),
+        ("üç", 3),
+        ("dört", 4),
+        ("beş", 5),
+        ("altı", 6),
+        ("yedi", 7),
+        ("sekiz", 8),
+        ("dokuz", 9),
+        ("on", 10),
+        ("två", 2),
+        ("tre", 3),
+        ("fyra", 4),
+        ("fem", 5),
+        ("sex", 6),
+        ("sju", 7),
+        ("åtta", 8),
+        ("nio", 9),
+        ("tio", 10),
+        ("tolv", 12),
     ];
     // Short ones are words of other languages too.
     WORDS.iter().find(|(name, _)| *name == word && (word.chars().count() > 3 || !word.is_ascii())).map(|(_, value)| *value)
@@ -318,7 +448,9 @@ fn noun(scene: &Scene<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     let mut place = from;
     for word in after {
         let gap = scene.text().get(place..word.start).unwrap_or_default();
-        let stops = scene.lexicon.common.contains(&word.lower) || scene.lexicon.found.contains(&word.lower) || scene.lexicon.narrows.contains(&word.lower);
+        let stops = scene.lexicon.common.contains(&word.lower)
+            || scene.lexicon.found.contains(&word.lower)
+            || scene.lexicon.narrows.contains(&word.lower);
         if !gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '-')) || stops {
             break;
         }
@@ -330,10 +462,68 @@ fn noun(scene: &Scene<'_>, from: usize, after: &[&Word]) -> Vec<String> {
 
 /// Nouns of measures rather than of things.
 const MEASURES: &[&str] = &[
-    "day", "days", "hour", "hours", "minute", "minutes", "second", "seconds", "week", "weeks", "month", "months", "year", "years", "night",
-    "nights", "time", "times", "degrees", "points", "people", "euros", "dollars", "francs", "tage", "tagen", "stunden", "minuten", "wochen",
-    "monate", "jahre", "jahren", "euro", "jours", "heures", "mois", "ans", "dias", "días", "horas", "meses", "giorni", "ore", "mesi", "anni", "punkte",
-    "punkten", "puntos", "guests", "persons", "parts", "portions", "servings", "steps", "percent", "stars", "tablespoons", "teaspoons", "cups", "grams", "pieces", "nächte",
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "second",
+    "seconds",
+    "week",
+    "weeks",
+    "month",
+    "months",
+    "year",
+    "years",
+    "night",
+    "nights",
+    "time",
+    "times",
+    "degrees",
+    "points",
+    "people",
+    "euros",
+    "dollars",
+    "francs",
+    "tage",
+    "tagen",
+    "stunden",
+    "minuten",
+    "wochen",
+    "monate",
+    "jahre",
+    "jahren",
+    "euro",
+    "jours",
+    "heures",
+    "mois",
+    "ans",
+    "dias",
+    "días",
+    "horas",
+    "meses",
+    "giorni",
+    "ore",
+    "mesi",
+    "anni",
+    "punkte",
+    "punkten",
+    "puntos",
+    "guests",
+    "persons",
+    "parts",
+    "portions",
+    "servings",
+    "steps",
+    "percent",
+    "stars",
+    "tablespoons",
+    "teaspoons",
+    "cups",
+    "grams",
+    "pieces",
+    "nächte",
 ];
 
 /// Is this noun what the result is a collection of: by its tool, a list, its records' members, or the question?
@@ -356,7 +546,9 @@ fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
     let same = |word: &str| {
         let folded = fold(word);
         let single = folded.strip_suffix('s').unwrap_or(&folded).to_owned();
-        let english = |word: &str| scene.lexicon.english(word).iter().chain(super::lexicon::english().english(word)).cloned().collect::<BTreeSet<String>>();
+        let english = |word: &str| {
+            scene.lexicon.english(word).iter().chain(super::lexicon::english().english(word)).cloned().collect::<BTreeSet<String>>()
+        };
         let own: BTreeSet<String> = english(&single).union(&english(&folded)).cloned().collect();
         let names = facts.lists.iter().flat_map(|list| list.words.iter()).chain(source.nouns());
         !own.is_empty() && names.into_iter().any(|name| !english(name.strip_suffix('s').unwrap_or(name)).is_disjoint(&own))
@@ -374,7 +566,9 @@ fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
         said.names(source.nouns()) || english.names(source.nouns()) || list(&said) || list(&english) || record() || asked(word)
     };
     let tops = facts.lists.iter().filter(|list| list.depth == 0).count();
-    let found = || tops == 1 && facts.lists.iter().all(|list| list.depth > 0 || list.of_things) && scene.says(&scene.lexicon.found) && noun.len() == 1;
+    let found = || {
+        tops == 1 && facts.lists.iter().all(|list| list.depth > 0 || list.of_things) && scene.says(&scene.lexicon.found) && noun.len() == 1
+    };
     noun.iter().rev().take(2).any(of) || found()
 }
 
@@ -416,7 +610,9 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
     let tops: u64 = facts.lists.iter().filter(|list| list.depth == 0).map(|list| list.length as u64).sum();
     found.insert(tops);
     found.insert(facts.lists.iter().map(|list| list.length as u64).sum());
-    found.extend(facts.leaves.iter().filter(|leaf| derive::is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
+    found.extend(
+        facts.leaves.iter().filter(|leaf| derive::is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64),
+    );
     if !facts.json {
         let lines = facts.lines as u64;
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
@@ -431,7 +627,9 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
     }
     let mut parts: BTreeSet<u64> = kinds.iter().map(|(_, count)| *count).collect();
     for (at, (one, first)) in kinds.iter().enumerate() {
-        parts.extend(kinds.iter().skip(at + 1).filter(|(other, _)| other != one).map(|(_, second)| first + second).filter(|sum| *sum < most));
+        parts.extend(
+            kinds.iter().skip(at + 1).filter(|(other, _)| other != one).map(|(_, second)| first + second).filter(|sum| *sum < most),
+        );
     }
     for name in facts.keys() {
         let distinct: BTreeSet<String> = facts.of_key(name).take(LEAVES_OF).map(|leaf| leaf.value.shown()).collect();
@@ -453,12 +651,17 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
         }
         let mean = column.iter().sum::<f64>() / column.len() as f64;
         let above = column.iter().filter(|value| **value > mean).count() as u64;
-        parts.extend([above, column.iter().filter(|value| **value > 0.0).count() as u64, column.iter().filter(|value| **value < 0.0).count() as u64]);
+        parts.extend([
+            above,
+            column.iter().filter(|value| **value > 0.0).count() as u64,
+            column.iter().filter(|value| **value < 0.0).count() as u64,
+        ]);
     }
     // `more than 30 points`: as many as the limit leaves.
     let compares = scene.plain.words.windows(2).any(|pair| {
         let [one, two] = pair else { return false };
-        (scene.lexicon.bounds.contains(&one.lower) || scene.lexicon.bounds.contains(&two.lower)) && two.lower.bytes().all(|byte| byte.is_ascii_digit())
+        (scene.lexicon.bounds.contains(&one.lower) || scene.lexicon.bounds.contains(&two.lower))
+            && two.lower.bytes().all(|byte| byte.is_ascii_digit())
     });
     if compares && !limited.is_empty() {
         found.extend(limited);
@@ -474,7 +677,8 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
 
 /// How many records have one of the words of the passage or the question in a value.
 fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
-    let words: BTreeSet<String> = texts.iter().flat_map(|text| name_words(text)).filter(|word| word.chars().count() > 2).take(WORDS_OF).collect();
+    let words: BTreeSet<String> =
+        texts.iter().flat_map(|text| name_words(text)).filter(|word| word.chars().count() > 2).take(WORDS_OF).collect();
     let mut found = Vec::new();
     for word in words {
         let mut records: BTreeSet<usize> = BTreeSet::new();
@@ -482,7 +686,11 @@ fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
         for leaf in facts.leaves.iter().take(LEAVES_OF) {
             let Scalar::Text(text) = &leaf.value else { continue };
             if fold(text).split(' ').any(|own| akin(own, &word)) {
-                if leaf.record > 0 { records.insert(leaf.record); } else { loose += 1 }
+                if leaf.record > 0 {
+                    records.insert(leaf.record);
+                } else {
+                    loose += 1
+                }
             }
         }
         found.extend([records.len() as u64, loose]);
@@ -506,16 +714,19 @@ fn named(folded_text: &str, text: &str, facts: &Facts) -> Vec<Named> {
     for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0) {
         let Scalar::Text(name) = &leaf.value else { continue };
         let length = name.chars().count();
-        if !NAME_CHARS.contains(&length) || name.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'/' | b' ')) {
+        if !NAME_CHARS.contains(&length)
+            || name.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'/' | b' '))
+        {
             continue;
         }
         let folded = fold(name);
         if folded.len() < 2 || !stands_in(folded_text, &folded) {
             continue;
         }
-        let alone = facts.leaves.iter().all(|other| {
-            other.record == leaf.record || !matches!(&other.value, Scalar::Text(other) if stands_in(&fold(other), &folded))
-        });
+        let alone = facts
+            .leaves
+            .iter()
+            .all(|other| other.record == leaf.record || !matches!(&other.value, Scalar::Text(other) if stands_in(&fold(other), &folded)));
         let Some(at) = find_folded(text, name) else { continue };
         if alone && !found.iter().any(|known| known.record == leaf.record) {
             found.push(Named { record: leaf.record, at, end: at + name.len() });
@@ -542,27 +753,45 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
     if source.failed || facts.records.is_empty() || source.is_partial() {
         return None;
     }
-    let elsewhere = |number: &super::number::Number| scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && super::grounds::fits(number, false, &other.facts().numbers));
+    let elsewhere = |number: &super::number::Number| {
+        scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && super::grounds::fits(number, false, &other.facts().numbers))
+    };
     let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
     let all = named(&folded, scene.text(), facts);
-    let tops: Vec<&Named> = all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
+    let tops: Vec<&Named> =
+        all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
     let [own] = tops.as_slice() else { return None };
     let negated = tells_nothing(scene);
     let leaves = || facts.leaves.iter().filter(|leaf| facts.lies_in(leaf.record, own.record));
-    let outside = || facts.leaves.iter().filter(|leaf| leaf.record > 0 && !facts.lies_in(leaf.record, own.record) && !facts.lies_in(own.record, leaf.record));
+    let outside = || {
+        facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.record > 0 && !facts.lies_in(leaf.record, own.record) && !facts.lies_in(own.record, leaf.record))
+    };
     // A word of a column that tells records apart: `pending` where its own is `open`.
     let words = scene.plain.words.iter().filter(|word| word.start >= own.end || word.end <= own.at);
     for word in words {
         let folded = fold(&word.lower);
-        if folded.len() < 3 || negated || scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
+        if folded.len() < 3
+            || negated
+            || scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, word.start..word.end)
+        {
             continue;
         }
         let has = |leaf: &&Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text) == folded);
         let Some(other) = outside().find(has) else { continue };
-        let domain: BTreeSet<&str> = facts.of_key(&other.key).filter_map(|leaf| match &leaf.value { Scalar::Text(text) => Some(text.as_str()), _ => None }).collect();
+        let domain: BTreeSet<&str> = facts
+            .of_key(&other.key)
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
         let few = domain.len() >= 2 && domain.iter().all(|value| value.len() <= 24);
         let mine = leaves().find(|leaf| leaf.key == other.key);
-        let mine_says = leaves().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if stands_in(&fold(text), &folded)) || leaf.key.contains(&folded));
+        let mine_says =
+            leaves().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if stands_in(&fold(text), &folded)) || leaf.key.contains(&folded));
         let said = stands_in(&fold(&scene.grounds.asked), &folded) || stands_in(source.folded_arguments(), &folded);
         if let Some(mine) = mine.filter(|_| few && !mine_says && !said) {
             let shown = mine.value.shown();
@@ -578,15 +807,27 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
         }
     }
     // A date that another record has, where this one has others.
-    let dates_of = |leaves: Vec<&Leaf>| leaves.iter().filter_map(|leaf| match &leaf.value { Scalar::Text(text) if text.len() <= 64 => Some(super::date::dates(text).dates), _ => None }).flatten().collect::<Vec<_>>();
+    let dates_of = |leaves: Vec<&Leaf>| {
+        leaves
+            .iter()
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) if text.len() <= 64 => Some(super::date::dates(text).dates),
+                _ => None,
+            })
+            .flatten()
+            .collect::<Vec<_>>()
+    };
     let mine = dates_of(leaves().collect());
     if !mine.is_empty() && scene.plain.dates.dates.len() == 1 {
         for date in &scene.plain.dates.dates {
-            let near = scene.kind != Kind::Sentence || shares_clause(scene.text(), own.at..own.end, date.span.clone()) || scene.text().matches(',').count() <= 2;
+            let near = scene.kind != Kind::Sentence
+                || shares_clause(scene.text(), own.at..own.end, date.span.clone())
+                || scene.text().matches(',').count() <= 2;
             let theirs = dates_of(outside().collect()).iter().any(|other| date.agrees(other));
             // A day more or less is another time zone's.
             let days: Vec<i64> = mine.iter().flat_map(|date| date.days()).collect();
-            let close = date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
+            let close =
+                date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
             if near && theirs && !close && !scene.grounds.said_has_date(date) && all.len() == 1 {
                 return Some(Finding {
                     code: Code::ClaimMismatch,
@@ -637,8 +878,28 @@ fn shares_clause(text: &str, one: std::ops::Range<usize>, other: std::ops::Range
     let (from, to) = if one.start < other.start { (one.end, other.start) } else { (other.end, one.start) };
     let between = text.get(from.min(to)..to).unwrap_or_default();
     let lower = between.to_lowercase();
-    let joins = [" and ", " but ", " while ", " whereas ", " than ", " then ", " und ", " aber ", " et ", " mais ", " y ", " pero ", " e ", " ma ", " up to ", " to ", " over "];
-    !between.contains([';', '(', ')', '–', '—', '\n', '|', '[']) && !joins.iter().any(|join| lower.contains(join)) && between.matches(',').count() <= 1
+    let joins = [
+        " and ",
+        " but ",
+        " while ",
+        " whereas ",
+        " than ",
+        " then ",
+        " und ",
+        " aber ",
+        " et ",
+        " mais ",
+        " y ",
+        " pero ",
+        " e ",
+        " ma ",
+        " up to ",
+        " to ",
+        " over ",
+    ];
+    !between.contains([';', '(', ')', '–', '—', '\n', '|', '['])
+        && !joins.iter().any(|join| lower.contains(join))
+        && between.matches(',').count() <= 1
 }
 
 /// A flag told the other way round: "is contaminated" where `contaminated` is false.
@@ -657,9 +918,19 @@ fn flags(scene: &Scene<'_>) -> Option<Finding> {
         let bare = leaf.key.strip_prefix("is").or_else(|| leaf.key.strip_prefix("has")).unwrap_or(&leaf.key);
         let Some(word) = scene.plain.words.iter().find(|word| key(&word.lower) == bare) else { continue };
         let near = scene.words_before(word.start);
-        let said_not = near.iter().rev().take(4).any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
-        let hedged = near.iter().rev().take(4).any(|word| ["if", "whether", "could", "may", "might", "should", "possibly", "as", "was", "were", "or"].contains(&word.lower.as_str()));
-        let copula = near.iter().rev().take(3).any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
+        let said_not = near
+            .iter()
+            .rev()
+            .take(4)
+            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let hedged = near.iter().rev().take(4).any(|word| {
+            ["if", "whether", "could", "may", "might", "should", "possibly", "as", "was", "were", "or"].contains(&word.lower.as_str())
+        });
+        let copula = near
+            .iter()
+            .rev()
+            .take(3)
+            .any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
         if copula && !hedged && said_not == flag {
             return Some(Finding {
                 code: Code::ClaimMismatch,
@@ -687,14 +958,38 @@ fn every(scene: &Scene<'_>) -> Option<Finding> {
         if folded.len() < 4 {
             continue;
         }
-        let fine = ["successfully", "succeeded", "successful", "passed", "erfolgreich", "réussi", "exitosamente", "riuscite"].contains(&word.lower.as_str());
-        let failed = || facts.leaves.iter().any(|leaf| leaf.record > 0 && matches!(&leaf.value, Scalar::Text(text) if super::failure::STATES.contains(&fold(text).replace(' ', "").as_str())));
+        let fine = ["successfully", "succeeded", "successful", "passed", "erfolgreich", "réussi", "exitosamente", "riuscite"]
+            .contains(&word.lower.as_str());
+        let failed = || {
+            facts.leaves.iter().any(|leaf| {
+                leaf.record > 0
+                    && matches!(&leaf.value, Scalar::Text(text) if super::failure::STATES.contains(&fold(text).replace(' ', "").as_str()))
+            })
+        };
         if fine && failed() {
             return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Certain));
         }
-        let flags: Vec<bool> = facts.leaves.iter().filter(|leaf| leaf.key == folded).filter_map(|leaf| match leaf.value { Scalar::Flag(flag) => Some(flag), _ => None }).collect();
+        let flags: Vec<bool> = facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.key == folded)
+            .filter_map(|leaf| match leaf.value {
+                Scalar::Flag(flag) => Some(flag),
+                _ => None,
+            })
+            .collect();
         let mixed = flags.len() >= 2 && flags.contains(&false);
-        let texts: Vec<&str> = facts.leaves.iter().filter(|leaf| leaf.record > 0).filter_map(|leaf| match &leaf.value { Scalar::Text(text) if text.len() <= 24 => Some((leaf.key.as_str(), text.as_str())), _ => None }).filter(|(own, _)| facts.of_key(own).any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_value(text, &word.lower)))).map(|(_, text)| text).collect();
+        let texts: Vec<&str> = facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.record > 0)
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) if text.len() <= 24 => Some((leaf.key.as_str(), text.as_str())),
+                _ => None,
+            })
+            .filter(|(own, _)| facts.of_key(own).any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_value(text, &word.lower))))
+            .map(|(_, text)| text)
+            .collect();
         let differs = texts.len() >= 2 && texts.iter().any(|text| !is_value(text, &word.lower));
         if mixed || differs && !texts.is_empty() {
             return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Likely));
@@ -711,26 +1006,73 @@ fn is_value(text: &str, word: &str) -> bool {
 /// A weekday beside a date that is another one.
 fn weekday(scene: &Scene<'_>) -> Option<Finding> {
     const DAYS: &[(&str, i64)] = &[
-        ("monday", 0), ("tuesday", 1), ("wednesday", 2), ("thursday", 3), ("friday", 4), ("saturday", 5), ("sunday", 6),
-        ("montag", 0), ("dienstag", 1), ("mittwoch", 2), ("donnerstag", 3), ("freitag", 4), ("samstag", 5), ("sonntag", 6),
-        ("lundi", 0), ("mardi", 1), ("mercredi", 2), ("jeudi", 3), ("vendredi", 4), ("samedi", 5), ("dimanche", 6),
-        ("lunes", 0), ("martes", 1), ("miércoles", 2), ("jueves", 3), ("viernes", 4), ("sábado", 5), ("domingo", 6),
-        ("lunedì", 0), ("martedì", 1), ("mercoledì", 2), ("giovedì", 3), ("venerdì", 4), ("sabato", 5), ("domenica", 6),
-        ("maandag", 0), ("dinsdag", 1), ("woensdag", 2), ("donderdag", 3), ("vrijdag", 4), ("zaterdag", 5), ("zondag", 6),
+        ("monday", 0),
+        ("tuesday", 1),
+        ("wednesday", 2),
+        ("thursday", 3),
+        ("friday", 4),
+        ("saturday", 5),
+        ("sunday", 6),
+        ("montag", 0),
+        ("dienstag", 1),
+        ("mittwoch", 2),
+        ("donnerstag", 3),
+        ("freitag", 4),
+        ("samstag", 5),
+        ("sonntag", 6),
+        ("lundi", 0),
+        ("mardi", 1),
+        ("mercredi", 2),
+        ("jeudi", 3),
+        ("vendredi", 4),
+        ("samedi", 5),
+        ("dimanche", 6),
+        ("lunes", 0),
+        ("martes", 1),
+        ("miércoles", 2),
+        ("jueves", 3),
+        ("viernes", 4),
+        ("sábado", 5),
+        ("domingo", 6),
+        ("lunedì", 0),
+        ("martedì", 1),
+        ("mercoledì", 2),
+        ("giovedì", 3),
+        ("venerdì", 4),
+        ("sabato", 5),
+        ("domenica", 6),
+        ("maandag", 0),
+        ("dinsdag", 1),
+        ("woensdag", 2),
+        ("donderdag", 3),
+        ("vrijdag", 4),
+        ("zaterdag", 5),
+        ("zondag", 6),
     ];
     for word in &scene.plain.words {
         let Some((_, day)) = DAYS.iter().find(|(name, _)| *name == word.lower) else { continue };
-        let next = scene.plain.dates.dates.iter().find(|date| date.span.start >= word.end || date.span.start <= word.start && date.span.end >= word.end);
+        let next = scene
+            .plain
+            .dates
+            .dates
+            .iter()
+            .find(|date| date.span.start >= word.end || date.span.start <= word.start && date.span.end >= word.end);
         let Some(date) = next else { continue };
         let gap = scene.text().get(word.end..date.span.start.max(word.end)).unwrap_or_default();
         if gap.chars().count() > 8 || gap.contains(['.', ';', ')', '(']) {
             continue;
         }
         // Without a year it is one of the years that the conversation has.
-        let full = date.readings.iter().flatten().filter(|(year, _, _)| *year != 0).map(|(year, month, day)| super::date::days(*year, *month, *day));
+        let full = date
+            .readings
+            .iter()
+            .flatten()
+            .filter(|(year, _, _)| *year != 0)
+            .map(|(year, month, day)| super::date::days(*year, *month, *day));
         let mut days: Vec<i64> = full.collect();
         if days.is_empty() {
-            let known = scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.agrees(other));
+            let known =
+                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.agrees(other));
             days.extend(known.flat_map(|other| other.days()));
         }
         // 1970-01-01 was a Thursday.
@@ -749,16 +1091,58 @@ fn weekday(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Words that tell of an absence in so many words; those that deny something else too are not among them.
 const ABSENT: &[&str] = &[
-    "no", "none", "nothing", "empty", "zero", "any", "kein", "keine", "keinen", "keinerlei", "nichts", "leer", "aucun", "aucune", "rien", "vide",
-    "ningun", "ninguna", "ningunos", "nada", "vacio", "vacia", "nessun", "nessuno", "nessuna", "niente", "vuoto", "vuota", "nenhum", "nenhuma",
-    "vazio", "vazia", "geen", "niets", "leeg", "brak", "zadnych", "hic", "yok", "bos",
+    "no",
+    "none",
+    "nothing",
+    "empty",
+    "zero",
+    "any",
+    "kein",
+    "keine",
+    "keinen",
+    "keinerlei",
+    "nichts",
+    "leer",
+    "aucun",
+    "aucune",
+    "rien",
+    "vide",
+    "ningun",
+    "ninguna",
+    "ningunos",
+    "nada",
+    "vacio",
+    "vacia",
+    "nessun",
+    "nessuno",
+    "nessuna",
+    "niente",
+    "vuoto",
+    "vuota",
+    "nenhum",
+    "nenhuma",
+    "vazio",
+    "vazia",
+    "geen",
+    "niets",
+    "leeg",
+    "brak",
+    "zadnych",
+    "hic",
+    "yok",
+    "bos",
 ];
 
 /// "You have no appointments" where the result has three: nothing in the sentence narrows what the call asked for.
 fn denied(scene: &Scene<'_>) -> Option<Finding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if scene.bond != Bond::Cited || source.fails() || source.says_none() || scene.text().len() > 240 || scene.text().contains([':']) && scene.kind == Kind::Line {
+    if scene.bond != Bond::Cited
+        || source.fails()
+        || source.says_none()
+        || scene.text().len() > 240
+        || scene.text().contains([':']) && scene.kind == Kind::Line
+    {
         return None;
     }
     let something = if facts.json {
@@ -769,12 +1153,19 @@ fn denied(scene: &Scene<'_>) -> Option<Finding> {
     } else {
         facts.lines > 1
     };
-    if !something || !scene.plain.numbers.iter().all(|number| number.whole() == Some(0) || scene.grounds.said_numbers_have(number.readings().next().map_or(0.0, |reading| reading.value)) || scene.has_number(number, false)) {
+    if !something
+        || !scene.plain.numbers.iter().all(|number| {
+            number.whole() == Some(0)
+                || scene.grounds.said_numbers_have(number.readings().next().map_or(0.0, |reading| reading.value))
+                || scene.has_number(number, false)
+        })
+    {
         return None;
     }
     let spaceless = scene.text().chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{0900}'..='\u{097f}'));
     let absent = if spaceless {
-        ["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"].iter().any(|part| scene.text().contains(part)) && is_about_question(scene)
+        ["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"].iter().any(|part| scene.text().contains(part))
+            && is_about_question(scene)
     } else {
         scene.plain.words.iter().any(|word| ABSENT.contains(&fold(&word.lower).as_str())) && is_about_call(scene, source)
     };
@@ -794,45 +1185,387 @@ fn is_about_call(scene: &Scene<'_>, source: &Source) -> bool {
     let described: Vec<String> = name_words(definition);
     let said_arguments = source.folded_arguments();
     const PLAIN: &[&str] = &[
-        "a", "an", "the", "of", "in", "on", "at", "to", "for", "from", "with", "by", "and", "or", "is", "are", "was", "were", "be", "been", "have", "has", "had",
-        "do", "does", "did", "i", "you", "your", "my", "our", "it", "its", "there", "here", "that", "this", "these", "those", "any", "no", "none", "nothing", "not",
-        "dont", "doesnt", "didnt", "couldnt", "could", "cannot", "find", "found", "see", "searched", "checked", "looked", "search", "came", "up", "back", "turned",
-        "gave", "returned", "returns", "shows", "show", "hits", "results", "result", "matches", "match", "records", "record", "entries", "entry", "data", "empty",
-        "completely", "currently", "right", "now", "moment", "all", "quiet", "zero", "scheduled", "planned", "booked", "registered", "listed", "recorded", "stored",
-        "detected", "connected", "linked", "set", "available", "whatsoever", "single", "yet", "unfortunately", "week", "day", "today", "time", "period", "route",
-        "about", "under", "using", "via", "me", "so", "also", "system", "database", "account", "list", "exist", "exists", "offers", "offer", "within", "as", "per", "every", "query", "rows",
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "from",
+        "with",
+        "by",
+        "and",
+        "or",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "have",
+        "has",
+        "had",
+        "do",
+        "does",
+        "did",
+        "i",
+        "you",
+        "your",
+        "my",
+        "our",
+        "it",
+        "its",
+        "there",
+        "here",
+        "that",
+        "this",
+        "these",
+        "those",
+        "any",
+        "no",
+        "none",
+        "nothing",
+        "not",
+        "dont",
+        "doesnt",
+        "didnt",
+        "couldnt",
+        "could",
+        "cannot",
+        "find",
+        "found",
+        "see",
+        "searched",
+        "checked",
+        "looked",
+        "search",
+        "came",
+        "up",
+        "back",
+        "turned",
+        "gave",
+        "returned",
+        "returns",
+        "shows",
+        "show",
+        "hits",
+        "results",
+        "result",
+        "matches",
+        "match",
+        "records",
+        "record",
+        "entries",
+        "entry",
+        "data",
+        "empty",
+        "completely",
+        "currently",
+        "right",
+        "now",
+        "moment",
+        "all",
+        "quiet",
+        "zero",
+        "scheduled",
+        "planned",
+        "booked",
+        "registered",
+        "listed",
+        "recorded",
+        "stored",
+        "detected",
+        "connected",
+        "linked",
+        "set",
+        "available",
+        "whatsoever",
+        "single",
+        "yet",
+        "unfortunately",
+        "week",
+        "day",
+        "today",
+        "time",
+        "period",
+        "route",
+        "about",
+        "under",
+        "using",
+        "via",
+        "me",
+        "so",
+        "also",
+        "system",
+        "database",
+        "account",
+        "list",
+        "exist",
+        "exists",
+        "offers",
+        "offer",
+        "within",
+        "as",
+        "per",
+        "every",
+        "query",
+        "rows",
         "web",
     ];
     scene.plain.words.iter().all(|word| {
         let folded = fold(&word.lower);
         let end = folded.rsplit(' ').next().unwrap_or_default().to_owned();
         let lower = word.lower.as_str();
-        let plain = PLAIN.contains(&folded.as_str()) || ABSENT.contains(&folded.as_str()) || lower.ends_with("n't") || lower.ends_with("n’t");
-        let common = lexicon.common.contains(lower) || lexicon.scope.contains(lower) || lexicon.found.contains(lower) || lexicon.generic.contains(lower) || lexicon.pronouns.contains(lower);
-        let of_call = || about.iter().any(|own| akin(own, &end)) || stands_in(said_arguments, &folded) || described.iter().any(|own| akin(own, &end) && own.chars().count() > 3);
+        let plain =
+            PLAIN.contains(&folded.as_str()) || ABSENT.contains(&folded.as_str()) || lower.ends_with("n't") || lower.ends_with("n’t");
+        let common = lexicon.common.contains(lower)
+            || lexicon.scope.contains(lower)
+            || lexicon.found.contains(lower)
+            || lexicon.generic.contains(lower)
+            || lexicon.pronouns.contains(lower);
+        let of_call = || {
+            about.iter().any(|own| akin(own, &end))
+                || stands_in(said_arguments, &folded)
+                || described.iter().any(|own| akin(own, &end) && own.chars().count() > 3)
+        };
         let of_list = || {
             let said = Said::new(lower, lexicon);
             said.names(source.nouns()) || facts.lists.iter().any(|list| said.names(&list.words))
         };
         // A word that narrows is decided by the result where one of its values says that there is such a thing.
-        let decided = || facts.leaves.iter().take(LEAVES_OF).any(|leaf| match &leaf.value { Scalar::Text(text) => akin(&fold(text), &end), _ => false });
-        let counted = || scene.plain.numbers.iter().any(|number| number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, false));
+        let decided = || {
+            facts.leaves.iter().take(LEAVES_OF).any(|leaf| match &leaf.value {
+                Scalar::Text(text) => akin(&fold(text), &end),
+                _ => false,
+            })
+        };
+        let counted = || {
+            scene
+                .plain
+                .numbers
+                .iter()
+                .any(|number| number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, false))
+        };
         const OTHER: &[&str] = &[
-            "es", "sind", "ist", "gibt", "gab", "wurden", "wurde", "ich", "habe", "mit", "deinem", "deiner", "deinen", "dein", "deine", "ihrem", "ihrer", "ihr", "konto", "verbunden", "gefunden", "hinterlegt", "eingetragen", "vorhanden", "im", "in", "am", "der", "die", "das", "dem", "den", "für", "zu", "zum", "zur", "diese", "dieser", "diesem", "keine", "kein", "da",
-            "aucun", "n'est", "nest", "n'a", "na", "pas", "il", "n'y", "ny", "y", "a", "été", "ete", "enregistré", "enregistre", "trouvé", "trouve", "pour", "ce", "cette", "ces", "dans", "votre", "ton", "ta", "le", "la", "les", "de", "des", "du", "je", "j'ai", "jai", "que", "est", "sont", "sur", "aucune",
-            "no", "he", "se", "ha", "han", "encontrado", "encontró", "encontro", "hay", "ningún", "ningun", "ninguna", "con", "en", "el", "los", "las", "tu", "su", "tienes", "tiene", "para", "este", "esta", "un", "una", "del", "al", "registrado", "ni", "encontraron",
-            "non", "ho", "hai", "trovato", "trovata", "trovati", "ci", "nessun", "nessuna", "nel", "nella", "per", "questo", "questa", "tuo", "tua", "il", "lo", "gli", "sono", "stati", "stato",
-            "não", "nao", "há", "ha", "encontrei", "nenhum", "nenhuma", "seu", "sua", "na", "foram", "encontrados", "geen", "zijn", "er", "gevonden", "het", "een", "je", "uw", "voor", "van", "met", "op", "heb", "ik", "werden",
+            "es",
+            "sind",
+            "ist",
+            "gibt",
+            "gab",
+            "wurden",
+            "wurde",
+            "ich",
+            "habe",
+            "mit",
+            "deinem",
+            "deiner",
+            "deinen",
+            "dein",
+            "deine",
+            "ihrem",
+            "ihrer",
+            "ihr",
+            "konto",
+            "verbunden",
+            "gefunden",
+            "hinterlegt",
+            "eingetragen",
+            "vorhanden",
+            "im",
+            "in",
+            "am",
+            "der",
+            "die",
+            "das",
+            "dem",
+            "den",
+            "für",
+            "zu",
+            "zum",
+            "zur",
+            "diese",
+            "dieser",
+            "diesem",
+            "keine",
+            "kein",
+            "da",
+            "aucun",
+            "n'est",
+            "nest",
+            "n'a",
+            "na",
+            "pas",
+            "il",
+            "n'y",
+            "ny",
+            "y",
+            "a",
+            "été",
+            "ete",
+            "enregistré",
+            "enregistre",
+            "trouvé",
+            "trouve",
+            "pour",
+            "ce",
+            "cette",
+            "ces",
+            "dans",
+            "votre",
+            "ton",
+            "ta",
+            "le",
+            "la",
+            "les",
+            "de",
+            "des",
+            "du",
+            "je",
+            "j'ai",
+            "jai",
+            "que",
+            "est",
+            "sont",
+            "sur",
+            "aucune",
+            "no",
+            "he",
+            "se",
+            "ha",
+            "han",
+            "encontrado",
+            "encontró",
+            "encontro",
+            "hay",
+            "ningún",
+            "ningun",
+            "ninguna",
+            "con",
+            "en",
+            "el",
+            "los",
+            "las",
+            "tu",
+            "su",
+            "tienes",
+            "tiene",
+            "para",
+            "este",
+            "esta",
+            "un",
+            "una",
+            "del",
+            "al",
+            "registrado",
+            "ni",
+            "encontraron",
+            "non",
+            "ho",
+            "hai",
+            "trovato",
+            "trovata",
+            "trovati",
+            "ci",
+            "nessun",
+            "nessuna",
+            "nel",
+            "nella",
+            "per",
+            "questo",
+            "questa",
+            "tuo",
+            "tua",
+            "il",
+            "lo",
+            "gli",
+            "sono",
+            "stati",
+            "stato",
+            "não",
+            "nao",
+            "há",
+            "ha",
+            "encontrei",
+            "nenhum",
+            "nenhuma",
+            "seu",
+            "sua",
+            "na",
+            "foram",
+            "encontrados",
+            "geen",
+            "zijn",
+            "er",
+            "gevonden",
+            "het",
+            "een",
+            "je",
+            "uw",
+            "voor",
+            "van",
+            "met",
+            "op",
+            "heb",
+            "ik",
+            "werden",
         ];
         // In other languages the question has the words that the tool has in English; what narrows is left alone.
-        const NARROW: &[&str] = &["offen", "offene", "offenen", "überfällig", "überfällige", "ausstehend", "aktiv", "aktive", "neue", "neuen", "dringend", "ouvert", "ouverts", "fermé", "fermés", "actif", "urgent", "nouveau", "abierto", "abiertos", "cerrado", "pendiente", "pendientes", "activo", "urgente", "nuevo", "aperto", "aperti", "chiuso", "attivo", "aberto", "abertos", "open", "nuevos"];
+        const NARROW: &[&str] = &[
+            "offen",
+            "offene",
+            "offenen",
+            "überfällig",
+            "überfällige",
+            "ausstehend",
+            "aktiv",
+            "aktive",
+            "neue",
+            "neuen",
+            "dringend",
+            "ouvert",
+            "ouverts",
+            "fermé",
+            "fermés",
+            "actif",
+            "urgent",
+            "nouveau",
+            "abierto",
+            "abiertos",
+            "cerrado",
+            "pendiente",
+            "pendientes",
+            "activo",
+            "urgente",
+            "nuevo",
+            "aperto",
+            "aperti",
+            "chiuso",
+            "attivo",
+            "aberto",
+            "abertos",
+            "open",
+            "nuevos",
+        ];
         let foreign = || {
             scene.lexicon.language != "en" && {
                 let asked = name_words(&scene.grounds.asked);
-                OTHER.contains(&lower) || OTHER.contains(&folded.as_str()) || end.chars().count() > 3 && !NARROW.contains(&lower) && asked.iter().any(|own| akin(own, &end))
+                OTHER.contains(&lower)
+                    || OTHER.contains(&folded.as_str())
+                    || end.chars().count() > 3 && !NARROW.contains(&lower) && asked.iter().any(|own| akin(own, &end))
             }
         };
-        plain || common || counted() || foreign() || folded.chars().count() < 2 || folded.bytes().all(|byte| byte.is_ascii_digit()) || of_call() || of_list() || decided()
+        plain
+            || common
+            || counted()
+            || foreign()
+            || folded.chars().count() < 2
+            || folded.bytes().all(|byte| byte.is_ascii_digit())
+            || of_call()
+            || of_list()
+            || decided()
     })
 }
 
@@ -855,12 +1588,14 @@ fn share(scene: &Scene<'_>) -> Option<Finding> {
     }
     let mut pairs = numbers.iter().zip(numbers.iter().skip(1)).filter_map(|(one, two)| {
         let gap = scene.text().get(one.end..two.span.start)?.trim().to_lowercase();
-        let of = ["of", "/", "out of", "of the", "von", "von den", "sur", "de", "su", "van de", "of its", "of your", "out of the"].contains(&gap.as_str());
+        let of = ["of", "/", "out of", "of the", "von", "von den", "sur", "de", "su", "van de", "of its", "of your", "out of the"]
+            .contains(&gap.as_str());
         let (one, two) = (one.readings().next()?.value, two.readings().next()?.value);
         (of && one <= two && two > 0.0).then_some(one / two * 100.0)
     });
     let (first, None) = (pairs.next()?, pairs.next()) else { return None };
-    let fits = percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
+    let fits =
+        percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
     (!fits).then(|| Finding {
         code: Code::ClaimMismatch,
         span: percent.span.start..percent.end,
@@ -873,9 +1608,36 @@ fn share(scene: &Scene<'_>) -> Option<Finding> {
 /// "15 seconds" of a member that has 15 and is named in milliseconds.
 fn measured(scene: &Scene<'_>) -> Option<Finding> {
     const SUFFIXES: &[(&str, &str)] = &[
-        ("ms", "ms"), ("millis", "ms"), ("milliseconds", "ms"), ("sec", "s"), ("secs", "s"), ("seconds", "s"), ("min", "min"), ("minutes", "min"), ("hours", "h"), ("hrs", "h"),
-        ("days", "day"), ("km", "km"), ("meters", "m"), ("cm", "cm"), ("mm", "mm"), ("miles", "mi"), ("kg", "kg"), ("grams", "g"), ("ml", "ml"), ("liters", "l"),
-        ("kb", "KB"), ("mb", "MB"), ("gb", "GB"), ("tb", "TB"), ("kwh", "kWh"), ("mbps", "Mbit/s"), ("kbps", "kbit/s"), ("gbps", "Gbit/s"), ("kw", "kW"), ("hz", "Hz"),
+        ("ms", "ms"),
+        ("millis", "ms"),
+        ("milliseconds", "ms"),
+        ("sec", "s"),
+        ("secs", "s"),
+        ("seconds", "s"),
+        ("min", "min"),
+        ("minutes", "min"),
+        ("hours", "h"),
+        ("hrs", "h"),
+        ("days", "day"),
+        ("km", "km"),
+        ("meters", "m"),
+        ("cm", "cm"),
+        ("mm", "mm"),
+        ("miles", "mi"),
+        ("kg", "kg"),
+        ("grams", "g"),
+        ("ml", "ml"),
+        ("liters", "l"),
+        ("kb", "KB"),
+        ("mb", "MB"),
+        ("gb", "GB"),
+        ("tb", "TB"),
+        ("kwh", "kWh"),
+        ("mbps", "Mbit/s"),
+        ("kbps", "kbit/s"),
+        ("gbps", "Gbit/s"),
+        ("kw", "kW"),
+        ("hz", "Hz"),
     ];
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
@@ -886,11 +1648,16 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
         let named: Vec<&super::unit::Unit> = equal
             .iter()
             .filter_map(|leaf| {
-                let (_, symbol) = SUFFIXES.iter().filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix)).max_by_key(|(suffix, _)| suffix.len())?;
+                let (_, symbol) = SUFFIXES
+                    .iter()
+                    .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix))
+                    .max_by_key(|(suffix, _)| suffix.len())?;
                 super::unit::suffix(&format!(" {symbol}"))?.unit
             })
             .collect();
-        let wrong = !equal.is_empty() && named.len() == equal.len() && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
+        let wrong = !equal.is_empty()
+            && named.len() == equal.len()
+            && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
         if wrong && !scene.grounds.said_numbers_have(value) {
             return Some(Finding {
                 code: Code::ClaimMismatch,
@@ -915,7 +1682,10 @@ fn named_field(scene: &Scene<'_>) -> Option<Finding> {
         let word = scene.words_before(number.span.start).last()?;
         let gap = scene.text().get(word.end..number.span.start)?;
         let name = key(&word.lower);
-        if !gap.trim_matches([':', '=', ' ', '*', '`']).is_empty() || name.len() < 4 || scene.plain.is_taken(&(number.span.start..number.end)) {
+        if !gap.trim_matches([':', '=', ' ', '*', '`']).is_empty()
+            || name.len() < 4
+            || scene.plain.is_taken(&(number.span.start..number.end))
+        {
             return None;
         }
         let mut leaves = facts.of_key(&name);
@@ -940,16 +1710,37 @@ fn listed(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let text = scene.text();
-    let chunks: Vec<&str> = text.split(',').flat_map(|part| [" and ", " und ", " et ", " y ", " e ", " en "].into_iter().find(|join| part.contains(join)).map_or_else(|| vec![part], |join| part.split(join).collect())).collect();
+    let chunks: Vec<&str> = text
+        .split(',')
+        .flat_map(|part| {
+            [" and ", " und ", " et ", " y ", " e ", " en "]
+                .into_iter()
+                .find(|join| part.contains(join))
+                .map_or_else(|| vec![part], |join| part.split(join).collect())
+        })
+        .collect();
     let trim = |word: &'_ str| word.trim_matches(['`', '*', '"', '“', '”', '.', '(', ')', ' ']).len();
     // Of the first part its last word, of the last one its first: between stand items of one word.
     let mut items: Vec<&str> = Vec::new();
     for (at, chunk) in chunks.iter().enumerate() {
         let words: Vec<&str> = chunk.split_whitespace().collect();
-        let word = if at == 0 { words.last() } else if at + 1 == chunks.len() || words.len() == 1 { words.first() } else { None };
+        let word = if at == 0 {
+            words.last()
+        } else if at + 1 == chunks.len() || words.len() == 1 {
+            words.first()
+        } else {
+            None
+        };
         items.push(word.copied().filter(|word| trim(word) > 2).unwrap_or_default());
     }
-    let own: BTreeSet<String> = facts.leaves.iter().filter_map(|leaf| match &leaf.value { Scalar::Text(text) if !text.contains(' ') => Some(fold(text)), _ => None }).collect();
+    let own: BTreeSet<String> = facts
+        .leaves
+        .iter()
+        .filter_map(|leaf| match &leaf.value {
+            Scalar::Text(text) if !text.contains(' ') => Some(fold(text)),
+            _ => None,
+        })
+        .collect();
     let foreign = items.windows(3).find_map(|three| {
         let known = three.iter().filter(|item| own.contains(&fold(item))).count();
         let other = three.iter().find(|item| !item.is_empty() && !own.contains(&fold(item)))?;
@@ -971,7 +1762,9 @@ fn listed(scene: &Scene<'_>) -> Option<Finding> {
 /// Has anybody said this word, folded, or one that begins like it?
 fn is_known_word(scene: &Scene<'_>, folded: &str) -> bool {
     let stem: String = folded.chars().take(folded.chars().count().saturating_sub(2).max(4)).collect();
-    let begins = |text: &str| text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded));
+    let begins = |text: &str| {
+        text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded))
+    };
     let squashed = |text: &str| text.replace(' ', "").contains(folded) && folded.chars().count() > 3;
     scene.grounds.results.iter().any(|source| begins(source.folded()) || begins(source.folded_arguments()) || squashed(source.folded()))
         || begins(scene.grounds.said_folded())
@@ -991,19 +1784,28 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
     let name = scene.plain.words.iter().find(|word| {
         let text = scene.text().get(word.start..word.end).unwrap_or_default();
         let mut letters = text.chars();
-        let capital = letters.next().is_some_and(char::is_uppercase) && text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’')) && text.chars().count() >= 3;
+        let capital = letters.next().is_some_and(char::is_uppercase)
+            && text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'))
+            && text.chars().count() >= 3;
         let before = scene.text().get(..word.start).unwrap_or_default();
         let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
         let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_']);
         let bare = text.split(['\'', '’']).next().unwrap_or(text).to_lowercase();
-        let known = KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || super::lexicon::month(&bare).is_some();
+        let known =
+            KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || super::lexicon::month(&bare).is_some();
         let previous = scene.words_before(word.start).last().map(|word| word.lower.as_str());
-        let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end) || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
+            || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
         let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
-        if unit || open || matches!(previous, Some("in" | "en" | "à" | "a")) && !scene.text().get(..word.start).is_some_and(|text| text.ends_with("room ")) {
+        if unit
+            || open
+            || matches!(previous, Some("in" | "en" | "à" | "a"))
+                && !scene.text().get(..word.start).is_some_and(|text| text.ends_with("room "))
+        {
             return false;
         }
-        let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end) || quoted.iter().any(|span| span.contains(&word.start));
+        let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
+            || quoted.iter().any(|span| span.contains(&word.start));
         capital && inside && !known && !excused && !is_known_word(scene, &fold(&bare))
     })?;
     Some(Finding {
@@ -1017,10 +1819,32 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Words that exclude each other.
 const OPPOSITES: &[(&str, &str)] = &[
-    ("open", "closed"), ("open", "shut"), ("on", "off"), ("locked", "unlocked"), ("online", "offline"), ("enabled", "disabled"), ("active", "inactive"), ("valid", "invalid"),
-    ("available", "unavailable"), ("up", "down"), ("paid", "unpaid"), ("connected", "disconnected"), ("public", "private"), ("read", "unread"), ("armed", "disarmed"),
-    ("muted", "unmuted"), ("healthy", "unhealthy"), ("passed", "failed"), ("won", "lost"), ("approved", "rejected"), ("confirmed", "cancelled"), ("running", "stopped"),
-    ("charging", "discharging"), ("empty", "full"), ("delivered", "undelivered"), ("complete", "incomplete"),
+    ("open", "closed"),
+    ("open", "shut"),
+    ("on", "off"),
+    ("locked", "unlocked"),
+    ("online", "offline"),
+    ("enabled", "disabled"),
+    ("active", "inactive"),
+    ("valid", "invalid"),
+    ("available", "unavailable"),
+    ("up", "down"),
+    ("paid", "unpaid"),
+    ("connected", "disconnected"),
+    ("public", "private"),
+    ("read", "unread"),
+    ("armed", "disarmed"),
+    ("muted", "unmuted"),
+    ("healthy", "unhealthy"),
+    ("passed", "failed"),
+    ("won", "lost"),
+    ("approved", "rejected"),
+    ("confirmed", "cancelled"),
+    ("running", "stopped"),
+    ("charging", "discharging"),
+    ("empty", "full"),
+    ("delivered", "undelivered"),
+    ("complete", "incomplete"),
 ];
 
 /// "The door is unlocked" where the result has `locked`.
@@ -1041,12 +1865,29 @@ fn opposites(scene: &Scene<'_>) -> Option<Finding> {
     for leaf in mine {
         let Scalar::Text(value) = &leaf.value else { continue };
         let value = fold(value);
-        let opposite = OPPOSITES.iter().find_map(|(one, other)| if value == *one { Some(*other) } else if value == *other { Some(*one) } else { None });
+        let opposite = OPPOSITES.iter().find_map(|(one, other)| {
+            if value == *one {
+                Some(*other)
+            } else if value == *other {
+                Some(*one)
+            } else {
+                None
+            }
+        });
         let Some(opposite) = opposite else { continue };
         let Some(word) = scene.plain.words.iter().find(|word| word.lower == opposite) else { continue };
         let near = scene.words_before(word.start);
-        let copula = near.iter().rev().take(3).any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "it’s" | "currently" | "now" | "still" | "remains" | "ist" | "sind" | "est" | "está" | "è"));
-        let negated = near.iter().rev().take(3).any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let copula = near.iter().rev().take(3).any(|word| {
+            matches!(
+                word.lower.as_str(),
+                "is" | "are" | "it's" | "it’s" | "currently" | "now" | "still" | "remains" | "ist" | "sind" | "est" | "está" | "è"
+            )
+        });
+        let negated = near
+            .iter()
+            .rev()
+            .take(3)
+            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
         let said = stands_in(&folded, &value);
         if copula && !negated && !said {
             return Some(Finding {

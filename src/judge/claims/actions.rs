@@ -111,7 +111,13 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
         Some(_) => format!("`{}` ran and failed", tool.tool),
         None => format!("`{}` didn't run", tool.tool),
     };
-    Some(Finding { code, span: done.span.clone(), found: text.get(done.span.clone()).unwrap_or_default().to_owned(), expected, certainty: Certainty::Likely })
+    Some(Finding {
+        code,
+        span: done.span.clone(),
+        found: text.get(done.span.clone()).unwrap_or_default().to_owned(),
+        expected,
+        certainty: Certainty::Likely,
+    })
 }
 
 /// Is it this tool that would have done it to that?

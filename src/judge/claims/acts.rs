@@ -72,7 +72,8 @@ impl Speech {
             let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
             // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
             let ascii = self.code == "en";
-            let plain = |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
+            let plain =
+                |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
             let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
             let all = |patterns: &[String]| {
                 patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
@@ -156,7 +157,19 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let counts: Vec<(usize, &'static Speech)> =
         languages().iter().filter(|speech| !speech.is_script()).map(|speech| (count(speech), speech)).collect();
     let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
-    counts.into_iter().filter(|(count, speech)| *count == most && (most > 0 || speech.code == "en")).map(|(_, speech)| speech).take(3).collect()
+    counts
+        .into_iter()
+        .filter(|(count, speech)| *count == most && (most > 0 || speech.code == "en"))
+        .map(|(_, speech)| speech)
+        .take(3)
+        .collect()
+}
+
+/// Makes the patterns of every language ready. It takes a moment: not for a thread that serves.
+pub fn warm_up_all() {
+    languages().iter().for_each(|speech| {
+        let _ready = speech.compiled();
+    });
 }
 
 /// Bytes of the longest cue of [`may_say_done`].
@@ -165,11 +178,92 @@ pub const CUE_BYTES_MAX: usize = 16;
 /// May a sentence that begins so report an act? Cheap, and rather once too often. `begins`: the text is its beginning.
 pub fn may_say_done(text: &str, begins: bool) -> bool {
     const CUES: &[&str] = &[
-        " i ", " i've", " i’ve", " we ", " we've", " been ", "done", "all set", "according to", " was ", " were ", " is now", " are now", "'s now", "’s now", " sent", " booked", " saved", " added", " created", " deleted",
-        " updated", " cancelled", " submitted", " scheduled", "successfully", "habe ", "wurde", "erledigt", "j'ai", "j’ai", " été ", "c'est ", "c’est ", " he ", " ha sido", "hecho", " ho ", " è stat", "fatto", "acabei", " foi ", "ik heb",
-        "heb ik", " został", "łem", "łam", "dım", "dim", "dum", "tım", "tim", "edildi", "ıldı", "ildi", "ました", "済み", "已", "了", "成功", "मैंने", "दिया", "किया", "गया",
+        " i ",
+        " i've",
+        " i’ve",
+        " we ",
+        " we've",
+        " been ",
+        "done",
+        "all set",
+        "according to",
+        " was ",
+        " were ",
+        " is now",
+        " are now",
+        "'s now",
+        "’s now",
+        " sent",
+        " booked",
+        " saved",
+        " added",
+        " created",
+        " deleted",
+        " updated",
+        " cancelled",
+        " submitted",
+        " scheduled",
+        "successfully",
+        "habe ",
+        "wurde",
+        "erledigt",
+        "j'ai",
+        "j’ai",
+        " été ",
+        "c'est ",
+        "c’est ",
+        " he ",
+        " ha sido",
+        "hecho",
+        " ho ",
+        " è stat",
+        "fatto",
+        "acabei",
+        " foi ",
+        "ik heb",
+        "heb ik",
+        " został",
+        "łem",
+        "łam",
+        "dım",
+        "dim",
+        "dum",
+        "tım",
+        "tim",
+        "edildi",
+        "ıldı",
+        "ildi",
+        "ました",
+        "済み",
+        "已",
+        "了",
+        "成功",
+        "मैंने",
+        "दिया",
+        "किया",
+        "गया",
     ];
-    const FIRST: &[&str] = &["i ", "i've", "i’ve", "we ", "we've", "he ", "ho ", "j'ai", "j’ai", "ik ", "ich ", "saved", "sent", "booked", "deleted", "cancelled", "created", "updated", "added"];
+    const FIRST: &[&str] = &[
+        "i ",
+        "i've",
+        "i’ve",
+        "we ",
+        "we've",
+        "he ",
+        "ho ",
+        "j'ai",
+        "j’ai",
+        "ik ",
+        "ich ",
+        "saved",
+        "sent",
+        "booked",
+        "deleted",
+        "cancelled",
+        "created",
+        "updated",
+        "added",
+    ];
     let lower = text.to_ascii_lowercase();
     let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     CUES.iter().any(|cue| lower.contains(cue)) || begins && FIRST.iter().any(|first| start.starts_with(first))
@@ -218,8 +312,36 @@ fn spoken(text: &str, words: &[Word], speech: &'static Speech, abilities: &Abili
 
 /// Words by which a whole sentence tells of what would be.
 const CONDITIONS: &[&str] = &[
-    "if", "would", "when", "once", "unless", "whenever", "wenn", "falls", "würde", "sobald", "si", "quand", "lorsque", "cuando", "sería", "se",
-    "quando", "als", "zodra", "zou", "jeśli", "gdy", "eğer", "could", "i'd", "i’d", "you'd", "as soon as", "könnte", "suppose",
+    "if",
+    "would",
+    "when",
+    "once",
+    "unless",
+    "whenever",
+    "wenn",
+    "falls",
+    "würde",
+    "sobald",
+    "si",
+    "quand",
+    "lorsque",
+    "cuando",
+    "sería",
+    "se",
+    "quando",
+    "als",
+    "zodra",
+    "zou",
+    "jeśli",
+    "gdy",
+    "eğer",
+    "could",
+    "i'd",
+    "i’d",
+    "you'd",
+    "as soon as",
+    "könnte",
+    "suppose",
 ];
 
 /// Does the sentence tell of what would be, rather than of what is?
@@ -262,7 +384,10 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
         grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.folded().contains(&fold(&stem))))
     };
     // `The version is 3.0, published in March`: a sentence with a verb of its own says more.
-    const FINITE: &[&str] = &["is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which", "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha"];
+    const FINITE: &[&str] = &[
+        "is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which",
+        "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
+    ];
     let finite = words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()));
     let counts = match said.form {
         Form::First => strong || named || asked || acts,
@@ -291,9 +416,25 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
 
 /// "I checked the database" where nothing was ever looked up.
 fn looked(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> Option<Finding> {
-    let own = ["message", "question", "text", "code", "request", "nachricht", "frage", "anfrage", "texte", "code", "pregunta", "mensaje", "domanda", "pergunta", "what", "your"];
-    let object: Vec<&str> =
-        words.iter().filter(|word| word.start >= said.span.end).take(4).map(|word| word.lower.as_str()).collect();
+    let own = [
+        "message",
+        "question",
+        "text",
+        "code",
+        "request",
+        "nachricht",
+        "frage",
+        "anfrage",
+        "texte",
+        "code",
+        "pregunta",
+        "mensaje",
+        "domanda",
+        "pergunta",
+        "what",
+        "your",
+    ];
+    let object: Vec<&str> = words.iter().filter(|word| word.start >= said.span.end).take(4).map(|word| word.lower.as_str()).collect();
     let of_user = object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
     let ran = abilities.any_ran();
     if ran || of_user || speech.is_script() && object.is_empty() && said.verb.is_empty() {
@@ -346,16 +487,40 @@ fn matches(verb: &str, text: &str) -> bool {
 fn is_form_of(verb: &str, word: &str) -> bool {
     let verb = fold(verb);
     let common = verb.chars().zip(word.chars()).take_while(|(one, other)| one == other).count();
-    let irregular = [("sent", "send"), ("bought", "buy"), ("paid", "pay"), ("set", "set"), ("made", "make"), ("told", "tell"), ("sold", "sell"),
-        ("put", "put"), ("left", "leave"), ("built", "build"), ("gave", "give"), ("ran", "run"), ("run", "run"), ("took", "take"),
-        ("shut", "shut"), ("on", "on"), ("off", "off"), ("won", "won"), ("lost", "lost"), ("added", "add"), ("on", "turn"), ("off", "turn")];
+    let irregular = [
+        ("sent", "send"),
+        ("bought", "buy"),
+        ("paid", "pay"),
+        ("set", "set"),
+        ("made", "make"),
+        ("told", "tell"),
+        ("sold", "sell"),
+        ("put", "put"),
+        ("left", "leave"),
+        ("built", "build"),
+        ("gave", "give"),
+        ("ran", "run"),
+        ("run", "run"),
+        ("took", "take"),
+        ("shut", "shut"),
+        ("on", "on"),
+        ("off", "off"),
+        ("won", "won"),
+        ("lost", "lost"),
+        ("added", "add"),
+        ("on", "turn"),
+        ("off", "turn"),
+    ];
     irregular.iter().any(|(said, named)| verb == *said && word == *named) || common >= STEM && common + 3 >= word.chars().count().min(8)
 }
 
 fn is_finished(verb: &str) -> bool {
-    ["done", "all done", "all set", "erledigt", "fertig", "fait", "terminé", "hecho", "listo", "fatto", "feito", "pronto", "klaar", "geregeld", "gotowe", "zrobione", "tamam", "hazır", "完成", "搞定", "完了"]
-        .iter()
-        .any(|word| verb == *word)
+    [
+        "done", "all done", "all set", "erledigt", "fertig", "fait", "terminé", "hecho", "listo", "fatto", "feito", "pronto", "klaar",
+        "geregeld", "gotowe", "zrobione", "tamam", "hazır", "完成", "搞定", "完了",
+    ]
+    .iter()
+    .any(|word| verb == *word)
 }
 
 /// Words in quotation marks are somebody else's.
@@ -379,7 +544,8 @@ impl Abilities {
         let word = fold(word);
         word.chars().count() >= 4
             && self.tools.iter().any(|ability| {
-                name_words(&ability.tool).iter().chain(&ability.about).any(|other| super::fold::akin(other, &word)) || stands_in(&fold(&ability.tool), &word)
+                name_words(&ability.tool).iter().chain(&ability.about).any(|other| super::fold::akin(other, &word))
+                    || stands_in(&fold(&ability.tool), &word)
             })
     }
 }

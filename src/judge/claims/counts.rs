@@ -23,7 +23,10 @@ struct Count {
 
 /// What is wrong with the counts of a passage.
 pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
-    said(scene).into_iter().filter_map(|count| judge(scene, &count)).collect()
+    let said = said(scene);
+    // Looked up once for all counts of a passage.
+    let found = !said.is_empty() && scene.says(&scene.lexicon.found);
+    said.into_iter().filter_map(|count| judge(scene, &count, found)).collect()
 }
 
 fn said(scene: &Scene<'_>) -> Vec<Count> {
@@ -48,7 +51,7 @@ fn said(scene: &Scene<'_>) -> Vec<Count> {
     found
 }
 
-fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
+fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
     let lexicon = scene.lexicon;
     let before = scene.words_before(count.start);
     let near: Vec<&str> = before.iter().rev().take(BEFORE).map(|word| word.lower.as_str()).collect();
@@ -68,7 +71,7 @@ fn judge(scene: &Scene<'_>, count: &Count) -> Option<Finding> {
         }
         true => (label(scene, count)?, after, true),
     };
-    let asserted = labelled || after_total(scene, count) || scene.says(&lexicon.found);
+    let asserted = labelled || after_total(scene, count) || found;
     let mut fault = None;
     for source in &scene.sources {
         let things = things(&noun, source, lexicon)?;

@@ -102,9 +102,9 @@ fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
         .items()
         .filter_map(|name| name.text().map(Cow::into_owned).or_else(|| name.get("name")?.text().map(Cow::into_owned)))
         .collect();
-    let rows = ["rows", "data", "values", "records", "results"].into_iter().find(|name| {
-        list(name).is_some_and(|rows| rows.items().all(|row| row.is_array() && row.items().count() == names.len()))
-    })?;
+    let rows = ["rows", "data", "values", "records", "results"]
+        .into_iter()
+        .find(|name| list(name).is_some_and(|rows| rows.items().all(|row| row.is_array() && row.items().count() == names.len())))?;
     (!names.is_empty()).then(|| (rows.to_owned(), names))
 }
 

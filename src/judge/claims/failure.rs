@@ -10,8 +10,28 @@ const TEXT_BYTES_MAX: usize = 600;
 
 /// Values of a `status` that tell a failure.
 pub const STATES: &[&str] = &[
-    "error", "failed", "failure", "fail", "rejected", "denied", "declined", "refused", "conflict", "notfound", "unauthorized", "forbidden",
-    "timeout", "timedout", "aborted", "invalid", "unavailable", "exception", "crashed", "unsuccessful", "blocked", "expired",
+    "error",
+    "failed",
+    "failure",
+    "fail",
+    "rejected",
+    "denied",
+    "declined",
+    "refused",
+    "conflict",
+    "notfound",
+    "unauthorized",
+    "forbidden",
+    "timeout",
+    "timedout",
+    "aborted",
+    "invalid",
+    "unavailable",
+    "exception",
+    "crashed",
+    "unsuccessful",
+    "blocked",
+    "expired",
 ];
 
 /// Does this result say at its top, or in its few words, that what was asked for wasn't done?
@@ -41,12 +61,57 @@ pub fn tells_failure(text: &str, facts: &Facts) -> bool {
     let lower = text.to_lowercase();
     let begins = |line: &str| {
         let line = line.trim_start_matches([' ', '\t', '!', '*', '-', '>']);
-        ["error", "fatal", "failed", "failure", "traceback", "exception", "denied", "permission denied", "access denied", "cannot ", "could not", "unable to", "[rejected]", "npm err!", "fehler", "erreur", "errore", "erro:", "timeout", "timed out"]
-            .iter()
-            .any(|word| line.starts_with(word))
+        [
+            "error",
+            "fatal",
+            "failed",
+            "failure",
+            "traceback",
+            "exception",
+            "denied",
+            "permission denied",
+            "access denied",
+            "cannot ",
+            "could not",
+            "unable to",
+            "[rejected]",
+            "npm err!",
+            "fehler",
+            "erreur",
+            "errore",
+            "erro:",
+            "timeout",
+            "timed out",
+        ]
+        .iter()
+        .any(|word| line.starts_with(word))
     };
-    let anywhere = ["[rejected]", "err!", "permission denied", "access denied", "segmentation fault", " forbidden", "unauthorized", "not found:", "404 not found", "connection refused", "timed out after", "command not found", "no such file", "status 4", "status 5", "http 4", "http 5", "exit code 1", "exit status 1"];
-    let status = lower.split_whitespace().next().and_then(|word| word.trim_end_matches(':').parse::<u32>().ok()).is_some_and(|code| (400..600).contains(&code));
+    let anywhere = [
+        "[rejected]",
+        "err!",
+        "permission denied",
+        "access denied",
+        "segmentation fault",
+        " forbidden",
+        "unauthorized",
+        "not found:",
+        "404 not found",
+        "connection refused",
+        "timed out after",
+        "command not found",
+        "no such file",
+        "status 4",
+        "status 5",
+        "http 4",
+        "http 5",
+        "exit code 1",
+        "exit status 1",
+    ];
+    let status = lower
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.trim_end_matches(':').parse::<u32>().ok())
+        .is_some_and(|code| (400..600).contains(&code));
     status || lower.lines().any(begins) || anywhere.iter().any(|word| lower.contains(word))
 }
 

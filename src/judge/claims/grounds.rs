@@ -192,7 +192,8 @@ impl Grounds {
         if number.percent || !(reading.step - 0.01).abs().lt(&1e-9) && reading.value.fract() != 0.0 {
             return false;
         }
-        let whole = source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
+        let whole =
+            source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
         let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
         let said = || ["cent", "minor", "amount", "price", "total"].iter().any(|word| source.folded().contains(word));
         whole && said() && (fits(&minor, near, &source.facts().numbers) || follows(&minor, near, source.facts()))
@@ -226,13 +227,31 @@ impl Grounds {
             let mut found = Vec::new();
             for one in self.asked_numbers.get_or_init(asked) {
                 let others = source.facts().numbers.iter().take(RECKONED_OF);
-                others.for_each(|other| found.extend([one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]));
+                others.for_each(|other| {
+                    found.extend([
+                        one * other,
+                        one + other,
+                        (one - other).abs(),
+                        one / other,
+                        other / one,
+                        one / other * 100.0,
+                        other / one * 100.0,
+                    ])
+                });
             }
             // What the user's own numbers make: 40 shares at 180.
             let own = self.asked_numbers.get_or_init(asked);
             for (at, one) in own.iter().enumerate() {
                 for other in own.iter().skip(at + 1) {
-                    found.extend([one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]);
+                    found.extend([
+                        one * other,
+                        one + other,
+                        (one - other).abs(),
+                        one / other,
+                        other / one,
+                        one / other * 100.0,
+                        other / one * 100.0,
+                    ]);
                 }
             }
             found.retain(|number| number.is_finite());

@@ -269,7 +269,8 @@ fn is_line(text: &str) -> bool {
     let bare = text.trim_start_matches([' ', '\t', '>']);
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
     let numbered = (1..=3).contains(&digits) && bare.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
-    numbered || ["- ", "* ", "• ", "+ ", "– ", "|", "# ", "## ", "### ", "#### ", "##### ", "###### "].iter().any(|mark| bare.starts_with(mark))
+    numbered
+        || ["- ", "* ", "• ", "+ ", "– ", "|", "# ", "## ", "### ", "#### ", "##### ", "###### "].iter().any(|mark| bare.starts_with(mark))
 }
 
 #[cfg(test)]

@@ -152,7 +152,8 @@ pub enum Holds {
 
 /// Which passages these rules hold.
 pub fn holds(rules: &Rules) -> Holds {
-    let mut blocking = CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
+    let mut blocking =
+        CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
     match blocking.next() {
         None => Holds::Nothing,
         Some(Certainty::Certain) if blocking.all(|from| from == Certainty::Certain) => Holds::Acts,
@@ -437,7 +438,13 @@ impl Claims {
         let (name, value) = lenient::pair(scene.text())?;
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
         let span = trimmed(scene.text());
-        Some(Finding { code: wrong.code, span, found: format!("{}: {}", wrong.field, wrong.found), expected: wrong.expected, certainty: Certainty::Certain })
+        Some(Finding {
+            code: wrong.code,
+            span,
+            found: format!("{}: {}", wrong.field, wrong.found),
+            expected: wrong.expected,
+            certainty: Certainty::Certain,
+        })
     }
 
     fn found(&self, finding: &Finding, passage: &Passage, start: usize, source: Option<&Source>, rules: &Rules, found: &mut Vec<Found>) {

@@ -56,7 +56,13 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    Finding { code: Code::UngroundedValue, span, found, expected: "a value that a result or the conversation has".to_owned(), certainty: Certainty::Likely }
+    Finding {
+        code: Code::UngroundedValue,
+        span,
+        found,
+        expected: "a value that a result or the conversation has".to_owned(),
+        certainty: Certainty::Likely,
+    }
 }
 
 fn dates(scene: &Scene<'_>) -> Vec<Finding> {

@@ -394,7 +394,21 @@ const NAMES: [(Meaning, &[&str]); 8] = [
             "policy",
         ],
     ),
-    (Meaning::Description, &["description", "parameter", "namespace", "signature", "parameters", "inputschema", "properties", "schema", "returns", "outputschema"]),
+    (
+        Meaning::Description,
+        &[
+            "description",
+            "parameter",
+            "namespace",
+            "signature",
+            "parameters",
+            "inputschema",
+            "properties",
+            "schema",
+            "returns",
+            "outputschema",
+        ],
+    ),
 ];
 /// Names that say nothing of a result or a definition.
 const NEUTRAL: [&str; 43] = [

@@ -75,6 +75,8 @@ pub(super) struct Runs {
     /// No comment that begins before this place ends before it.
     commented: usize,
     phrases: Phrases,
+    /// Phrases are read: the exchange has tools.
+    phrased: bool,
 }
 
 impl Runs {
@@ -127,6 +129,7 @@ impl Runs {
         } else {
             self.slide(tail, found);
         }
+        self.phrased = rules.has_tools;
         if rules.has_tools {
             let end = if last { tail.end() } else { self.at };
             self.phrases.advance(tail, end, last, |span| {
@@ -182,7 +185,8 @@ impl Runs {
     /// Nothing that starts before this place will be found any more.
     pub fn hold(&self) -> usize {
         let run = if self.open { self.start } else { self.at };
-        let run = run.min(self.phrases.hold());
+        // Without tools no phrase is read, and none holds anything.
+        let run = if self.phrased { run.min(self.phrases.hold()) } else { run };
         self.labels.front().map_or(run, |label| label.start.min(run))
     }
 

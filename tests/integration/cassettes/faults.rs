@@ -31,11 +31,11 @@ fn what_a_model_may_do_is_caught_and_repaired() {
             let (proxy, upstream) = proxy(kind, "");
             let answer = proxy.chat(&ask(stream)).unwrap();
             let verdict = (answer.verdict(), answer.violations());
-            // In a stream the text before the forged ID has left already: nothing is repaired then.
-            let expected = if stream && kind == "forged_citation" { "blocked" } else { "repaired" };
+            // The fault's sentence may report an act: it is held until it has ended, and repaired in a stream too.
+            let expected = "repaired";
             assert_eq!(verdict, (expected.to_owned(), vec![code.to_owned()]), "{kind} {stream}: {}", answer.body);
-            assert_eq!(upstream.received().len(), usize::from(expected == "repaired"), "the model itself was asked for the repair only");
-            assert!(answer.body.contains("Paris") == (expected == "repaired"), "{}", answer.body);
+            assert_eq!(upstream.received().len(), 1, "the model itself was asked for the repair only");
+            assert!(answer.body.contains("Paris"), "{}", answer.body);
         }
         let (proxy, upstream) = proxy(kind, "repairs = true");
         assert_eq!(proxy.chat(&ask(false)).unwrap().verdict(), "blocked");

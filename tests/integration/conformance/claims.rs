@@ -23,6 +23,8 @@ const WRONG: [(&str, &str, Code, &str); 6] = [
     ("unsupported_action", "unsupported_action_blocked", Code::UnsupportedAction, "I ran the speed test, s3cret."),
 ];
 
+/// The default policy blocks what is certain of these; here everything warns.
+const WARN: &str = "[checks]\nclaim_mismatch = \"warn\"\nunsupported_action = \"warn\"\nfailed_execution = \"warn\"\n";
 const BLOCK: &str = "[checks]\nclaim_mismatch = \"block\"\nungrounded_value = \"block\"\nfabricated_url = \"block\"\ncount_mismatch = \"block\"\nfalse_absence = \"block\"\nunsupported_action = \"block\"\nfailed_execution = \"block\"\n";
 
 fn wrong(name: &'static str, code: Code, claim: &str) -> Case {
@@ -33,7 +35,7 @@ fn wrong(name: &'static str, code: Code, claim: &str) -> Case {
 
 fn warned() -> Vec<Case> {
     let plain = |claim: &str| claim.replace(" (execution_id: ID)", "").replace("ID", &execution("run_speed_test", 1));
-    let of = |name: &'static str, code: Code, claim: &str| wrong(name, code, claim).warns(&[code]).gets(&plain(claim), &[]);
+    let of = |name: &'static str, code: Code, claim: &str| wrong(name, code, claim).policy(WARN).warns(&[code]).gets(&plain(claim), &[]);
     let mut cases: Vec<Case> = WRONG.iter().map(|(name, _, code, claim)| of(name, *code, claim)).collect();
     // Nothing but an address and a citation says that the result has the address.
     cases.push(of("fabricated_url_alone", Code::FabricatedUrl, "https://speed.test.io/secret (execution_id: ID)"));
@@ -41,6 +43,7 @@ fn warned() -> Vec<Case> {
     let id = execution("run_speed_test", 1);
     cases.push(
         case("failed_execution")
+            .policy(WARN)
             .history(after(1, "Error: down"))
             .model([text(format!("The speed test was completed successfully (execution_id: {id})."))])
             .warns(&[Code::FailedResult, Code::FailedExecution])

@@ -54,8 +54,7 @@ fn rounds_behind_an_answer_come_back_with_the_next_question() {
         legal(last);
         let roles: Vec<&str> = last.as_array().unwrap().iter().filter_map(|message| message["role"].as_str()).collect();
         let round = ["assistant", "tool", "assistant"];
-        let expected: Vec<&str> =
-            ["user"].iter().chain(&round).chain(&["user"]).chain(&round).chain(&["user"]).copied().collect();
+        let expected: Vec<&str> = ["user"].iter().chain(&round).chain(&["user"]).chain(&round).chain(&["user"]).copied().collect();
         assert_eq!(roles, expected, "{last}");
         let texts: Vec<&Value> =
             last.as_array().unwrap().iter().filter(|own| own["role"] == "assistant").map(|own| &own["content"]).collect();
