@@ -157,12 +157,9 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let counts: Vec<(usize, &'static Speech)> =
         languages().iter().filter(|speech| !speech.is_script()).map(|speech| (count(speech), speech)).collect();
     let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
-    counts
-        .into_iter()
-        .filter(|(count, speech)| *count == most && (most > 0 || speech.code == "en"))
-        .map(|(_, speech)| speech)
-        .take(3)
-        .collect()
+    // Where nothing tells, each is tried; else those that tie.
+    let tries = if most > 0 { 3 } else { counts.len() };
+    counts.into_iter().filter(|(count, _)| *count == most).map(|(_, speech)| speech).take(tries).collect()
 }
 
 /// Makes the patterns of every language ready. It takes a moment: not for a thread that serves.

@@ -43,7 +43,9 @@ fn check(results: &Value, modes: &[&str]) {
         assert_eq!(error["status"], 400, "{name}: {error}");
         assert!(error["message"].as_str().unwrap().contains(&format!("bad request of {name}")), "{name}: {error}");
         let broken = &results[name]["breaks"];
-        assert_eq!((&broken["seen"], &broken["status"]), (&json!("It is sunny in Paris, and"), &Value::Null), "{name}: {broken}");
+        // The last words may introduce a citation: they are held, and don't leave where the answer breaks off.
+        assert!(broken["seen"].as_str().is_some_and(|seen| seen.starts_with("It is sunny")), "{name}: {broken}");
+        assert_eq!(broken["status"], Value::Null, "{name}: {broken}");
         assert!(broken["message"].as_str().unwrap().contains("fell over"), "{name}: {broken}");
     }
 }
