@@ -90,7 +90,7 @@ impl Promoter {
         let piece = content.and_then(Value::text).unwrap_or_default().into_owned();
         let finish = choice.and_then(|choice| choice.get_some("finish_reason")).is_some();
         let cut = choice.is_some_and(is_cut);
-        if self.held.text.is_empty() && piece.is_empty() && !(odd && !apart) && !finish {
+        if self.held.text.is_empty() && piece.is_empty() && (!odd || apart) && !finish {
             return vec![(event, document)];
         }
         self.held.text.push(&piece);

@@ -113,6 +113,7 @@ pub(crate) struct Pattern {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "few are made, and each lives in a compiled schema")]
 enum Engine {
     Linear { dfa: Box<DFA>, cache: Mutex<Option<Box<Cache>>>, states: u64 },
     Backtracking { translated: Box<str>, by_backtracks: [OnceLock<Option<fancy_regex::Regex>>; BACKTRACKS.len()] },

@@ -324,7 +324,7 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
             scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower)
                 || scene.lexicon.parts.contains(lower) && lower != "of"
         });
-        if !joined || vague || value < 2 || value > 10_000 || is_of_something(scene, end, start) {
+        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) {
             return None;
         }
         let noun = noun(scene, end, &after);

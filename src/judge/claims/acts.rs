@@ -516,8 +516,7 @@ fn is_finished(verb: &str) -> bool {
         "done", "all done", "all set", "erledigt", "fertig", "fait", "terminé", "hecho", "listo", "fatto", "feito", "pronto", "klaar",
         "geregeld", "gotowe", "zrobione", "tamam", "hazır", "完成", "搞定", "完了",
     ]
-    .iter()
-    .any(|word| verb == *word)
+    .contains(&verb)
 }
 
 /// Words in quotation marks are somebody else's.

@@ -304,7 +304,9 @@ impl Grounds {
     pub fn has_address(&self, address: &str) -> bool {
         let plain = url::plain(address);
         let text = |at: usize| match at.checked_sub(2 * self.results.len()) {
-            None => self.results.get(at / 2).map(|source| if at % 2 == 0 { source.text.as_str() } else { source.arguments.as_str() }),
+            None => {
+                self.results.get(at / 2).map(|source| if at.is_multiple_of(2) { source.text.as_str() } else { source.arguments.as_str() })
+            }
             Some(at) if at == self.said.len() => Some(self.definitions.as_str()),
             Some(at) => self.said.get(at).map(String::as_str),
         };

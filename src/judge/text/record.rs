@@ -584,7 +584,7 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
     if let Some((offset, _)) = call(rest, evidence) {
         let after = rest.get(offset..).unwrap_or_default().trim_start_matches([' ', '`', '\t']);
         let arrow = |arrow: &&str| after.starts_with(*arrow) || arrow.starts_with(after);
-        if ARROWS.iter().any(|own| arrow(&own)) {
+        if ARROWS.iter().any(arrow) {
             return Start::From(line + offset);
         }
     }
