@@ -163,7 +163,7 @@ fn check(connection: &mut Connection, mutant: &Mutant, form: Form, expected: Exp
     let reply = ask(connection, mutant, form);
     let (calls, fault) = (calls(&reply), |what: &str| Err(format!("{form:?} {}: {what}: {} {}", mutant.id, reply.status, reply.text())));
     // A stream that ends with an error breaks off behind it; nothing else does.
-    if !reply.whole && !(reply.is_stream() && !reply.error_code().is_empty()) {
+    if !reply.whole && (!reply.is_stream() || reply.error_code().is_empty()) {
         return fault("broke off");
     }
     let rejected = (reply.status == 422 && !reply.is_stream()) || (reply.is_stream() && !reply.error_code().is_empty());
