@@ -29,23 +29,21 @@ pub struct Part {
 impl TextPlace {
     /// Joins these strings and takes the text through its gate; `None` where there is none.
     pub fn read<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
-        let (mut text, mut parts) = (String::new(), Vec::new());
-        for string in strings {
-            let start = text.len();
-            text.push_str(&string.text().unwrap_or_default());
-            parts.push(Part { span: string.span(), place: start..text.len() });
-        }
-        if text.is_empty() {
-            return None;
-        }
-        let mut gate = TextGate::default();
-        context.feed(&mut gate, &text);
-        context.close(&mut gate);
-        Some(Self { gate, text, parts })
+        Self::gated(strings, |gate, text| {
+            context.feed(gate, text);
+            context.close(gate);
+        })
     }
 
     /// The same where the format that the request asks of answers is none of this text's.
     pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        Self::gated(strings, |gate, text| {
+            context.take_prose(gate, text);
+        })
+    }
+
+    /// Joins these strings and hands the text to `take` with its gate.
+    fn gated<'d>(strings: impl IntoIterator<Item = Value<'d>>, take: impl FnOnce(&mut TextGate, &str)) -> Option<Self> {
         let (mut text, mut parts) = (String::new(), Vec::new());
         for string in strings {
             let start = text.len();
@@ -56,7 +54,7 @@ impl TextPlace {
             return None;
         }
         let mut gate = TextGate::default();
-        context.take_prose(&mut gate, &text);
+        take(&mut gate, &text);
         Some(Self { gate, text, parts })
     }
 

@@ -227,31 +227,13 @@ impl Grounds {
             let mut found = Vec::new();
             for one in self.asked_numbers.get_or_init(asked) {
                 let others = source.facts().numbers.iter().take(RECKONED_OF);
-                others.for_each(|other| {
-                    found.extend([
-                        one * other,
-                        one + other,
-                        (one - other).abs(),
-                        one / other,
-                        other / one,
-                        one / other * 100.0,
-                        other / one * 100.0,
-                    ])
-                });
+                others.for_each(|other| found.extend(made_of(*one, *other)));
             }
             // What the user's own numbers make: 40 shares at 180.
             let own = self.asked_numbers.get_or_init(asked);
             for (at, one) in own.iter().enumerate() {
                 for other in own.iter().skip(at + 1) {
-                    found.extend([
-                        one * other,
-                        one + other,
-                        (one - other).abs(),
-                        one / other,
-                        other / one,
-                        one / other * 100.0,
-                        other / one * 100.0,
-                    ]);
+                    found.extend(made_of(*one, *other));
                 }
             }
             found.retain(|number| number.is_finite());
@@ -400,6 +382,11 @@ pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
         let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
         direct(1.0) || percent || magnitude || converts(number, reading, known)
     })
+}
+
+/// What two numbers make that were asked with or stand in a result: product, sum, difference, ratios, and those in percent.
+fn made_of(one: f64, other: f64) -> [f64; 7] {
+    [one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]
 }
 
 /// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
