@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use crate::{
-    judge::claims::{acts, lexicon},
+    judge::claims::lexicon,
     log,
     policy::watch::{Changed, Watch},
     proxy::{app::App, server::Server},
@@ -43,7 +43,6 @@ fn bind(settings: Settings) -> Result<Server, Error> {
 fn warm_up() {
     let ready = || {
         lexicon::warm_up();
-        acts::warm_up_all();
         tracing::debug!("the lexicons are ready");
     };
     // Where there is no thread to be had, the first exchange reads them.

@@ -163,7 +163,7 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
 }
 
 /// Makes the patterns of every language ready. It takes a moment: not for a thread that serves.
-pub fn warm_up_all() {
+pub(super) fn warm_up() {
     languages().iter().for_each(|speech| {
         let _ready = speech.compiled();
     });
@@ -264,13 +264,6 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
     let lower = text.to_ascii_lowercase();
     let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     CUES.iter().any(|cue| lower.contains(cue)) || begins && FIRST.iter().any(|first| start.starts_with(first))
-}
-
-/// Makes the patterns of English ready, so that nearly no exchange waits for them.
-pub fn warm_up() {
-    if let Some(english) = languages().first() {
-        let _ready = english.compiled();
-    }
 }
 
 /// The clause around a place: between marks that end one.

@@ -273,14 +273,15 @@ pub fn may_say_absent(text: &str) -> bool {
     automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
 }
 
-/// Reads every file and makes every automaton ready, and the patterns of English, so that nearly no exchange waits for it.
-/// Those of a further language take memory, and are made when its first text comes.
+/// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
+/// It takes a good part of a second: not for a thread that serves.
 pub fn warm_up() {
     let _ready = (may_say_done(""), may_say_absent(""), month("may"), language(&[], None));
+    for lexicon in all() {
+        let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
+        let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));
+    }
     super::acts::warm_up();
-    let english = english();
-    let _compiled = (english.frames().len(), english.absences().len(), english.not_found().len());
-    let _compiled = (english.may_be_absent(""), english.english(""), english.verb(""));
 }
 
 fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick> {

@@ -11,6 +11,8 @@ use super::{around, tail::Tail};
 const TOKENS_MAX: usize = 20;
 /// Bytes of them.
 const BYTES_MAX: usize = 200;
+/// Blanks that go with a mark that is taken out.
+const BLANKS_MAX: usize = 16;
 /// Bytes of one word.
 const WORD_BYTES_MAX: usize = 24;
 
@@ -276,6 +278,12 @@ struct Before {
     start: usize,
 }
 
+impl Before {
+    fn says_words(&self) -> bool {
+        self.tokens.iter().any(|(_, token)| matches!(token, Token::Word(_)))
+    }
+}
+
 fn inside(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '\'' | '’')
 }
@@ -365,7 +373,11 @@ fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
 pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
     let start = around::beginning(tail, from, floor, true);
     let read = before(tail, from, floor, true);
-    if read.start < start { around::beginning(tail, read.start, floor, true) } else { start }
+    // In brackets it may be all that its line says, too.
+    let marks = around::beginning(tail, from, floor, false);
+    let around = Some(before(tail, marks, floor, false)).filter(|read| !read.says_words());
+    let earliest = around.map_or(read.start, |around| around.start.min(read.start));
+    if earliest < start { around::beginning(tail, earliest, floor, true) } else { start }
 }
 
 /// What follows a citation.
@@ -420,12 +432,11 @@ pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: us
     if let Some((at, Token::Open(_))) = outermost {
         return Some(match next {
             Next::Close(end) => Some(blanks(at)..end),
-            Next::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end)),
+            Next::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end, last)?),
             Next::End | Next::Newline | Next::Stop(_) | Next::Bar | Next::Other => None,
         });
     }
-    let words = read.tokens.iter().any(|(_, token)| matches!(token, Token::Word(_)));
-    if !words {
+    if !read.says_words() {
         return Some(match outermost {
             None if read.edge != Edge::Other && next == Next::Other && !labelled && !enclosed => None,
             None if read.edge == Edge::Line && ends => Some(line(tail, &read, span, next, floor)),
@@ -477,13 +488,15 @@ pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: us
 
 /// Where the blanks before `at` begin.
 fn back(tail: &Tail, at: usize, floor: usize) -> usize {
-    let text = tail.slice(tail.boundary(at.saturating_sub(16).max(floor))..at);
+    let text = tail.slice(tail.boundary(at.saturating_sub(BLANKS_MAX).max(floor))..at);
     at - (text.len() - text.trim_end().len())
 }
 
-fn past_blanks(tail: &Tail, at: usize) -> usize {
+/// `None`: more blanks may follow.
+fn past_blanks(tail: &Tail, at: usize, last: bool) -> Option<usize> {
     let rest = tail.from(at);
-    at + rest.bytes().take(16).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+    let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    (last || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
 }
 
 /// A line with nothing but the citation, from the mark of its list item on, with the blanks before.

@@ -195,9 +195,11 @@ pub(super) fn asks(asked: &str) -> bool {
 
 /// Where the sentence, or line, that goes on behind a place ends in `after`; `None` where more text is needed.
 pub(super) fn sentence_end(after: &str, last: bool) -> Option<usize> {
-    let end = after
+    // No more is looked at than counts, and the two characters that tell where it ends.
+    let near = after.get(..after.floor_char_boundary(AFTER_BYTES + 8)).unwrap_or(after);
+    let end = near
         .char_indices()
-        .zip(after.chars().skip(1).map(Some).chain([None]))
+        .zip(near.chars().skip(1).map(Some).chain([None]))
         .find(|((_, c), next)| matches!(c, '\n' | '。') || matches!(c, '.' | '!' | '?') && next.is_some_and(|next| next.is_whitespace()));
     match end {
         Some(((at, _), _)) if at <= AFTER_BYTES => Some(at),
@@ -302,6 +304,9 @@ mod tests {
         }
         assert!(asks("What does an execution_id look like?") && !asks("Check the net and cite the execution_id"));
         assert!(introduces_example("Such a result looks like this:\n```json\n") && !introduces_example("The result:\n"));
+        // However much follows, only so much of it is read.
+        let long = "a".repeat(8 * AFTER_BYTES);
+        assert_eq!((sentence_end(&long, false), sentence_end(&format!("{long}. "), true)), (Some(AFTER_BYTES), Some(AFTER_BYTES)));
         assert_eq!((sentence_end("a b", false), sentence_end("a. b", false), sentence_end("a", true)), (None, Some(1), Some(1)));
     }
 }

@@ -135,6 +135,13 @@ impl Fences {
         change.fence.map(|fence| (fence, change.at))
     }
 
+    /// The fence whose own line `place` is part of, with the first place inside it.
+    pub fn opened_by_line_of(&self, place: usize) -> Option<(Fence, usize)> {
+        let after = self.changes.partition_point(|change| change.at <= place);
+        let next = self.changes.get(after)?;
+        next.fence.filter(|fence| fence.marks <= place).map(|fence| (fence, next.at))
+    }
+
     fn change(&self, place: usize) -> Change {
         let after = self.changes.partition_point(|change| change.at <= place);
         after.checked_sub(1).and_then(|before| self.changes.get(before)).copied().unwrap_or(self.base_change)

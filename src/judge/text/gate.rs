@@ -510,11 +510,13 @@ impl TextGate {
         self.before_fence(from, start, floor, rules)
     }
 
-    /// `start`, or the marks of the fence that what begins at `from` is the first thing in.
+    /// `start`, or the marks of the fence that what begins at `from` is the first thing in, or stands in the line of.
     fn before_fence(&self, from: usize, start: usize, floor: usize, rules: &Rules) -> usize {
-        let Some((fence, inside)) = self.fences.fence_at(from).filter(|(fence, _)| fence.marks >= floor) else { return start };
-        let first = from - inside <= FENCE_BLANKS_MAX
-            && self.tail.slice(inside..from).trim_matches(|c: char| c.is_whitespace() || around::closer(c).is_some()).is_empty();
+        let found = self.fences.opened_by_line_of(from).or_else(|| self.fences.fence_at(from));
+        let Some((fence, inside)) = found.filter(|(fence, _)| fence.marks >= floor) else { return start };
+        let between = inside..from.max(inside);
+        let first = between.len() <= FENCE_BLANKS_MAX
+            && self.tail.slice(between).trim_matches(|c: char| c.is_whitespace() || around::closer(c).is_some()).is_empty();
         if first { start.min(around::beginning(&self.tail, fence.marks, floor, !rules.show)) } else { start }
     }
 }

@@ -203,6 +203,10 @@ fn cuts_change_nothing_where_it_is_hard() {
         "Tool: run_speed_test\n&shyResult: 125".to_owned(),
         "Tool: run_speed_test\nRésult <b>&colon; 125".to_owned(),
         "> | tool | run_speed_test |\n> | result | 125 |\n".to_owned(),
+        format!("** (execution_id: {VALID}) "),
+        format!("It is up, '[({VALID})]. So"),
+        format!("({VALID}; its "),
+        format!("~~~”\"execution_id\": \"~~~mit der Ausführungs-\n{FAKE} with an "),
         long.clone(),
         format!("{long}\nso"),
     ];
@@ -276,6 +280,7 @@ fn adversaries_cost_no_more_than_their_length() {
         "> - 1. ",
         "id de ",
         "execution_id is <!-- ",
+        "(execution_id:",
     ] {
         let text = scrap.repeat((128 << 10) / scrap.len());
         let whole = judge_pieces([text.as_str()], &Rules::default());
