@@ -20,6 +20,7 @@ use super::{
     load::Load,
     loops::LoopControl,
     memory::Memory,
+    originals::Originals,
     stage::Cassettes,
     standing::{self, Standing},
     world,
@@ -128,6 +129,8 @@ pub struct App {
     pub schemas: SchemaCache,
     /// Conversations that upstreams keep.
     pub memory: Memory,
+    /// Objects that upstreams keep.
+    pub originals: Originals,
     /// What is seen of exchanges, for who asks.
     pub observed: Arc<Observed>,
     /// Where the records of exchanges go.
@@ -207,6 +210,7 @@ impl App {
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
+            originals: Originals::default(),
             observed,
             recorder,
             loops,
