@@ -172,7 +172,7 @@ fn a_response_made_in_the_background_is_judged_when_it_is_there() {
             "{}",
             early.text()
         );
-        assert!(!early.text().contains("get_weather"), "{}", early.text());
+        assert!(!early.text().contains("function_call"), "{}", early.text());
         let (there, verdict) = fetch(&fine);
         assert_eq!((&*verdict, &there["status"]), ("pass", &json!("completed")), "{there}");
         let call = there["output"][0].clone();
@@ -285,7 +285,7 @@ fn a_fallback_that_has_a_response_never_sees_the_callers_key() {
     let stage = Stage::new(settings, vec![Box::new(|_: &Received| Scripted::json(503, "{}")), Box::new(keeper())]);
     let given = respond(&stage, false, json!({"input": "Hi"}));
     let before = stage.upstreams[0].received().len();
-    let reply = get(&stage, &format!("responses/{}?key=hidden&api-version=7", id(&given)));
+    let reply = get(&stage, &format!("responses/{}?other=hidden&api-version=7", id(&given)));
     assert_eq!((reply.status, reply.header("toolmark-upstream")), (200, "b"));
     let last = stage.upstreams[1].received().pop().unwrap();
     assert!(!format!("{} {:?}", last.line, last.headers).contains("hidden") && !last.headers.contains_key("authorization"), "{last:?}");
