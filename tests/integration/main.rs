@@ -52,4 +52,5 @@ mod tidy;
 mod traces;
 mod traffic;
 mod upstreams;
+mod verifier;
 mod wire;
