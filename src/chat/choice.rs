@@ -98,7 +98,10 @@ impl ChoiceStream {
             has_audio: false,
             role_said,
             // The text is needed again only where an attempt may follow.
-            keep_text: (context.rules.policy.calls.max_repairs > 0 || context.tools.runs_any() || !context.rules.state.is_empty())
+            keep_text: (context.rules.policy.calls.max_repairs > 0
+                || context.tools.runs_any()
+                || !context.rules.state.is_empty()
+                || context.text.second_opinion)
                 && context.choices == 1,
             waits_for_call: context.demands_call(),
             follows,

@@ -149,6 +149,13 @@ impl AnswerStream for StreamJudge {
         self.own_usage.as_deref()
     }
 
+    fn release(&mut self, out: &mut BytesMut) {
+        if !self.context.observes() {
+            let identity = self.identity.as_ref().filter(|_| self.rewrite);
+            self.choices.iter_mut().for_each(|choice| choice.pump(identity, out));
+        }
+    }
+
     fn flush(&mut self, out: &mut BytesMut) {
         let identity = self.identity.as_ref().filter(|_| self.rewrite);
         self.choices.iter_mut().for_each(|choice| choice.flush(identity, out));

@@ -102,6 +102,15 @@ fn surroundings(out: &mut String, settings: &Settings) {
     for upstream in &settings.upstreams {
         line(out, "upstream", &self::upstream(upstream));
     }
+    if let Some(own) = &settings.verifier {
+        let (upstream, model, when) = (&own.upstream, &own.model, own.when.as_str());
+        let deadline = humantime::format_duration(own.deadline);
+        let text = format!(
+            "`{model}` of {upstream} is shown answers that cite ({when}), within {deadline}, up to {} calls and {} tokens an hour",
+            own.calls_per_hour, own.tokens_per_hour
+        );
+        line(out, "verifier", &text);
+    }
     let keys = match &settings.keys {
         KeySource::Ring(keys) if keys.len() == 1 => "one key, from the environment".into(),
         KeySource::Ring(keys) => format!("{} keys, from the environment: the first mints, all verify", keys.len()),

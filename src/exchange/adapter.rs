@@ -131,6 +131,9 @@ pub trait AnswerStream: Sized {
     fn held_bytes(&self) -> usize;
     /// This attempt's usage, JSON.
     fn usage(&self) -> Option<&str>;
+    /// Lets go of the text that is left, but not of the end: what is still to be said about a judged answer that nothing
+    /// blocks is waited for without it.
+    fn release(&mut self, out: &mut BytesMut);
     /// Lets go of all text that is left, where an accepted attempt is followed by another.
     fn flush(&mut self, out: &mut BytesMut);
     /// Ends the stream, in observe mode without a word.

@@ -189,6 +189,9 @@ impl Begun {
         let mut text = basis.text.clone();
         (text.json_only, text.now_ms) = (json_only, basis.now_ms);
         text.has_tools = basis.tools.any || !executions.is_empty();
+        // Without an execution there is nothing to cite, and nobody to ask.
+        let opinion = text.second_opinion && !json_only && !executions.is_empty() && choices <= 1;
+        text.hold_all |= opinion && text.checks.severity(Code::VerifierContradiction) == Severity::Block;
         let mut beyond = basis.beyond;
         if !beyond.session.is_empty() {
             let own: HashSet<Moment> = executions.iter().map(|execution| execution.moment).collect();

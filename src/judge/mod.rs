@@ -28,4 +28,5 @@ pub mod suggest;
 pub mod text;
 pub mod textual;
 pub mod trail;
+pub mod verifier;
 pub mod violation;

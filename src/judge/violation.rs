@@ -163,6 +163,8 @@ codes! {
     FabricatedUrl "fabricated_url" Text Warn Block;
     CountMismatch "count_mismatch" Text Warn Block;
     FalseAbsence "false_absence" Text Warn Block;
+    /// What a second model (`[verifier]`) objects to in an answer that cites, after its quotations were checked.
+    VerifierContradiction "verifier_contradiction" Text Warn Warn;
     StateMismatch "state_mismatch" Text Block Block;
     StateUnknown "state_unknown" Text Warn Block;
     MissingCitation "missing_citation" Text Off Block;

@@ -73,6 +73,7 @@ impl Collector for Collected {
         self.exchanges(&mut encoder)?;
         self.tools(&mut encoder)?;
         self.upstreams(&mut encoder)?;
+        self.verifier(&mut encoder)?;
         self.samples.collect().iter().try_for_each(|sample| further(&mut encoder, sample))
     }
 }
@@ -147,6 +148,28 @@ impl Collected {
             times(family.encode_family(&[("upstream", &**name)])?, &counted)?;
         }
         Ok(())
+    }
+}
+
+impl Collected {
+    fn verifier(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let Some(verifier) = self.metrics.verifier.get() else { return Ok(()) };
+        let mut family =
+            counter(encoder, "toolmark_verifier", "Answers that might have been shown to the verifier, by what became of that")?;
+        for (outcome, number) in verifier.outcomes() {
+            count(&mut family, &[("outcome", outcome)], number)?;
+        }
+        let mut family = counter(encoder, "toolmark_verifier_verdicts", "Verdicts of the verifier, by what became of them")?;
+        for (verdict, number) in verifier.verdicts() {
+            count(&mut family, &[("verdict", verdict)], number)?;
+        }
+        let mut family = counter(encoder, "toolmark_verifier_tokens", "Tokens that the verifier took, by type")?;
+        for (kind, number) in verifier.spent() {
+            count(&mut family, &[("type", kind)], number)?;
+        }
+        let help = "How long the verifier was waited for";
+        let family = encoder.encode_descriptor("toolmark_verifier_seconds", help, None, MetricType::Histogram)?;
+        times(family, &verifier.times())
     }
 }
 

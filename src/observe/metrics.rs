@@ -6,7 +6,7 @@
 use std::{
     cell::Cell,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use super::{
     readiness::State,
     sheet::{ending, invented},
     sums::Field,
+    verifier::OfVerifier,
 };
 use crate::{
     judge::violation::{Code, Severity, Verdict},
@@ -133,6 +134,8 @@ pub struct Metrics {
     pub models: Names<OfModel>,
     /// By upstream.
     pub upstreams: Names<OfUpstream>,
+    /// Of the second opinion, where one is asked for.
+    pub verifier: OnceLock<Arc<OfVerifier>>,
 }
 
 impl Default for Metrics {
@@ -143,6 +146,7 @@ impl Default for Metrics {
             tools: Names::default(),
             models: Names::default(),
             upstreams: Names::default(),
+            verifier: OnceLock::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod sheet;
 pub mod stats;
 pub mod sums;
 pub mod traces;
+pub mod verifier;
 
 use std::{fmt, sync::Arc};
 

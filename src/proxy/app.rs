@@ -23,6 +23,7 @@ use super::{
     originals::Originals,
     stage::Cassettes,
     standing::{self, Standing},
+    verifier::Verifier,
     world,
 };
 use crate::{
@@ -34,7 +35,7 @@ use crate::{
     mcp::{Mcp, catalog::Catalog},
     observe::{Observed, readiness::State, rollup::Rollup},
     policy::{Mode, Stateful, load::PolicySource, rules::Rules, watch::Changed},
-    settings::{self, ProbeHosts, Settings},
+    settings::{self, Settings},
 };
 
 /// Why the proxy can't start, or a policy can't be used.
@@ -148,6 +149,8 @@ pub struct App {
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and applications didn't see.
     pub kept: KeptRounds,
+    /// Who is asked for a second opinion, if anybody.
+    pub verifier: Option<Arc<Verifier>>,
     /// Which calls were begun.
     pub journal: Journal,
     counter: Counter,
@@ -167,7 +170,7 @@ impl App {
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mcp = Mcp::start(&settings)?;
         let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-        let read = |source: &PolicySource| InForce::read(source.clone(), held, offered(), &settings.probe_hosts);
+        let read = |source: &PolicySource| InForce::read(source.clone(), held, offered(), &settings);
         let mut policies = vec![read(&settings.policy)?];
         let mut client_policies = Vec::new();
         for client in &settings.clients {
@@ -203,6 +206,9 @@ impl App {
         let load = Load::new(&settings.limits, &settings.clients);
         let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
         let (shown, of, started) = (standings.clone(), settings.upstreams.clone(), Instant::now());
+        let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
+        let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
+        let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
         let describe = move || standing::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
         observed.readiness.describe("upstreams", describe);
         Ok(Self {
@@ -220,6 +226,7 @@ impl App {
             started,
             mcp,
             kept: KeptRounds::default(),
+            verifier,
             journal: Journal::default(),
             counter,
             policies,
@@ -329,7 +336,7 @@ impl App {
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
             let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
-            let made = read.and_then(|rules| InForce::make(policy.source.clone(), rules, held, offered, &self.settings.probe_hosts));
+            let made = read.and_then(|rules| InForce::make(policy.source.clone(), rules, held, offered, &self.settings));
             match made {
                 Ok(new) => {
                     let new = new.standard.load_full();
@@ -362,9 +369,9 @@ impl Drop for App {
 }
 
 impl InForce {
-    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, hosts: &ProbeHosts) -> Result<Self, Error> {
+    fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, settings: &Settings) -> Result<Self, Error> {
         let rules = source.load()?;
-        Self::make(source, rules, held_bytes_max, offered, hosts)
+        Self::make(source, rules, held_bytes_max, offered, settings)
     }
 
     fn make(
@@ -372,12 +379,13 @@ impl InForce {
         rules: Rules,
         held_bytes_max: usize,
         offered: Arc<(u64, Catalog)>,
-        hosts: &ProbeHosts,
+        settings: &Settings,
     ) -> Result<Self, Error> {
-        if let Some(probe) = world::unnamed(&rules, hosts) {
+        if let Some(probe) = world::unnamed(&rules, &settings.probe_hosts) {
             return Err(Error::Probe(world::unnamed_words(probe)));
         }
-        let standard = Standard::with_offered(rules, held_bytes_max, offered)?;
+        let mut standard = Standard::with_offered(rules, held_bytes_max, offered)?;
+        standard.text.second_opinion = settings.verifier.is_some();
         Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
     }
 

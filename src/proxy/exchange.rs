@@ -308,6 +308,9 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     };
     let text = run.has_state_rules().then(|| answer.said(0).text);
     run.check_state(&mut judged, text).await;
+    if let Some(verifier) = run.verifier(&judged) {
+        Box::pin(run.verify(verifier, &mut judged, answer.said(0).text)).await;
+    }
     run.found(&judged);
     run.learn(&judged);
     run.notes.usage(answer.usage());

@@ -46,6 +46,7 @@ pub mod streaming;
 mod traced;
 mod unkeyed;
 pub mod upstream;
+pub mod verifier;
 pub mod way;
 mod witness;
 pub mod world;

@@ -185,6 +185,14 @@ async fn settle<A: Adapter>(
 ) -> Result<Settled, Broken> {
     let text = run.has_state_rules().then(|| judge.said(0).text);
     run.check_state(&mut judged, text).await;
+    if let Some(verifier) = run.verifier(&judged) {
+        if !run.holds_for_verifier() {
+            judge.release(out);
+            leave(run, outlet, out);
+        }
+        let said = judge.said(0).text;
+        kept_alive(Box::pin(run.verify(verifier, &mut judged, said)), KEEP_ALIVE, outlet).await;
+    }
     run.found(&judged);
     run.learn(&judged);
     run.notes.usage_text(judge.usage());

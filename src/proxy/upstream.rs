@@ -209,6 +209,21 @@ impl Endpoint {
         }
     }
 
+    /// Sends a request and waits for the head of the answer for as long as its caller does, without a word in the log: where
+    /// failures are nobody's concern, and counted elsewhere.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn send_quietly(
+        &self,
+        method: Method,
+        target: PathAndQuery,
+        headers: HeaderMap,
+        body: Outgoing,
+    ) -> Result<Answer, SendError> {
+        self.client.send(method, target, headers, body).await
+    }
+
     /// Has this response a status that may pass? `rest`: what was asked below the base URL.
     ///
     /// # Errors

@@ -328,6 +328,12 @@ impl AnswerStream for ResponseStream {
         response.get_some("usage").map(Value::raw_str)
     }
 
+    fn release(&mut self, out: &mut BytesMut) {
+        if !self.context.observes() {
+            self.pump(out);
+        }
+    }
+
     fn flush(&mut self, out: &mut BytesMut) {
         self.settle(out);
     }

@@ -80,7 +80,14 @@ pub(super) fn unknown(name: &str) -> Fault {
 fn value(path: &[&str], text: &str) -> Value {
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
     match path {
-        ["allow_anonymous"] | ["limits", "connections"] | ["upstreams"] | ["clients"] | ["mcp"] | ["alerts"] | ["faults"] => parsed(),
+        ["allow_anonymous"]
+        | ["limits", "connections"]
+        | ["verifier", "calls_per_hour" | "tokens_per_hour" | "cache"]
+        | ["upstreams"]
+        | ["clients"]
+        | ["mcp"]
+        | ["alerts"]
+        | ["faults"] => parsed(),
         ["passthrough" | "allowed_hosts" | "probe_hosts"] | ["record", "redact" | "headers"] | ["replay", "ignore"]
             if !text.trim_start().starts_with('[') =>
         {
@@ -128,13 +135,14 @@ const TOP_LEVEL: &[&str] = &[
     "record",
     "replay",
     "faults",
+    "verifier",
     "log",
 ];
 
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// What a variable's name may have been meant for.
-const KNOWN_NAMES: [&str; 37] = [
+const KNOWN_NAMES: [&str; 45] = [
     "listen",
     "policy",
     "passthrough",
@@ -172,4 +180,12 @@ const KNOWN_NAMES: [&str; 37] = [
     "replay.mode",
     "replay.pace",
     "replay.ignore",
+    "verifier.upstream",
+    "verifier.model",
+    "verifier.when",
+    "verifier.deadline",
+    "verifier.calls_per_hour",
+    "verifier.tokens_per_hour",
+    "verifier.cache",
+    "verifier.max_bytes",
 ];

@@ -19,6 +19,7 @@ mod secret;
 mod traces;
 mod types;
 mod upstream;
+mod verifier;
 
 use std::{
     cell::RefCell,
@@ -38,6 +39,7 @@ pub use secret::Secret;
 pub use traces::{Sampler, Traces};
 pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Rate, Scope, ToolChoice};
 pub use upstream::{Credential, Responses, Timeouts, Upstream};
+pub use verifier::{Verifier, When};
 
 use crate::policy::load::PolicySource;
 use layers::Layers;
@@ -95,6 +97,8 @@ pub struct Settings {
     pub traces: Option<Traces>,
     /// What is recorded and played, and what goes wrong on purpose.
     pub cassettes: Cassettes,
+    /// Who is asked for a second opinion, if anybody.
+    pub verifier: Option<Verifier>,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -185,6 +189,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let admin = checker.admin(&raw, listen)?;
     checker.open_relay(&raw, listen, &upstreams)?;
     let cassettes = checker.cassettes(&raw, &upstreams)?;
+    let verifier = checker.verifier(&raw, &upstreams)?;
     let policy = checker.policy("policy", raw.policy.as_deref());
     notices.extend(checker.notices.take());
     notices.dedup();
@@ -206,6 +211,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         alerts: checker.alerts(&raw)?,
         traces: traces::traces(environment)?,
         cassettes,
+        verifier,
         limits: checker.limits(&raw.limits)?,
         log: Log { format: raw.log.format, level: raw.log.level },
         notices,

@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 use serde::Deserialize;
 
 use super::cassettes::{RawFault, RawRecord, RawReplay};
-use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName, mcp::RawMcp};
+use super::{
+    CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName, mcp::RawMcp, verifier::RawVerifier,
+};
 use crate::{
     policy::{bytes, duration},
     upstreams::preset::Preset,
@@ -34,6 +36,7 @@ pub(super) struct Raw {
     pub record: RawRecord,
     pub replay: RawReplay,
     pub faults: Vec<RawFault>,
+    pub verifier: Option<RawVerifier>,
 }
 
 impl Default for Raw {
@@ -57,6 +60,7 @@ impl Default for Raw {
             record: RawRecord::default(),
             replay: RawReplay::default(),
             faults: Vec::new(),
+            verifier: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Everything here but [`table`] and [`gauge`] is pure: time comes in as a value, and what a request becomes, when it
 //! is sent again and whether an upstream is left alone follows from values alone. The shell is in [`crate::proxy`].
 
+pub mod allowance;
 pub mod breaker;
 pub mod fit;
 pub mod gauge;

@@ -53,4 +53,5 @@ mod tidy;
 mod traces;
 mod traffic;
 mod upstreams;
+mod verifier;
 mod wire;

@@ -82,7 +82,7 @@ fn its_settings_are_settings() {
     let directory = tempfile::tempdir().unwrap();
     let of_file = |file: &str| blocks(&read(file), "toml");
     assert!(!of_file("README.md").is_empty() && !of_file("docs/upstreams.md").is_empty());
-    for block in ["README.md", "docs/upstreams.md", "docs/mcp.md"].into_iter().flat_map(of_file) {
+    for block in ["README.md", "docs/upstreams.md", "docs/mcp.md", "docs/verifier.md"].into_iter().flat_map(of_file) {
         std::fs::write(directory.path().join("toolmark.toml"), &block).unwrap();
         let environment = Environment::of(&[("CEREBRAS_API_KEY", "sk-cerebras"), ("OPENAI_API_KEY", "sk-openai")]);
         settings::load(&Flags::default(), &environment, directory.path()).unwrap_or_else(|error| panic!("{error}:\n{block}"));

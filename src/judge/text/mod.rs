@@ -153,6 +153,8 @@ pub struct Rules {
     pub hold_all: bool,
     /// The whole text is kept, to tell whether it owes a citation.
     pub keep_text: bool,
+    /// An answer that cites may be shown to a second model: what a stream says is kept, and held where that may block.
+    pub second_opinion: bool,
     /// The ledger can tell whose an id is that isn't in this conversation: ask by [`Progress::Need`].
     pub ask_ledger: bool,
     /// Bytes of one block or one disguised id above which it is refused unread.
@@ -171,6 +173,7 @@ impl Default for Rules {
             has_tools: true,
             hold_all: false,
             keep_text: false,
+            second_opinion: false,
             ask_ledger: false,
             held_bytes_max: 1 << 20,
         }

@@ -63,6 +63,7 @@ pub fn coverage(code: Code) -> Coverage {
         Code::ImpreciseNumber => Built(&["imprecise_number"]),
         Code::TrimmedResult => Elsewhere("ledger::first"),
         Code::UnofferedCall => Elsewhere("responses_stateful"),
+        Code::VerifierContradiction => Elsewhere("verifier"),
         Code::StateMismatch | Code::StateUnknown => Elsewhere("mcp::state"),
         Code::LedgerUnavailable => Elsewhere("ledger_failures"),
         Code::HistoryIncomplete => Elsewhere("mcp::restarts"),

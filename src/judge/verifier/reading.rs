@@ -1,0 +1,71 @@
+//! What a verifier answered, read. It may be anything: every size is bounded, and what isn't of the asked form is no answer. Pure.
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::Entry;
+use crate::wire::json::{Document, Value};
+
+/// Bytes of its answer: dozens of verdicts with their quotations take a tenth of it.
+pub const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Verdicts that are looked at; what comes behind them counts as dropped.
+pub const ENTRIES_MAX: usize = 64;
+
+/// Why an answer is none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// It is longer than [`ANSWER_BYTES_MAX`].
+    #[error("its answer is too long")]
+    TooLong,
+    /// It is no JSON.
+    #[error("its answer is no JSON")]
+    NotJson,
+    /// It has no text: a refusal, a call, an error.
+    #[error("its answer has no text: a refusal, a call or an error")]
+    NoText,
+    /// Its text isn't of the form that was asked for.
+    #[error("its text isn't of the schema that was asked for: does the model know `response_format` with `json_schema`?")]
+    NotTheSchema,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Read {
+    /// The tokens that it says it took: input, output.
+    pub tokens: Option<(u64, u64)>,
+    /// Its verdicts, at most [`ENTRIES_MAX`], and how many there were beyond.
+    pub verdicts: Result<(Vec<Entry>, usize), Invalid>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verdicts {
+    verdicts: Vec<Entry>,
+}
+
+/// Reads the body of its answer, a chat completion.
+pub fn read(body: &Bytes) -> Read {
+    if body.len() > ANSWER_BYTES_MAX {
+        return Read { tokens: None, verdicts: Err(Invalid::TooLong) };
+    }
+    let Ok(document) = Document::parse(body.clone()) else { return Read { tokens: None, verdicts: Err(Invalid::NotJson) } };
+    let root = document.root();
+    Read { tokens: root.get_some("usage").and_then(tokens), verdicts: verdicts(root) }
+}
+
+fn verdicts(root: Value<'_>) -> Result<(Vec<Entry>, usize), Invalid> {
+    let choice = root.get("choices").and_then(|choices| choices.items().next());
+    let text = choice.and_then(|choice| choice.get("message")?.get_some("content")?.text()).ok_or(Invalid::NoText)?;
+    let Verdicts { mut verdicts } = serde_json::from_str(&text).map_err(|_| Invalid::NotTheSchema)?;
+    let beyond = verdicts.len().saturating_sub(ENTRIES_MAX);
+    verdicts.truncate(ENTRIES_MAX);
+    Ok((verdicts, beyond))
+}
+
+fn tokens(usage: Value<'_>) -> Option<(u64, u64)> {
+    let count = |name: &str| usage.get(name).and_then(Value::integer);
+    match (count("prompt_tokens"), count("completion_tokens")) {
+        (None, None) => Some((count("total_tokens")?, 0)),
+        (input, output) => Some((input.unwrap_or(0), output.unwrap_or(0))),
+    }
+}

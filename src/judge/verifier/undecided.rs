@@ -1,0 +1,153 @@
+//! Did the claim rules leave anything of an answer open? Pure.
+//!
+//! They did where a finding is `likely`, where they looked at less than there was (`not_judged`), and where a sentence or line
+//! that stands in a paragraph with a citation, and asks nothing, has
+//!
+//! - a number that no cited result has as it is written: rules let pass what follows from a result by any reading, or was
+//!   said by anyone, without knowing that it was meant, or
+//! - two words of [`WORD_CHARS_MIN`] letters or more that stand neither in a cited result, nor in its tool's name and
+//!   arguments, nor in the user's last message: it says something that no rule could compare.
+//!
+//! A paragraph that is nothing but a citation speaks for the one before it. Headings and code say nothing.
+
+use std::collections::HashSet;
+
+use super::Shown;
+use crate::judge::{
+    claims::{
+        fold::{fold, name_words},
+        passage::{Kind, Passages},
+    },
+    violation::{Certainty, Code, Violation},
+};
+
+/// Letters of a word that says something.
+const WORD_CHARS_MIN: usize = 5;
+/// Words that nothing accounts for, from which on a sentence is open.
+const WORDS_MIN: usize = 2;
+/// Characters of a word by which it is compared: endings don't count.
+const STEM_CHARS: usize = 6;
+/// Bytes of the user's last message that are looked at.
+const ASKED_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Default)]
+struct Paragraph {
+    cites: bool,
+    open: bool,
+    /// It says something besides its citations.
+    says: bool,
+}
+
+/// See the module. `asked`: the user's last message; `found`: what the rules found in the answer.
+pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[Violation]) -> bool {
+    let likely = |own: &Violation| own.detail.as_ref().is_some_and(|detail| detail.certainty == Certainty::Likely);
+    if found.iter().any(|own| own.code == Code::NotJudged || likely(own)) {
+        return true;
+    }
+    let known = Known::of(results, asked);
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    let mut passages = Passages::default();
+    passages.push(answer);
+    let mut fresh = true;
+    while let Some(passage) = passages.take(true) {
+        match passage.kind {
+            Kind::Blank => fresh = true,
+            Kind::Code | Kind::Heading => {}
+            Kind::Sentence | Kind::Line => {
+                if std::mem::take(&mut fresh) {
+                    paragraphs.push(Paragraph::default());
+                }
+                let Some(paragraph) = paragraphs.last_mut() else { continue };
+                let mut text = passage.text;
+                for shown in results.iter().filter(|shown| !shown.execution_id.is_empty()) {
+                    if text.contains(shown.execution_id) {
+                        paragraph.cites = true;
+                        text = text.replace(shown.execution_id, " ").replace("execution_id", " ");
+                    }
+                }
+                let words = fold(&text);
+                paragraph.says |= words.split(' ').any(|word| word.chars().count() > 1);
+                paragraph.open |= !text.contains(['?', '？']) && known.leaves_open(&words);
+            }
+        }
+    }
+    // What cites without its id in so many letters may speak for all.
+    let everywhere = !paragraphs.iter().any(|paragraph| paragraph.cites);
+    let mut before: Option<&Paragraph> = None;
+    for paragraph in &paragraphs {
+        let spoken_for = before.filter(|_| paragraph.cites && !paragraph.says).is_some_and(|before| before.open);
+        if spoken_for || (paragraph.open && (everywhere || paragraph.cites)) {
+            return true;
+        }
+        before = Some(paragraph);
+    }
+    false
+}
+
+/// What a sentence may say without saying something new.
+struct Known {
+    numbers: HashSet<String>,
+    stems: HashSet<String>,
+    results: Vec<String>,
+}
+
+impl Known {
+    fn of(results: &[Shown<'_>], asked: &str) -> Self {
+        let mut known = Self { numbers: HashSet::new(), stems: HashSet::new(), results: Vec::new() };
+        for shown in results {
+            let said = fold(shown.text);
+            known.numbers.extend(said.split(' ').filter(|word| is_number(word)).map(str::to_owned));
+            known.learn(&said);
+            known.results.push(said);
+            known.learn(&fold(shown.arguments));
+            known.learn(&name_words(shown.tool).join(" "));
+        }
+        known.learn(&fold(asked.get(..asked.floor_char_boundary(ASKED_BYTES_MAX)).unwrap_or_default()));
+        known
+    }
+
+    fn learn(&mut self, folded: &str) {
+        self.stems.extend(folded.split(' ').filter(|word| !word.is_empty()).map(stem));
+    }
+
+    fn leaves_open(&self, folded: &str) -> bool {
+        let mut new = 0;
+        for word in folded.split(' ').filter(|word| !word.is_empty()) {
+            if is_number(word) {
+                if !self.numbers.contains(word) {
+                    return true;
+                }
+                continue;
+            }
+            new += match word.chars().count() {
+                // Where no blanks part words, a run of letters is a clause.
+                count if count >= WORD_CHARS_MIN && is_unparted(word) => {
+                    if self.results.iter().any(|result| result.contains(word)) {
+                        0
+                    } else {
+                        WORDS_MIN
+                    }
+                }
+                count if count >= WORD_CHARS_MIN => usize::from(!self.stems.contains(&stem(word))),
+                _ => 0,
+            };
+            if new >= WORDS_MIN {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn is_number(word: &str) -> bool {
+    word.contains(|c: char| c.is_ascii_digit())
+}
+
+fn stem(word: &str) -> String {
+    word.chars().take(STEM_CHARS).collect()
+}
+
+/// Chinese, Japanese, Thai and the like.
+fn is_unparted(word: &str) -> bool {
+    word.chars().any(|c| matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}'))
+}

@@ -1,0 +1,155 @@
+//! `[verifier]`: who is asked for a second opinion on answers that cite, when, and what that may cost.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use serde::Deserialize;
+
+use super::{
+    Checker, Credential, Fault, Upstream,
+    fault::{list, maybe},
+    raw::Raw,
+};
+use crate::policy::{bytes, duration};
+
+/// Which answers that cite are shown.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// Those of which the claim rules left something open.
+    #[default]
+    Undecided,
+    /// All.
+    All,
+}
+
+impl When {
+    /// Its word in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::All => "all",
+        }
+    }
+}
+
+/// `[verifier]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verifier {
+    /// The name of its upstream.
+    pub upstream: Box<str>,
+    /// Which of `[[upstreams]]` that is.
+    pub at: usize,
+    /// The model.
+    pub model: Box<str>,
+    /// Which answers are shown.
+    pub when: When,
+    /// How long it may take.
+    pub deadline: Duration,
+    /// Calls within an hour.
+    pub calls_per_hour: u64,
+    /// Tokens within an hour, of input and output together.
+    pub tokens_per_hour: u64,
+    /// Answers whose verdicts are remembered; 0: none.
+    pub cache: usize,
+    /// Bytes of an answer and what it cites; what is more isn't shown.
+    pub max_bytes: usize,
+}
+
+/// `[verifier]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawVerifier {
+    pub upstream: String,
+    pub model: String,
+    #[serde(default)]
+    pub when: When,
+    #[serde(default = "deadline", with = "duration")]
+    pub deadline: Duration,
+    #[serde(default = "calls_per_hour")]
+    pub calls_per_hour: u64,
+    #[serde(default = "tokens_per_hour")]
+    pub tokens_per_hour: u64,
+    #[serde(default = "cache")]
+    pub cache: usize,
+    #[serde(default = "max_bytes", with = "bytes")]
+    pub max_bytes: u64,
+}
+
+fn deadline() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn calls_per_hour() -> u64 {
+    600
+}
+
+fn tokens_per_hour() -> u64 {
+    1_000_000
+}
+
+fn cache() -> usize {
+    1_000
+}
+
+fn max_bytes() -> u64 {
+    64 << 10
+}
+
+impl Checker<'_> {
+    /// Checks the section. `upstreams`: those of the settings.
+    pub(super) fn verifier(&self, raw: &Raw, upstreams: &[Upstream]) -> Result<Option<Verifier>, Fault> {
+        let Some(own) = &raw.verifier else { return Ok(None) };
+        let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
+        let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {
+            let known: Vec<&str> = upstreams.iter().map(|upstream| &*upstream.name).collect();
+            return fault(
+                "upstream",
+                format!("there is no upstream `{}`{}; known: {}", own.upstream, maybe(&own.upstream, &known), list(&known)),
+            );
+        };
+        if upstream.credential == Credential::Caller {
+            let message = format!(
+                "the verifier's upstream needs an api_key_env, because no caller's credential is used for it: give `{}` one, \
+                 or `api_key_env = \"\"` where it needs no key",
+                own.upstream
+            );
+            return fault("upstream", message);
+        }
+        if upstream.cassette.is_some() || raw.replay.file.is_some() {
+            self.notices.borrow_mut().push("[verifier]: where a cassette answers, nobody is asked for a second opinion".into());
+        }
+        if own.model.trim().is_empty() {
+            return fault("model", "empty: write the name of a model of that upstream".into());
+        }
+        if !DEADLINE.contains(&own.deadline) {
+            return fault("deadline", "expected 10ms to 60s, e.g. \"5s\": answers may wait for so long".into());
+        }
+        for (key, value) in [("calls_per_hour", own.calls_per_hour), ("tokens_per_hour", own.tokens_per_hour)] {
+            if value == 0 {
+                return fault(key, "expected more than 0: to ask nobody, leave `[verifier]` out".into());
+            }
+        }
+        if own.cache > CACHE_MAX {
+            return fault("cache", format!("expected at most {CACHE_MAX} answers; 0: none are remembered"));
+        }
+        if !SHOWN_BYTES.contains(&own.max_bytes) {
+            let (least, most) = (bytesize::ByteSize(*SHOWN_BYTES.start()), bytesize::ByteSize(*SHOWN_BYTES.end()));
+            return fault("max_bytes", format!("{} bytes is out of range: {least} to {most}", own.max_bytes));
+        }
+        Ok(Some(Verifier {
+            upstream: own.upstream.as_str().into(),
+            at,
+            model: own.model.as_str().into(),
+            when: own.when,
+            deadline: own.deadline,
+            calls_per_hour: own.calls_per_hour,
+            tokens_per_hour: own.tokens_per_hour,
+            cache: own.cache,
+            max_bytes: usize::try_from(own.max_bytes).unwrap_or(usize::MAX),
+        }))
+    }
+}
+
+const DEADLINE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const SHOWN_BYTES: RangeInclusive<u64> = 1024..=(1 << 20);
+const CACHE_MAX: usize = 100_000;
