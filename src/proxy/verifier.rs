@@ -233,13 +233,7 @@ impl Verifier {
 
     /// Says in the log that there is no second opinion, unless that was said a moment ago.
     fn say(&self, failed: &Failed, now_ms: u64) {
-        let times = self.unsaid.fetch_add(1, Ordering::Relaxed) + 1;
-        let until = self.quiet_until_ms.load(Ordering::Relaxed);
-        let next = now_ms.saturating_add(SAID_EVERY_MS);
-        if now_ms < until || self.quiet_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        self.unsaid.store(0, Ordering::Relaxed);
+        let Some(times) = self.unsaid(now_ms) else { return };
         let (upstream, model, why) = (&*self.settings.upstream, &*self.settings.model, &*failed.why);
         let outcome = failed.outcome.as_str();
         tracing::warn!(
@@ -250,6 +244,16 @@ impl Verifier {
             times,
             "the verifier gave no second opinion ({outcome}): {why}; answers go on without it, and this is said once a minute at most"
         );
+    }
+
+    /// Counts a failure: how many there were since the log said so last, where it is to say so now.
+    fn unsaid(&self, now_ms: u64) -> Option<u64> {
+        self.unsaid.fetch_add(1, Ordering::Relaxed);
+        let until = self.quiet_until_ms.load(Ordering::Relaxed);
+        let next = now_ms.saturating_add(SAID_EVERY_MS);
+        // Of several at once one says it.
+        let says = now_ms >= until && self.quiet_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        says.then(|| self.unsaid.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -327,5 +331,28 @@ impl Run {
             let checks = &context.rules.checks;
             choice.of_text.extend(check::violations(&checked.findings, &question.results, &settings.model, checks));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_it_once_a_minute() {
+        let settings = settings::Verifier {
+            upstream: "u".into(),
+            at: 0,
+            model: "m".into(),
+            when: When::All,
+            deadline: Duration::from_secs(5),
+            calls_per_hour: 1,
+            tokens_per_hour: 1,
+            cache: 0,
+            max_bytes: 1,
+        };
+        let verifier = Verifier::new(&settings, Arc::default()).unwrap();
+        let said: Vec<u64> = (0..150).filter_map(|second| verifier.unsaid(7_000 + second * 1_000)).collect();
+        assert_eq!(said, [1, 60, 60]);
     }
 }
