@@ -169,18 +169,21 @@ fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Ori
     if looks_streamed(&answer) {
         return hear_stream::<A::Stream>(context, answer, origin);
     }
-    let answer = match origin {
-        Some(origin) => translate::answer::answer(&answer, &origin)?,
-        None => answer,
+    let (answer, stray) = match origin {
+        Some(origin) => translate::answer::watched(&answer, &origin, context)?,
+        None => (answer, false),
     };
-    let answer = A::Answer::read(answer, context)?;
+    let mut answer = A::Answer::read(answer, context)?;
+    if stray {
+        answer.note_stray();
+    }
     let choices = answer.judge(context).into_iter().enumerate().map(|(at, judged)| (answer.said(at), judged));
     Ok(Heard { choices: choices.collect(), released: false, unjudged: false })
 }
 
 fn hear_stream<S: AnswerStream>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
     let (mut judge, mut out) = (S::new(context.clone(), None), BytesMut::new());
-    let mut reader = Reader::new(origin.map(|origin| StreamTranslator::new(origin, context.held_bytes_max)));
+    let mut reader = Reader::new(origin.map(|origin| StreamTranslator::new(origin, context.held_bytes_max).watched(context.clone())));
     reader.handle(answer, &mut judge, &mut out).map_err(|unread| match unread {
         Unread::Fault(fault) => Unheard::Fault(fault),
         Unread::TooLong(error) => Unheard::TooLong(error),

@@ -61,6 +61,8 @@ pub trait WholeAnswer: Sized {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault>;
     /// Judges every choice.
     fn judge(&self, context: &Context) -> Vec<JudgedChoice>;
+    /// Text beside it was left out before it was read.
+    fn note_stray(&mut self) {}
     /// What its choices say, in the order of [`Self::judge`].
     fn said(&self, choice: usize) -> Said;
     /// Its `usage`.
@@ -108,6 +110,8 @@ pub trait AnswerStream: Sized {
     /// # Errors
     /// [`Fault`]: the stream is to be given up, with an error downstream.
     fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault>;
+    /// Text beside the answer was left out before it came here.
+    fn note_stray(&mut self) {}
     /// No more events: judges every choice.
     ///
     /// # Errors
@@ -119,6 +123,10 @@ pub trait AnswerStream: Sized {
     fn unjudged(&self) -> bool;
     /// Text has left.
     fn released(&self) -> bool;
+    /// The response's id as the application knows it, once it does, where the upstream may keep it.
+    fn response_id(&self) -> Option<String> {
+        None
+    }
     /// Bytes in memory of what it holds.
     fn held_bytes(&self) -> usize;
     /// This attempt's usage, JSON.

@@ -345,7 +345,7 @@ impl Context {
             return None;
         }
         let cited = citations.iter().any(|id| self.execution(id).is_some_and(|execution| execution.recent));
-        if cited || self.owes_no_citation(gates) {
+        if cited || self.cites_what_was_handed_over(citations) || self.owes_no_citation(gates) {
             return None;
         }
         let message = "the answer follows tool results and cites none of them";
@@ -355,6 +355,12 @@ impl Context {
             message,
             "cite the result you report, as (execution_id: …), copied exactly",
         )
+    }
+
+    /// It repeats what another agent of its session reported, whose execution stands in this conversation's data. What is no
+    /// execution of this conversation was verified by the ledger, for the same caller and session.
+    fn cites_what_was_handed_over(&self, citations: &[String]) -> bool {
+        citations.iter().any(|id| self.execution(id).is_none() && self.data().iter().any(|text| text.contains(id.as_str())))
     }
 
     /// It says that it reports nothing, or is the JSON that a prompt asks for.

@@ -3,7 +3,13 @@
 //! DESIGN.md, "Marks"; issue "Responses API", `[responses] stateful = "track"`. Everything here is bounded, so
 //! that a conversation without end takes no memory without end. Pure.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use bytes::Bytes;
 
 use crate::judge::{
     history::Execution,
@@ -27,6 +33,12 @@ const SAID_BYTES_MAX: usize = 64 << 10;
 const ARGUMENTS_BYTES_MAX: usize = 32 << 10;
 /// Calls that the upstream waits for outputs of.
 const OWED_MAX: usize = 128;
+/// Responses of one conversation whose ids are remembered, the latest.
+const ANSWERS_MAX: usize = 256;
+/// Texts that the application wrote in the model's name, the latest.
+const WRITTEN_MAX: usize = 1024;
+/// Comparisons for which no table is made.
+const FEW: usize = 256;
 
 /// What a conversation is known to hold, up to one response.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +67,10 @@ pub struct Thread {
     pub owed: Vec<Owed>,
     /// The response's id as the upstream has it, where the application knows it by another.
     pub upstream_id: Option<Arc<str>>,
+    /// The responses up to here, by the ids that the application knows them by.
+    pub answers: Vec<Arc<str>>,
+    /// [`digest`]s of what the application itself wrote in the model's name.
+    pub written: Vec<u64>,
 }
 
 /// A call that was never passed on, and what the model is to be told of it.
@@ -131,6 +147,22 @@ pub struct Memo {
     pub calls: Vec<(String, KnownCall)>,
     /// Items by their ids.
     pub items: Vec<(String, Fate)>,
+    /// What the application got, where the upstream keeps its own of it.
+    pub left: Option<Left>,
+}
+
+/// What the application got of a response.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Left {
+    /// All of it: the response object, or the event with it that ended a stream. JSON.
+    Whole(Bytes),
+    /// Nothing yet: it is made in the background.
+    Nothing,
+}
+
+/// What tells one text from another.
+pub fn digest(text: &str) -> u64 {
+    blake3::hash(text.as_bytes()).as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
 /// The part of the conversation that isn't in the request.
@@ -150,51 +182,101 @@ pub struct Hidden {
     pub tools: Vec<Arc<str>>,
     /// Members of the request that went up otherwise than they came, as they came: JSON. Answers repeat them.
     pub echo: Vec<(&'static str, Box<str>)>,
+    /// The response is made in the background: it may be retrieved before it was ever passed on.
+    pub background: bool,
+}
+
+/// A text that is looked up.
+#[derive(Clone, Copy, Eq)]
+struct Sought<'s>(&'s str);
+
+impl PartialEq for Sought<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        tests::COMPARED.set(tests::COMPARED.get() + 1);
+        self.0 == other.0
+    }
+}
+
+impl Hash for Sought<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// Those that aren't known, each once, in their order.
+fn new_ones<'n>(known: &[impl AsRef<str>], new: &'n [impl AsRef<str>]) -> Vec<&'n str> {
+    let mut found: Vec<&str> = Vec::new();
+    if known.len().saturating_add(new.len()).saturating_mul(new.len()) <= FEW {
+        for text in new.iter().map(AsRef::as_ref) {
+            let is = |own: &str| Sought(own) == Sought(text);
+            if !known.iter().any(|own| is(own.as_ref())) && !found.iter().any(|own| is(own)) {
+                found.push(text);
+            }
+        }
+        return found;
+    }
+    let mut seen: HashSet<Sought<'_>> = known.iter().map(|text| Sought(text.as_ref())).collect();
+    found.extend(new.iter().map(AsRef::as_ref).filter(|text| seen.insert(Sought(text))));
+    found
 }
 
 impl Thread {
     /// This and what an exchange adds to it, within bounds.
     #[must_use]
     pub fn with(mut self, executions: &[Execution], succeeded: &[String], tools: &[Arc<str>], data: &[String]) -> Self {
-        for execution in executions {
-            match self.executions.iter_mut().find(|own| own.id == execution.id) {
-                Some(own) => own.recent = execution.recent,
-                None => self.executions.push(Execution { item: usize::MAX, ..execution.clone() }),
-            }
-        }
+        self.take_executions(executions);
         let surplus = self.executions.len().saturating_sub(EXECUTIONS_MAX);
         self.executions.drain(..surplus);
-        for tool in succeeded {
-            if !self.succeeded.contains(tool) && self.succeeded.len() < EXECUTIONS_MAX {
-                self.succeeded.push(tool.clone());
-            }
-        }
-        let mut bytes: usize = self.tools.iter().map(|tools| tools.len()).sum();
-        for array in tools {
-            // What came in earlier comes again, and says nothing new.
-            if self.tools.contains(array) {
-                continue;
-            }
-            bytes += array.len();
-            if bytes > TOOLS_BYTES_MAX {
-                self.incomplete = true;
-                break;
-            }
-            self.tools.push(array.clone());
-        }
-        let mut bytes: usize = self.data.iter().map(|text| text.len()).sum();
-        for text in data {
-            if self.data.iter().any(|own| **own == **text) {
-                continue;
-            }
-            bytes += text.len();
-            if bytes > DATA_BYTES_MAX {
-                self.incomplete = true;
-                break;
-            }
-            self.data.push(text.as_str().into());
-        }
+        let room = EXECUTIONS_MAX.saturating_sub(self.succeeded.len());
+        let new: Vec<String> = new_ones(&self.succeeded, succeeded).into_iter().take(room).map(str::to_owned).collect();
+        self.succeeded.extend(new);
+        // What came in earlier comes again, and says nothing new.
+        let new = new_ones(&self.tools, tools);
+        self.incomplete |= !keep_within(&mut self.tools, new, TOOLS_BYTES_MAX);
+        let new = new_ones(&self.data, data);
+        self.incomplete |= !keep_within(&mut self.data, new, DATA_BYTES_MAX);
         self
+    }
+
+    fn take_executions(&mut self, executions: &[Execution]) {
+        let known = self.executions.len();
+        let mut places: HashMap<Sought<'_>, usize> = HashMap::with_capacity(known + executions.len());
+        for (at, own) in self.executions.iter().enumerate() {
+            places.entry(Sought(&own.id)).or_insert(at);
+        }
+        let (mut recent, mut added) = (Vec::new(), Vec::new());
+        for execution in executions {
+            match places.get(&Sought(&execution.id)) {
+                Some(at) => recent.push((*at, execution.recent)),
+                None => {
+                    places.insert(Sought(&execution.id), known + added.len());
+                    added.push(Execution { item: usize::MAX, ..execution.clone() });
+                }
+            }
+        }
+        self.executions.extend(added);
+        for (at, recent) in recent {
+            if let Some(own) = self.executions.get_mut(at) {
+                own.recent = recent;
+            }
+        }
+    }
+
+    /// Takes up a response that the application got, or is to get.
+    pub fn answer(&mut self, id: &str) {
+        self.answers.retain(|own| **own != *id);
+        self.answers.push(id.into());
+        let surplus = self.answers.len().saturating_sub(ANSWERS_MAX);
+        self.answers.drain(..surplus);
+    }
+
+    /// Takes up what the application wrote in the model's name.
+    pub fn write(&mut self, texts: impl IntoIterator<Item = u64>) {
+        let mut seen: HashSet<u64> = self.written.iter().copied().collect();
+        self.written.extend(texts.into_iter().filter(|text| seen.insert(*text)));
+        let surplus = self.written.len().saturating_sub(WRITTEN_MAX);
+        self.written.drain(..surplus);
     }
 
     /// Goes on with what was called since the user spoke last: `trail` has all of it.
@@ -262,6 +344,74 @@ impl Thread {
         let trail: usize = self.trail.iter().map(of_step).sum();
         let results: usize = self.results.iter().map(|result| result.bytes()).sum();
         let said: usize = self.said.iter().map(|text| text.len() + 16).sum::<usize>() + self.asked.len();
-        (512 + results + said + data + owed + executions + succeeded + tools + trail) as u64
+        let answers: usize = self.answers.iter().map(|id| id.len() + 16).sum::<usize>() + 8 * self.written.len();
+        (512 + answers + results + said + data + owed + executions + succeeded + tools + trail) as u64
+    }
+}
+
+/// Takes these up as far as they fit; did all of them?
+fn keep_within(own: &mut Vec<Arc<str>>, new: Vec<&str>, bytes_max: usize) -> bool {
+    let mut bytes: usize = own.iter().map(|text| text.len()).sum();
+    for text in new {
+        bytes += text.len();
+        if bytes > bytes_max {
+            return false;
+        }
+        own.push(text.into());
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Texts that were compared with one another.
+        pub static COMPARED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn execution(number: usize, recent: bool) -> Execution {
+        let (id, moment) = (format!("t_{number:013}_0123456789abcdef"), Moment { time_ms: number as u64, counter: 0 });
+        Execution { id, tool: "t".to_owned(), moment, failed: false, recent, expired: false, item: 3, mark: String::new(), result: [0; 32] }
+    }
+
+    /// Twice the conversation makes no more than about twice the comparisons, sent whole with every turn or not.
+    #[test]
+    fn what_an_exchange_adds_is_found_in_linear_time() {
+        let compared = |size: usize| {
+            let texts = |name: &str| -> Vec<String> { (0..size).map(|number| format!("{name} {number:06}")).collect() };
+            let tools: Vec<Arc<str>> = texts("tool").iter().map(|text| text.as_str().into()).collect();
+            let executions: Vec<Execution> = (0..size).map(|number| execution(number, true)).collect();
+            let (data, succeeded) = (texts("said"), texts("done"));
+            COMPARED.set(0);
+            let thread = Thread::default().with(&executions, &succeeded, &tools, &data);
+            let thread = thread.with(&executions, &succeeded, &tools, &data);
+            assert_eq!((thread.data.len(), thread.tools.len(), thread.incomplete), (size, size, false));
+            COMPARED.get()
+        };
+        let (once, twice) = (compared(2_000), compared(4_000));
+        assert!(twice <= once * 5 / 2 && once <= 2_000 * 16, "{once} {twice}");
+    }
+
+    #[test]
+    fn what_is_known_is_taken_up_once_however_much_there_is() {
+        for size in [3, 300] {
+            let data: Vec<String> = (0..size).flat_map(|number| [format!("a {number}"), format!("a {number}")]).collect();
+            let first: Vec<Execution> = (0..size).map(|number| execution(number, true)).collect();
+            let again: Vec<Execution> =
+                (0..size + 1).flat_map(|number| [execution(number, true), execution(number, number == 1)]).collect();
+            let thread = Thread::default().with(&first, &data, &[], &data).with(&again, &data, &[], &data);
+            assert_eq!((thread.data.len(), thread.succeeded.len(), thread.executions.len()), (size, size, size + 1));
+            assert_eq!(thread.data.first().map(|text| &**text), Some("a 0"));
+            let recent: Vec<usize> = (0..=size).filter(|at| thread.executions[*at].recent).collect();
+            assert_eq!(recent, [1]);
+            assert!(thread.executions.iter().all(|execution| execution.item == usize::MAX));
+        }
+        let long = vec!["x".repeat(DATA_BYTES_MAX), "y".to_owned()];
+        let thread = Thread::default().with(&[], &[], &[], &long);
+        assert!(thread.incomplete && thread.data.len() == 1);
     }
 }

@@ -45,11 +45,14 @@ pub fn sibling(tool: &str) -> String {
     )
 }
 
+/// What every [`objection`] begins with.
+pub const OBJECTION: &str = "Your last answer was not delivered, because ";
+
 /// The user message that asks for another answer.
 pub fn objection(violations: &[&Violation]) -> String {
     let claims = violations.iter().any(|violation| violation.code.place() == Place::Text);
     let why = if claims { "it can't be backed by the tools' results" } else { "it isn't what was asked for" };
-    let mut text = format!("Your last answer was not delivered, because {why}:\n");
+    let mut text = format!("{OBJECTION}{why}:\n");
     for violation in violations {
         text.push_str(&line(violation));
     }

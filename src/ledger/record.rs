@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 pub use super::digest::{Digest, ScopeDigest};
 use super::stored;
-use crate::judge::violation::{Code, Severity, Verdict};
+use crate::judge::violation::{Certainty, Code, Severity, Verdict};
 
 /// Characters of a session's name that are kept.
 pub const SESSION_CHARS_MAX: usize = 256;
@@ -340,6 +340,29 @@ pub struct ViolationRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(4)]
     pub message: Option<Box<str>>,
+    /// Of a claim that was checked: how sure it is that it is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(5)]
+    pub certainty: Option<Certainty>,
+    /// Of a claim that was checked: the execution that it was compared with, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(6)]
+    pub execution: Option<Box<str>>,
+    /// Of a claim that was checked: what it says, where bodies are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(7)]
+    pub found: Option<Box<str>>,
+    /// Of a claim that was checked: what would be right, where bodies are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[n(8)]
+    pub expected: Option<Box<str>>,
+}
+
+impl ViolationRecord {
+    /// A record of nothing but this.
+    pub fn new(code: Code, severity: Severity, attempt: u32) -> Self {
+        Self { code, severity, attempt, tool: None, message: None, certainty: None, execution: None, found: None, expected: None }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

@@ -32,8 +32,7 @@ impl Sample {
         let started_ms = Self::time_ms(number);
         let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let digest = Digest::of(&number.to_le_bytes());
-        let violation =
-            |code| ViolationRecord { code, severity: Severity::Block, attempt: 1, tool: Some("fetch_weather".into()), message: None };
+        let violation = |code| ViolationRecord { tool: Some("fetch_weather".into()), ..ViolationRecord::new(code, Severity::Block, 1) };
         let code = if number.is_multiple_of(4) { Code::UnknownTool } else { Code::MissingRequired };
         ExchangeRecord {
             id: Uuid::from_u128((u128::from(started_ms) << 80) | (7 << 76) | (2 << 62) | u128::from(number)),

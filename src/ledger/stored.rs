@@ -13,7 +13,7 @@ use super::{
     record::{Digest, ExchangeRecord},
     store::StoreError,
 };
-use crate::judge::violation::{Code, Severity, Verdict};
+use crate::judge::violation::{Certainty, Code, Severity, Verdict};
 
 /// What JSON begins with, and CBOR's arrays don't.
 const JSON: u8 = b'{';
@@ -111,7 +111,7 @@ macro_rules! words {
     )* };
 }
 
-words!(Code, Severity, Verdict);
+words!(Certainty, Code, Severity, Verdict);
 
 /// A UUID, as its 16 bytes.
 pub(super) mod id {

@@ -63,6 +63,16 @@ mod tests {
         ] {
             assert_eq!(Form::of(now).doubt(&Form::of(last), in_place).is_none(), fine, "{last:?} {now:?} {in_place}");
         }
+        // The shipped ones say where they end, so that no part of one is ever taken for it.
+        for shipped in ["default", "strict", "observe"] {
+            let text = std::fs::read_to_string(format!("{}/policies/{shipped}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
+            let (whole, last) = (Form::of(&text), text.trim_end().len());
+            assert!(whole.ends(), "{shipped}");
+            for end in (0..last).filter(|end| text.is_char_boundary(*end)) {
+                assert!(Form::of(&text[..end]).doubt(&whole, true).is_some(), "{shipped}: {}", &text[..end]);
+            }
+            assert!(whole.doubt(&whole, true).is_none() && Form::of("x = 1\n").doubt(&whole, false).is_none());
+        }
         for end in 0..plain.len() - 1 {
             assert!(Form::of(&plain[..end]).doubt(&Form::of(plain), true).is_some(), "{end}");
         }

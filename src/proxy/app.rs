@@ -20,6 +20,7 @@ use super::{
     load::Load,
     loops::LoopControl,
     memory::Memory,
+    originals::Originals,
     stage::Cassettes,
     standing::{self, Standing},
     verifier::Verifier,
@@ -129,6 +130,8 @@ pub struct App {
     pub schemas: SchemaCache,
     /// Conversations that upstreams keep.
     pub memory: Memory,
+    /// Objects that upstreams keep.
+    pub originals: Originals,
     /// What is seen of exchanges, for who asks.
     pub observed: Arc<Observed>,
     /// Where the records of exchanges go.
@@ -213,6 +216,7 @@ impl App {
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
+            originals: Originals::default(),
             observed,
             recorder,
             loops,

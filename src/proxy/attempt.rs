@@ -83,7 +83,7 @@ impl Run {
     /// An answer with status 200 that was an error in truth: is it asked for again? Then [`Self::attempt`] goes on.
     pub async fn asks_again(&mut self, status: u16) -> bool {
         let failed = Failed::Status(status, None);
-        failed.passes() && self.recover(failed, false).await.is_some()
+        !self.fetched && failed.passes() && self.recover(failed, false).await.is_some()
     }
 
     /// One request; how it came out, and how it failed, where another may come out otherwise.

@@ -9,7 +9,7 @@ use crate::{
         call::ValidCall,
         history::Execution,
         marks::Moment,
-        violation::{Place, Violation},
+        violation::{Detail, Place, Violation},
     },
     ledger::record::{
         Api, Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
@@ -123,12 +123,19 @@ impl Notes {
 
     /// Everything that was wrong.
     pub fn violations(&self, tally: &Tally, ledger: &Ledger) -> Vec<ViolationRecord> {
-        let record = |(at, violation): (usize, &Violation)| ViolationRecord {
-            code: violation.code,
-            severity: violation.severity,
-            attempt: self.known.iter().take_while(|known| **known <= at).count() as u32,
-            tool: violation.tool.as_deref().map(shortened),
-            message: message(violation, ledger),
+        let record = |(at, violation): (usize, &Violation)| {
+            let detail = violation.detail.as_deref();
+            let words = |of: fn(&Detail) -> &str| detail.and_then(|detail| kept(of(detail), violation, ledger));
+            let attempt = self.known.iter().take_while(|known| **known <= at).count() as u32;
+            ViolationRecord {
+                tool: violation.tool.as_deref().map(shortened),
+                message: kept(&violation.message, violation, ledger),
+                certainty: detail.map(|detail| detail.certainty),
+                execution: detail.and_then(|detail| detail.execution.as_deref().map(Into::into)),
+                found: words(|detail| &detail.found),
+                expected: words(|detail| &detail.expected),
+                ..ViolationRecord::new(violation.code, violation.severity, attempt)
+            }
         };
         tally.violations.iter().enumerate().map(record).collect()
     }
@@ -178,9 +185,9 @@ fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<Body> {
 }
 
 /// What is wrong, where that may be kept: it may quote any tool's arguments.
-fn message(violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
+fn kept(words: &str, violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
     let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
-    let cut = || Body::of(&violation.message, ledger.body_bytes).text;
+    let cut = || Body::of(words, ledger.body_bytes).text;
     (ledger.store == Store::Bodies && covered).then(cut)
 }
 

@@ -14,7 +14,8 @@ use crate::{
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Some(memo) = self.unanswered.take() {
+        if let Some(mut memo) = self.unanswered.take() {
+            memo.items.append(&mut self.dropped);
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
         if let Some(since) = self.waiting {

@@ -167,6 +167,25 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
     }
 }
 
+/// Judges an answer that was asked for before and is fetched now: it is never repaired.
+pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Response<Body> {
+    run.fetched = true;
+    run.rounds = Rounds::default();
+    run.witness().await;
+    if upstream::is_event_stream(answer.headers()) {
+        return streamed::<A>(run, answer);
+    }
+    let response = match whole::<A>(&mut run, answer, false).await {
+        Ok(Some(response)) => response,
+        // INVARIANT: without repairs and rounds nothing is asked again.
+        Ok(None) => fail(&mut run, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
+        Err(failure) => fail(&mut run, &failure),
+    };
+    let response = run.committed(response).await;
+    run.end_behind();
+    response
+}
+
 async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
     run.witness().await;
     let enforced = run.context.rules.policy.mode == Mode::Enforce;

@@ -33,6 +33,7 @@ enum Kind {
     Call,
     Item,
     Beside,
+    Mark,
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +42,7 @@ enum Entry {
     Call(KnownCall),
     Item(Fate),
     Beside(Arc<Kept>),
+    Mark(Arc<str>),
 }
 
 type Key = (Scope, Kind, Box<str>);
@@ -56,6 +58,7 @@ impl Weighter<Key, Entry> for Weight {
             Entry::Beside(kept) => {
                 (kept.extra_content.as_ref().map_or(0, |extra| extra.len()) + kept.reasoning.as_ref().map_or(0, |text| text.len())) as u64
             }
+            Entry::Mark(mark) => mark.len() as u64,
             Entry::Item(Fate::Dropped) => 0,
             Entry::Item(Fate::Instead(json)) => json.len() as u64,
         };
@@ -91,10 +94,34 @@ impl Memory {
             put(Kind::Conversation, id, Entry::Thread(thread));
         }
         for (mark, call) in memo.calls {
+            // Without an id of its own the upstream has the mark.
+            if *call.upstream_id != *mark {
+                put(Kind::Mark, &call.upstream_id, Entry::Mark(mark.as_str().into()));
+            }
             put(Kind::Call, &mark, Entry::Call(call));
         }
         for (id, fate) in memo.items {
             put(Kind::Item, &id, Entry::Item(fate));
+        }
+    }
+
+    /// Keeps under which mark the application knows a call of the upstream's.
+    pub fn keep_mark(&self, scope: &Scope, upstream_id: &str, mark: &str) {
+        self.0.insert((scope.clone(), Kind::Mark, upstream_id.into()), Entry::Mark(mark.into()));
+    }
+
+    /// The mark under which the application knows a call of the upstream's.
+    pub fn mark(&self, scope: &Scope, upstream_id: &str) -> Option<Arc<str>> {
+        match self.get(scope, Kind::Mark, upstream_id)? {
+            Entry::Mark(mark) => Some(mark),
+            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
+        }
+    }
+
+    /// Forgets a response, or a conversation: its owner deleted it.
+    pub fn forget(&self, scope: &Scope, id: &str) {
+        for kind in [Kind::Response, Kind::Conversation] {
+            self.0.remove(&(scope.clone(), kind, id.into()));
         }
     }
 
@@ -106,7 +133,7 @@ impl Memory {
     pub fn response(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Response, id)? {
             Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
+            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
         }
     }
 
@@ -114,7 +141,7 @@ impl Memory {
     pub fn conversation(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Conversation, id)? {
             Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
+            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
         }
     }
 
@@ -122,7 +149,7 @@ impl Memory {
     pub fn call(&self, scope: &Scope, mark: &str) -> Option<KnownCall> {
         match self.get(scope, Kind::Call, mark)? {
             Entry::Call(call) => Some(call),
-            Entry::Thread(_) | Entry::Item(_) | Entry::Beside(_) => None,
+            Entry::Thread(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
         }
     }
 
@@ -135,7 +162,7 @@ impl Memory {
     pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<Kept>> {
         match self.get(scope, Kind::Beside, mark)? {
             Entry::Beside(kept) => Some(kept),
-            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) => None,
+            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) | Entry::Mark(_) => None,
         }
     }
 
@@ -143,7 +170,7 @@ impl Memory {
     pub fn item(&self, scope: &Scope, id: &str) -> Option<Fate> {
         match self.get(scope, Kind::Item, id)? {
             Entry::Item(fate) => Some(fate),
-            Entry::Thread(_) | Entry::Call(_) | Entry::Beside(_) => None,
+            Entry::Thread(_) | Entry::Call(_) | Entry::Beside(_) | Entry::Mark(_) => None,
         }
     }
 }
@@ -183,6 +210,7 @@ mod tests {
             thread,
             calls: vec![(format!("call_{number}_mark"), call)],
             items: vec![(format!("msg_{number}"), Fate::Instead("{}".into())), (format!("rs_{number}"), Fate::Dropped)],
+            left: None,
         }
     }
 

@@ -48,7 +48,7 @@ impl Passage {
         match route {
             Route::Pass(rest) => Some(Self::Below(rest.clone())),
             Route::PassBeside(path) => Some(Self::Beside(path.clone())),
-            Route::Chat | Route::Responses | Route::Health | Route::NotEnforced | Route::InvalidPath => None,
+            Route::Chat | Route::Responses | Route::Stored(_) | Route::Health | Route::NotEnforced | Route::InvalidPath => None,
         }
     }
 

@@ -228,18 +228,21 @@ async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
         let headers = endpoint.headers(&HeaderMap::new(), false);
         let questions = models.iter().map(|model| background(app, upstream, endpoint, model, &headers, every.is_some()));
         let open = stream::iter(questions).buffer_unordered(AT_A_TIME).filter(|known| std::future::ready(!known)).count().await;
-        match (every, open) {
-            (Some(every), 0) => tokio::time::sleep(every).await,
-            (None, 0) => return std::future::pending().await,
-            // What is slow to answer may serve one at a time: it is asked ever more rarely, never more often than it was told.
-            (every, _) => {
-                tokio::time::sleep(pause.max(every.unwrap_or_default())).await;
-                pause = (pause * 2).min(AGAIN.1);
-                continue;
-            }
-        }
-        pause = AGAIN.0;
+        let Some(wait) = waits(every, open, &mut pause) else { return std::future::pending().await };
+        tokio::time::sleep(wait).await;
     }
+}
+
+/// How long until models are asked again, `None` for never; of so many it couldn't be found out. What is slow to answer may
+/// serve one at a time: it is asked ever more rarely, never more often than settings say.
+fn waits(every: Option<Duration>, open: usize, pause: &mut Duration) -> Option<Duration> {
+    if open == 0 {
+        *pause = AGAIN.0;
+        return every;
+    }
+    let wait = (*pause).max(every.unwrap_or_default());
+    *pause = (*pause * 2).min(AGAIN.1);
+    Some(wait)
 }
 
 /// Asks one model; `anew`: also where it is known. True where it is known then.
@@ -290,4 +293,24 @@ async fn listed(endpoint: &Endpoint) -> Vec<String> {
         Some(ids.collect())
     };
     tokio::time::timeout(TIME_MAX, listing).await.ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_open_is_asked_ever_more_rarely() {
+        let minutes = |every: Option<u64>, open: &[usize]| -> Vec<Option<u64>> {
+            let mut pause = AGAIN.0;
+            let every = every.map(|every| Duration::from_secs(60 * every));
+            open.iter().map(|open| waits(every, *open, &mut pause).map(|wait| wait.as_secs() / 60)).collect()
+        };
+        let rising = [1, 2, 4, 8, 16, 32, 60, 60].map(Some);
+        assert_eq!(minutes(None, &[1; 8]), rising);
+        assert_eq!(minutes(Some(1), &[2; 8]), rising);
+        assert_eq!(minutes(Some(10), &[1; 8]), [10, 10, 10, 10, 16, 32, 60, 60].map(Some));
+        assert_eq!(minutes(Some(1), &[1, 1, 0, 1, 1]), [1, 2, 1, 1, 2].map(Some));
+        assert_eq!(minutes(None, &[1, 0]), [Some(1), None]);
+    }
 }

@@ -84,6 +84,9 @@ fn take<S: AnswerStream>(
     let Some(translator) = translator else { return judge.handle(event, out) };
     let mut flow = Ok(Flow::More);
     let translated = translator.handle(event, &mut |event| pass(judge, event, out, &mut flow));
+    if translator.stray() {
+        judge.note_stray();
+    }
     translated.and(flow)
 }
 

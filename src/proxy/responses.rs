@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::{
     aside,
@@ -26,6 +26,7 @@ use crate::{
         thread::Thread,
     },
     judge::marks::Scope,
+    policy::Mode,
     responses::{
         adapter::Responses,
         request::{self, DEPTH_NOTED, Head, Recalled},
@@ -43,7 +44,7 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 }
 
 /// Everything before the first byte goes upstream.
-async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
+pub(super) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
@@ -55,6 +56,10 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     aside::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
+    if head.background && app.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
+        let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
+        return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
+    }
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Responses::PATH, &headers, came.bytes());
     let identity = if app.runs_tools() { identity() } else { Identity::default() };
@@ -110,7 +115,7 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     Ok((run, stream))
 }
 
-fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
+pub(super) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
     let wanted = head.wanted();
     let by_response = || memory.response(scope, head.previous.as_deref()?);
     let by_conversation = || memory.conversation(scope, head.conversation.as_deref()?);

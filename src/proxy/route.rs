@@ -10,6 +10,8 @@ pub enum Route {
     Chat,
     /// `POST /v1/responses`
     Responses,
+    /// What upstreams keep: stored responses and conversations.
+    Stored(Stored),
     /// `GET /healthz`
     Health,
     /// Let through untouched, to this path below the upstream's base URL.
@@ -21,6 +23,58 @@ pub enum Route {
     /// Spelled so that others may read another path: 400.
     InvalidPath,
 }
+
+/// What of what upstreams keep is asked for, with the ids in its path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Stored {
+    /// `GET` and `DELETE /v1/responses/{id}`
+    Response(String),
+    /// `GET /v1/responses/{id}/input_items`
+    InputItems(String),
+    /// `POST /v1/responses/{id}/cancel`
+    Cancel(String),
+    /// `POST /v1/responses/compact`
+    Compact,
+    /// `POST /v1/responses/input_tokens`
+    InputTokens,
+    /// `POST /v1/conversations`
+    Conversations,
+    /// `GET`, `POST` and `DELETE /v1/conversations/{id}`
+    Conversation(String),
+    /// `GET` and `POST /v1/conversations/{id}/items`
+    Items(String),
+    /// `GET` and `DELETE /v1/conversations/{id}/items/{item}`
+    Item(String, String),
+}
+
+impl Stored {
+    /// Reads a path below the base URL.
+    fn of(method: &Method, rest: &str) -> Option<Self> {
+        let parts: Vec<&str> = rest.split('/').skip(1).collect();
+        let id = |text: &&str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.~:=".contains(&byte);
+            (1..=ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain) && !matches!(*text, "compact" | "input_tokens")
+        };
+        let (get, post, delete) = (*method == Method::GET, *method == Method::POST, *method == Method::DELETE);
+        match &parts[..] {
+            ["responses", "compact"] if post => Some(Self::Compact),
+            ["responses", "input_tokens"] if post => Some(Self::InputTokens),
+            ["responses", own] if (get || delete) && id(own) => Some(Self::Response((*own).to_owned())),
+            ["responses", own, "input_items"] if get && id(own) => Some(Self::InputItems((*own).to_owned())),
+            ["responses", own, "cancel"] if post && id(own) => Some(Self::Cancel((*own).to_owned())),
+            ["conversations"] if post => Some(Self::Conversations),
+            ["conversations", own] if (get || post || delete) && id(own) => Some(Self::Conversation((*own).to_owned())),
+            ["conversations", own, "items"] if (get || post) && id(own) => Some(Self::Items((*own).to_owned())),
+            ["conversations", own, "items", item] if (get || delete) && id(own) && id(item) => {
+                Some(Self::Item((*own).to_owned(), (*item).to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of an id in a path.
+const ID_BYTES_MAX: usize = 256;
 
 /// Finds the route. `further`: the settings' `passthrough`.
 pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
@@ -36,6 +90,9 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     }
     if rest == "/responses" && *method == Method::POST {
         return Route::Responses;
+    }
+    if let Some(stored) = Stored::of(method, rest) {
+        return Route::Stored(stored);
     }
     if passes(method, rest) {
         return Route::Pass(rest.to_owned());
@@ -173,8 +230,23 @@ mod tests {
             (Method::DELETE, "/v1/files/f1", pass("/files/f1")),
             (Method::PUT, "/v1/files/f1", Route::NotEnforced),
             (Method::POST, "/v1/responses", Route::Responses),
-            (Method::GET, "/v1/responses/resp_1", Route::NotEnforced),
-            (Method::POST, "/v1/responses/compact", Route::NotEnforced),
+            (Method::GET, "/v1/responses/resp_1", Route::Stored(Stored::Response("resp_1".to_owned()))),
+            (Method::DELETE, "/openai/v1/responses/resp_1/", Route::Stored(Stored::Response("resp_1".to_owned()))),
+            (Method::PUT, "/v1/responses/resp_1", Route::NotEnforced),
+            (Method::GET, "/v1/responses/compact", Route::NotEnforced),
+            (Method::GET, "/v1/responses/resp%201", Route::NotEnforced),
+            (Method::GET, "/v1/responses/resp_1/output", Route::NotEnforced),
+            (Method::POST, "/responses/resp_1/cancel", Route::Stored(Stored::Cancel("resp_1".to_owned()))),
+            (Method::GET, "/v1/responses/resp_1/input_items", Route::Stored(Stored::InputItems("resp_1".to_owned()))),
+            (Method::POST, "/v1/responses/compact", Route::Stored(Stored::Compact)),
+            (Method::POST, "/v1/responses/input_tokens", Route::Stored(Stored::InputTokens)),
+            (Method::POST, "/v1/conversations", Route::Stored(Stored::Conversations)),
+            (Method::GET, "/v1/conversations", Route::NotEnforced),
+            (Method::POST, "/v1/conversations/c", Route::Stored(Stored::Conversation("c".to_owned()))),
+            (Method::POST, "/v1/conversations/c/items", Route::Stored(Stored::Items("c".to_owned()))),
+            (Method::DELETE, "/v1/conversations/c/items/i", Route::Stored(Stored::Item("c".to_owned(), "i".to_owned()))),
+            (Method::POST, "/v1/conversations/c/items/i", Route::NotEnforced),
+            (Method::GET, "/v1/conversations/c/items/i/x", Route::NotEnforced),
             (Method::POST, "/v1/messages", Route::NotEnforced),
             (Method::POST, "/v1/batches", Route::NotEnforced),
             (Method::POST, "/v1/rerank", pass("/rerank")),

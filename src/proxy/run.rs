@@ -18,6 +18,7 @@ use super::{
     collect::Notes,
     headers::SESSION,
     load::Held,
+    originals::{Got, Object},
     reply::Failure,
     rounds::Rounds,
     server::Worker,
@@ -34,7 +35,7 @@ use crate::{
         decide::{Budget, Final, Tally, signature, words},
         error::{Reported, enveloped, masked},
         looping::Looping,
-        thread::Memo,
+        thread::{Fate, Left, Memo},
         turn::{EchoedTurn, Said},
         usage,
     },
@@ -46,7 +47,7 @@ use crate::{
         translate::{self, answer::Origin, request::Untranslatable},
     },
     upstreams::fit::Misfit,
-    wire::json::Document,
+    wire::{json::Document, text::quote},
 };
 
 /// Answers to one request that are judged without stepping aside: each has its own steps.
@@ -131,6 +132,12 @@ pub struct Run {
     pub(super) received: usize,
     /// What is recorded, played or put in.
     pub(super) stage: Stage,
+    /// The answer was asked for before, and is fetched now: it is never repaired, and never asked for again.
+    pub(super) fetched: bool,
+    /// It is kept that the stream's response has begun.
+    begun: bool,
+    /// What became of items of attempts that were rejected, where the upstream keeps them.
+    pub(super) dropped: Vec<(String, Fate)>,
 }
 
 impl Run {
@@ -180,6 +187,9 @@ impl Run {
             unanswered: None,
             received: 0,
             stage: Stage::default(),
+            fetched: false,
+            begun: false,
+            dropped: Vec::new(),
             started,
             seen: came,
             came_ms: started.ms_at(came),
@@ -285,7 +295,7 @@ impl Run {
         let signature = turn.map(signature);
         // Who goes in circles is told so twice.
         let repeated = signature.is_some() && signature == self.signature && !self.looping.stopped();
-        let repairs_max = if self.looping.ends() { 0 } else { calls.max_repairs };
+        let repairs_max = if self.looping.ends() || self.fetched { 0 } else { calls.max_repairs };
         self.signature = signature.or(self.signature);
         Budget {
             repairs_left: repairs_max.saturating_sub(self.tally.repairs),
@@ -331,6 +341,7 @@ impl Run {
 
     /// Notes a turn that isn't passed on.
     pub fn reject(&mut self, turn: &EchoedTurn) {
+        self.dropped.extend(memo::dropped(&self.context, turn));
         self.unanswered = memo::unanswered(&self.context, turn);
     }
 
@@ -380,10 +391,43 @@ impl Run {
     /// Keeps what later exchanges need to know of this one.
     pub fn remember(&mut self, memo: Option<Memo>) {
         self.unanswered = None;
-        if let Some(memo) = memo {
+        if let Some(mut memo) = memo {
             self.rounds.refer(&self.context.scope, &memo);
+            let mut dropped = std::mem::take(&mut self.dropped);
+            if let Some(Left::Whole(left)) = &memo.left {
+                // Upstreams may number the items of each answer anew: what was passed on stands.
+                dropped.retain(|(id, _)| memchr::memmem::find(left, quote(id).as_bytes()).is_none());
+            }
+            memo.items.append(&mut dropped);
+            if let (Some(left), Some(id)) = (memo.left.take(), memo.responses.first()) {
+                let request = || Got::Awaited(self.context.request().bytes().clone());
+                self.keep_object(id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
+            }
+            if let Some(id) = &memo.conversation {
+                self.keep_object(id, Got::Withheld);
+            }
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
+    }
+
+    /// Keeps which upstream has an object.
+    fn keep_object(&self, id: &str, got: Got) {
+        let (app, upstream) = (&self.worker.app, self.way.upstream());
+        // Who has it is known, and stays so.
+        let known = self.fetched.then(|| app.originals.get(&self.context.scope, id)).flatten();
+        let (upstream, foreign) = known.map_or((upstream, self.way.is_foreign()), |known| (known.upstream, known.foreign));
+        app.originals.keep(&self.context.scope, id, Object { upstream, foreign, got });
+    }
+
+    /// A stream's response has begun: until it has ended it isn't to be had otherwise, unless it is made in the background.
+    pub(super) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
+        if self.begun || self.fetched || !self.context.hidden.store || self.context.observes() {
+            return;
+        }
+        let Some(id) = id().filter(|id| !id.is_empty()) else { return };
+        self.begun = true;
+        let background = self.context.hidden.background;
+        self.keep_object(&id, if background { Got::Awaited(self.context.request().bytes().clone()) } else { Got::Withheld });
     }
 
     /// The same where the upstream gave no answer in the end: its conversation is where the attempt before left it.

@@ -40,6 +40,7 @@ use super::{
     resources, responses,
     route::{self, Route, route},
     stalled::Stalled,
+    stored,
     upstream::Endpoint,
 };
 use crate::{
@@ -285,7 +286,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path())),
-        Route::Chat | Route::Responses | Route::Pass(_) | Route::PassBeside(_) => {}
+        Route::Chat | Route::Responses | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
     }
     let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
@@ -306,18 +307,22 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message));
     }
     let query = request.uri().query().map(str::to_owned);
+    let method = request.method().clone();
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
     let tape = match &worker.app.cassettes.recorder {
-        Some(recorder) => recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await,
-        None => None,
+        Some(recorder) if !matches!(found, Route::Stored(_)) => {
+            recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
+        }
+        Some(_) | None => None,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
+        Route::Stored(what) => Movable::new(stored::stored(worker, what, method, incoming)).await,
         _ => Movable::new(exchange::chat(worker, incoming)).await,
     };
     Ok(match tape {

@@ -293,7 +293,8 @@ async fn read<A: Adapter>(
     // Events that wait take a multiple of what they took on the wire.
     let held_max = left.saturating_mul(HELD_SHARE);
     let (mut weight, mut weighed) = (run.worker.app.load.weight(), 0_usize);
-    let mut reader = Reader::new(run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max)));
+    let mut reader =
+        Reader::new(run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max).watched(run.context.clone())));
     // One timer for the whole stream: set anew when it rings, not with every chunk.
     let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
     let timer = tokio::time::sleep(tick);
@@ -332,6 +333,7 @@ async fn read<A: Adapter>(
             Unread::Fault(fault) => Broken::Fault(fault),
             Unread::TooLong(error) => Failure::protocol(&name, error).into(),
         })?;
+        run.begun_with(|| judge.response_id());
         let held = judge.held_bytes();
         if held > held_max {
             let what = format!("what of it must be held back takes more than {} in memory", bytesize::ByteSize(held_max as u64));

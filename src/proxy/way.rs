@@ -92,6 +92,15 @@ impl Way {
         (self.at, self.tries, self.chosen) = (at, 0, false);
     }
 
+    /// Asks this one of `[[upstreams]]`, which has what is asked for.
+    pub fn go_to_holder(&mut self, upstream: usize, worker: &Worker) {
+        if let Some(at) = self.candidates.iter().position(|candidate| candidate.upstream == upstream) {
+            self.go_to(at, worker);
+        }
+        self.chosen = true;
+        self.answered = worker.endpoints.get(upstream).map(|endpoint| endpoint.settings.name.clone());
+    }
+
     /// The headers for the one that is asked.
     pub fn headers(&self) -> HeaderMap {
         self.headers.clone()

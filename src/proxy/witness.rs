@@ -117,11 +117,14 @@ impl Run {
     pub async fn judge_whole<A: Adapter>(&mut self, body: &Bytes) -> Result<(A::Answer, Vec<JudgedChoice>), Fault> {
         let context = self.context.clone();
         loop {
-            let read = match self.origin() {
-                Some(origin) => translate::answer::answer(body, &origin).and_then(|body| A::Answer::read(body, &context)),
-                None => A::Answer::read(body.clone(), &context),
+            let (body, stray) = match self.origin() {
+                Some(origin) => translate::answer::watched(body, &origin, &context)?,
+                None => (body.clone(), false),
             };
-            let answer = read?;
+            let mut answer = A::Answer::read(body, &context)?;
+            if stray {
+                answer.note_stray();
+            }
             self.judging();
             let judged = answer.judge(&context);
             if !context.inquiry.is_open() {

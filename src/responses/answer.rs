@@ -23,7 +23,7 @@ use crate::{
         fault::Fault,
         places::stray,
         texts::TextPlace,
-        thread::Owed,
+        thread::{Left, Owed},
         turn::{Said, SaidItem},
         usage,
     },
@@ -80,6 +80,10 @@ impl WholeAnswer for Answer {
         judged.turn.violations.extend(self.stray.then(|| stray(context)).flatten());
         self.owed.get_or_init(|| memo::owed(context, &judged, &self.calls, &self.slots));
         vec![judged]
+    }
+
+    fn note_stray(&mut self) {
+        self.stray = true;
     }
 
     fn said(&self, choice: usize) -> Said {
@@ -142,7 +146,10 @@ impl WholeAnswer for Answer {
             // Whatever the upstream says there isn't toolmark's.
             None => edits.remove_members(root, |name| name == "toolmark"),
         }
-        Written { body: edits.apply(self.document.bytes()), memo: memo::worth_keeping(memo) }
+        let body = edits.apply(self.document.bytes());
+        let running = root.get("status").is_some_and(|status| status.is_text("queued") || status.is_text("in_progress"));
+        let memo = memo::with_left(memo, || if running { Left::Nothing } else { Left::Whole(body.clone()) });
+        Written { body, memo: memo::worth_keeping(memo) }
     }
 }
 

@@ -6,21 +6,29 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use crate::{
+    chat::messages::text_of,
     exchange::{
         context::{Context, JudgedChoice},
         decide, material,
-        thread::{Fate, KnownCall, Memo, Owed, Thread, kept_arguments},
-        turn::{EchoedTurn, Said},
+        thread::{Fate, KnownCall, Left, Memo, Owed, Thread, digest, kept_arguments},
+        turn::{EchoedTurn, Said, SaidItem},
     },
     judge::{
         call::{Call, CallKind, ValidCall},
         marks::Moment,
         trail::call_digest,
     },
-    wire::text::quote,
+    wire::{
+        json::{Document, Value},
+        text::quote,
+    },
 };
 
-use super::{output::Slot, prepare::assistant_item};
+use super::{
+    items::{InputItem, Kind},
+    output::Slot,
+    prepare::assistant_item,
+};
 
 /// What is to be remembered of an exchange that ends with this response.
 ///
@@ -60,8 +68,44 @@ pub fn remember(
     let asked = context.data().iter().rev().nth(tools).filter(|_| hidden.spoke && !has_results);
     thread.hear(calls.iter().map(|(_, call)| call.arguments.clone()), asked.map(String::as_str));
     thread.owe(owed);
+    thread.write(written(context.request()));
+    if let Some(id) = response_id.filter(|id| !id.is_empty()) {
+        thread.answer(id);
+    }
     let responses = response_id.filter(|_| hidden.store).and_then(text).into_iter().collect();
-    Memo { responses, conversation, thread, calls, items }
+    Memo { responses, conversation, thread, calls, items, left: None }
+}
+
+/// What the application itself wrote in the model's name.
+fn written(request: &Document) -> Vec<u64> {
+    let bytes = request.bytes();
+    if memchr::memmem::find(bytes, b"assistant").is_none() {
+        return Vec::new();
+    }
+    let items = request.root().get("input").filter(|input| input.is_array()).into_iter().flat_map(Value::items);
+    let texts = items.filter_map(|item| InputItem::read(item).ok()).filter(|item| item.kind == Kind::Assistant);
+    texts.filter_map(|item| item.content().and_then(text_of)).map(|text| digest(&text)).collect()
+}
+
+/// The same memo, with what the application got: all of it, or nothing yet where the response is still being made.
+pub fn with_left(mut memo: Memo, left: impl FnOnce() -> Left) -> Memo {
+    if !memo.responses.is_empty() {
+        memo.left = Some(left());
+    }
+    memo
+}
+
+/// What became of the items of a turn that is not passed on, where the upstream keeps them.
+pub fn dropped(context: &Context, turn: &EchoedTurn) -> Vec<(String, Fate)> {
+    if !context.hidden.store && context.hidden.conversation.is_none() {
+        return Vec::new();
+    }
+    let id_of = |item: &SaidItem| {
+        let (SaidItem::Raw(json) | SaidItem::Call(_, json)) = item;
+        let document = Document::parse(bytes::Bytes::copy_from_slice(json.as_bytes())).ok()?;
+        document.root().get("id")?.text().filter(|id| !id.is_empty()).map(|id| (id.into_owned(), Fate::Dropped))
+    };
+    turn.items.iter().filter_map(id_of).collect()
 }
 
 /// A memo that says anything at all.

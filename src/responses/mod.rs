@@ -28,6 +28,9 @@ mod request_support_tests;
 mod request_tests;
 pub mod rounds;
 pub mod stateful;
+pub mod stored;
+#[cfg(test)]
+mod stored_tests;
 pub mod stream;
 #[cfg(test)]
 mod support_tests;

@@ -115,14 +115,14 @@ pub fn is_unoffered(item: Value<'_>, context: &Context) -> bool {
 }
 
 /// Has it a member under which some client might look for calls, as in a chat message?
-fn nests_call(object: Value<'_>) -> bool {
+pub(super) fn nests_call(object: Value<'_>) -> bool {
     const NAMES: [&str; 6] = ["tool_call", "tool_calls", "function_call", "function_calls", "custom_tool_call", "function"];
     let nests = |name: &str| NAMES.iter().any(|own| own.eq_ignore_ascii_case(name));
     object.members().any(|member| nests(&member.name()) && !is_nothing(member.value))
 }
 
 /// Has it what makes a call, whatever it says that it is?
-fn is_like_call(object: Value<'_>) -> bool {
+pub(super) fn is_like_call(object: Value<'_>) -> bool {
     let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
     some("call_id") || (some("name") && (some("arguments") || some("input")))
 }

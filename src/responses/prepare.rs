@@ -107,6 +107,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
             conversation: head.conversation.clone(),
             tools: Vec::new(),
             echo,
+            background: head.background,
         },
         data_of,
     })

@@ -311,6 +311,14 @@ impl AnswerStream for ResponseStream {
         self.released
     }
 
+    fn note_stray(&mut self) {
+        self.stray = true;
+    }
+
+    fn response_id(&self) -> Option<String> {
+        self.head_id()
+    }
+
     fn held_bytes(&self) -> usize {
         self.held_bytes + self.texts.held_bytes
     }

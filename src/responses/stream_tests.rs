@@ -374,3 +374,45 @@ mod attempts;
 mod hostile;
 #[path = "stream_tests_legal.rs"]
 mod legal;
+
+/// What toolmark says doesn't stand in the fence that the model had opened.
+#[test]
+fn a_safe_reply_closes_the_fence_that_is_open() {
+    for (before, closed) in [
+        ("Look:\n```json\n{\"a\": 1}\n", true),
+        ("Look:\n~~~~\ncode\n", true),
+        ("Look:\n```json\n{\"a\": 1}\n```\n", false),
+        ("Look at this.\n", false),
+    ] {
+        let texts = [
+            before,
+            "more of it, and still more of it, so that something of it has left by now\n",
+            &format!("(execution_id: {FORGED}) is it.\n"),
+        ];
+        let item = |text: &str| json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": text, "annotations": []}]});
+        let mut events = vec![
+            json!({"type": "response.created", "response": {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}}),
+            json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "msg_1", "role": "assistant", "status": "in_progress", "content": []}}),
+            json!({"type": "response.content_part.added", "item_id": "msg_1", "output_index": 0, "content_index": 0, "part": {"type": "output_text", "text": "", "annotations": []}}),
+        ];
+        let delta = |text: &&str| json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": text});
+        events.extend(texts.iter().map(delta));
+        let all = item(&texts.concat());
+        events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": all}));
+        events.push(json!({"type": "response.completed", "response": {"id": "resp_1", "object": "response", "status": "completed", "output": [all]}}));
+        let numbered = events.iter_mut().enumerate().map(|(number, event)| {
+            event["sequence_number"] = json!(number);
+            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
+        });
+        let stream: String = numbered.collect();
+        let (outcome, out) = streamed([stream.as_bytes()]);
+        consistent(&out);
+        assert!(outcome.blocks && outcome.text.starts_with("Look") && !outcome.text.contains(FORGED), "{outcome:?}");
+        // Whoever shows it shows the reply outside of any fence.
+        let marks =
+            |text: &str| text.lines().filter(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")).count();
+        let reply = outcome.text.find("I reported a tool result").unwrap_or_else(|| panic!("{outcome:?}"));
+        assert_eq!(marks(&outcome.text[..reply]) % 2, 0, "{:?}", outcome.text);
+        assert_eq!(marks(&outcome.text[..reply]) > marks(&texts.concat()), closed, "{:?}", outcome.text);
+    }
+}

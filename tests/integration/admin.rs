@@ -9,7 +9,7 @@ mod statistics;
 
 use serde_json::{Value, json};
 
-use stage::{Stage, get, get_as, send};
+use stage::{CLAIM, Stage, get, get_as, send};
 
 #[test]
 fn what_happened_is_found() {
@@ -33,6 +33,18 @@ fn what_happened_is_found() {
     let page = get(&stage.url("/api/violations?code=unknown_tool&tool=fetch_weather&model=m")).json();
     assert_eq!(page["data"][0]["severity"], "block", "{page}");
     assert_eq!(get(&stage.url("/api/violations?code=wrong_type")).json()["data"], json!([]));
+}
+
+#[test]
+fn a_false_claim_is_shown_with_what_it_was_compared_with() {
+    for (settings, found, expected) in [("", Value::Null, false), ("[ledger]\nstore = \"bodies\"\n", json!(CLAIM), true)] {
+        let stage = Stage::new("default", settings);
+        stage.exchange(&stage.claiming());
+        let page = get(&stage.url("/api/violations?code=unsupported_action")).json();
+        let row = &page["data"][0];
+        assert_eq!((&row["certainty"], &row["found"], row["expected"].is_string()), (&json!("likely"), &found, expected), "{page}");
+        assert_eq!((row["message"].is_string(), &row["execution"]), (expected, &Value::Null), "{page}");
+    }
 }
 
 #[test]

@@ -274,3 +274,27 @@ fn errors_that_quote_our_key_are_masked() {
     }
     assert!(upstream.received().iter().all(|received| received.headers["authorization"] == "Bearer sk-own-secret-key"));
 }
+
+/// The shipped policies say where they end: the first half of one is never in force, whatever it replaces.
+#[test]
+fn half_of_a_shipped_policy_is_never_in_force() {
+    let directory = tempfile::tempdir().unwrap();
+    let upstream = ScriptedUpstream::start(|_| Reply::json(200, CALL_OF_NOTHING)).unwrap();
+    let path = directory.path().join("mine.toml");
+    let shipped = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/default.toml")).unwrap();
+    // One figure that tells the two apart.
+    let own = shipped.replacen("on_exhausted = \"explain\"", "on_exhausted = \"error\"  ", 1);
+    assert_ne!(own, shipped);
+    std::fs::write(&path, &own).unwrap();
+    let mut toolmark = serve(directory.path(), &upstream.base_url(), "policy = \"mine.toml\"");
+    let url = format!("http://{}/v1/chat/completions", toolmark.address());
+    assert_eq!(post(&url, HELLO, "").status, 422);
+    let half = shipped[..shipped.len() / 2].rfind("\n[").unwrap();
+    std::fs::write(&path, &shipped[..half]).unwrap();
+    toolmark.line_with("doesn't end as it did before");
+    assert_eq!(post(&url, HELLO, "").status, 422);
+    std::fs::write(&path, &shipped).unwrap();
+    until("the whole of it is taken", || (post(&url, HELLO, "").status == 200).then_some(()));
+    toolmark.signal("TERM");
+    assert_eq!(toolmark.end().code, Some(0));
+}

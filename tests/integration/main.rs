@@ -46,6 +46,7 @@ mod responses_stateful;
 mod responses_traffic;
 mod stall;
 mod statuses;
+mod stored;
 mod streams;
 #[path = "../tidy.rs"]
 mod tidy;

@@ -246,3 +246,37 @@ fn blocked_json_goes_where_the_policy_says() {
         assert_eq!(plain.status, 200, "{setting}: {}", plain.body);
     }
 }
+
+/// The same where answers are translated, whole and streamed.
+#[test]
+fn what_is_left_out_of_translated_answers_is_recorded_too() {
+    let whole = |text: &str| {
+        format!(
+            r#"{{"id":"c","choices":[{{"index":0,"message":{{"role":"assistant","content":"hi"}},"text":"{text}","finish_reason":"stop"}}]}}"#
+        )
+    };
+    for (policy, text, seen) in [
+        ("default", "hi", ("pass", "")),
+        ("default", "ho", ("pass", "stray_text")),
+        ("strict", "ho", ("warn", "stray_text")),
+        ("[checks]\nstray_text = \"block\"\n[calls]\nmax_repairs = 0\n", "ho", ("blocked", "stray_text")),
+        ("[checks]\nstray_text = \"off\"\n", "ho", ("pass", "")),
+    ] {
+        let text = text.to_owned();
+        let fixture = Fixture::with_policy(policy, "responses = \"translate\"\n", move |received: &Received| {
+            if received.json()["stream"] != true {
+                return Scripted::json(200, whole(&text));
+            }
+            let event =
+                chunk(&format!(r#"{{"index":0,"delta":{{"role":"assistant","content":"hi"}},"text":"{text}","finish_reason":null}}"#));
+            Scripted::chunks([event, finish("stop")])
+        });
+        let answer = responses(&fixture, &responses_request(""));
+        assert_eq!((answer.header("toolmark-verdict"), answer.header("toolmark-violations")), seen, "{policy}: {}", answer.body);
+        assert!(!answer.body.contains("\"ho\""), "{}", answer.body);
+        let stream = responses(&fixture, &responses_request(STREAM));
+        let codes: Vec<Value> = if seen.1.is_empty() { vec![] } else { vec![json!(seen.1)] };
+        assert_eq!((&verdict(&stream)["verdict"], &verdict(&stream)["violations"]), (&json!(seen.0), &json!(codes)), "{}", stream.body);
+        assert!(!stream.body.contains("\"ho\""), "{}", stream.body);
+    }
+}

@@ -244,6 +244,16 @@ fn labels() {
     }
     let without = Rules { has_tools: false, ..Rules::default() };
     assert_eq!(judge_pieces(["execution_id: a1 {'tool':'check_net','result':1}"], &without).codes, []);
+    // Without tools in the request text leaves as it comes: no phrase is read that could hold it.
+    let words = "The execution of it was fine and the id is in the result of the tool, as we said before in this answer. ".repeat(20);
+    for rules in [&without, &Rules { json_only: true, ..without.clone() }] {
+        let mut gate = TextGate::new();
+        for (at, c) in words.char_indices() {
+            assert_eq!(gate.handle(&words[at..at + c.len_utf8()], rules, &Stub), Progress::Flow);
+            let held = at + c.len_utf8() - gate.cleared();
+            assert!(held <= 24, "{held} bytes are held: {}", &words[gate.cleared()..=at]);
+        }
+    }
     // Whatever the format, a labelled id is judged: CONTRACT, "What is judged as a citation".
     let json = Rules { json_only: true, ..Rules::default() };
     for text in [

@@ -2,11 +2,17 @@
 //!
 //! Source: FACTS §2: `response.completed` or `response.failed` comes last, and repeats what was said before.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::{ResponseStream, What, speak::fate_of, texts::TEXT};
 use crate::{
-    exchange::{adapter::End, decide::Final, texts::is_nothing, thread::Memo, usage},
+    exchange::{
+        adapter::End,
+        decide::Final,
+        texts::is_nothing,
+        thread::{Left, Memo},
+        usage,
+    },
     judge::{
         call::{CallKind, ValidCall},
         marks::Moment,
@@ -54,7 +60,7 @@ impl ResponseStream {
             Final::Accept(calls) => {
                 let accepted = self.accept(calls, out);
                 let ended = Ended { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
-                self.write_terminal(ended, out);
+                let left = self.write_terminal(ended, out);
                 let visible = accepted.iter().filter(|own| !own.hidden);
                 let calls: Vec<_> = visible.map(|own| (own.mark.clone(), &own.slot, &own.call, own.moment)).collect();
                 let memo = memo::remember(
@@ -65,7 +71,7 @@ impl ResponseStream {
                     Vec::new(),
                     memo::of_one_item(self.fates.clone(), self.items().iter().map(|item| &*item.id)),
                 );
-                memo::worth_keeping(self.known_upstream_as(memo))
+                memo::worth_keeping(as_left(self.known_upstream_as(memo), left))
             }
             said @ (Final::Say(_) | Final::Call(_)) => {
                 self.queue.clear();
@@ -75,11 +81,11 @@ impl ResponseStream {
                     Final::Accept(_) => {}
                 }
                 let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
-                self.write_terminal(ended, out);
+                let left = self.write_terminal(ended, out);
                 let items = memo::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);
                 let memo =
                     memo::remember(&self.context, self.head_id().as_deref(), self.conversation().as_deref(), &[], self.owed.clone(), items);
-                memo::worth_keeping(self.known_upstream_as(memo))
+                memo::worth_keeping(as_left(self.known_upstream_as(memo), left))
             }
         }
     }
@@ -148,7 +154,7 @@ impl ResponseStream {
         }
     }
 
-    fn head_id(&self) -> Option<String> {
+    pub(super) fn head_id(&self) -> Option<String> {
         self.head.as_ref()?.root().get("id")?.text().map(Into::into)
     }
 
@@ -164,11 +170,12 @@ impl ResponseStream {
         memo
     }
 
-    fn write_terminal(&mut self, ended: Ended<'_>, out: &mut BytesMut) {
+    /// Writes the last event; its data.
+    fn write_terminal(&mut self, ended: Ended<'_>, out: &mut BytesMut) -> Option<Bytes> {
         out.extend_from_slice(b": toolmark ");
         out.extend_from_slice(ended.verdict.as_bytes());
         out.extend_from_slice(b"\n\n");
-        let Some(terminal) = self.terminal.take() else { return };
+        let terminal = self.terminal.take()?;
         let root = terminal.document.root();
         let mut edits = Edits::default();
         if let Some(response) = root.get_some("response") {
@@ -186,15 +193,18 @@ impl ResponseStream {
             true => Ok(terminal.document.clone()),
             false => Document::parse(edits.apply(terminal.document.bytes())),
         };
+        let mut left = None;
         if let Ok(document) = document {
+            left = Some(document.bytes().clone());
             let same = document.bytes() == terminal.document.bytes();
             let mut event = terminal.event.clone();
             if !same {
-                event.raw = bytes::Bytes::new();
+                event.raw = Bytes::new();
             }
             self.emitter.pass(&event, &document, Edits::default(), out);
         }
         self.terminal = Some(terminal);
+        left
     }
 
     fn edit_response(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
@@ -271,6 +281,13 @@ impl ResponseStream {
             }
             None => self.item_json(item, value).filter(|json| json.as_bytes() != value.raw()),
         }
+    }
+}
+
+fn as_left(memo: Memo, left: Option<Bytes>) -> Memo {
+    match left {
+        Some(left) => memo::with_left(memo, || Left::Whole(left)),
+        None => memo,
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     chat::{assemble::Assembler, chunk::finish_of, places},
     exchange::{
+        context::Context,
         places::refuse_calls_beside,
         texts::{is_ambiguous, is_nothing},
     },
@@ -130,6 +131,17 @@ pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     output.end(assembler.slots(), ending, &mut |_| {})?;
     let usage = usage_of(root);
     Ok(origin.response(Some(ending), &output.items(), usage.as_deref(), model_of(root).as_deref()).into())
+}
+
+/// The same, and whether text beside the answer was left out that is no copy of it.
+///
+/// # Errors
+/// As [`answer`].
+pub fn watched(body: &Bytes, origin: &Origin, context: &Context) -> Result<(Bytes, bool), TranslateFault> {
+    let translated = answer(body, origin)?;
+    // What can't be translated was refused; only what is left out is of interest here.
+    let stray = places::swept(Document::parse(body.clone())?, context).is_ok_and(|(_, stray)| stray);
+    Ok((translated, stray))
 }
 
 pub(super) const SEVERAL: &str = "several choices";

@@ -7,6 +7,8 @@
 //! ```
 //! Sans-IO. The last event waits for the end, for usage comes behind everything else.
 
+use std::sync::Arc;
+
 use super::{
     answer::{self, Origin, SEVERAL, TranslateFault},
     message::{self, Form},
@@ -18,7 +20,7 @@ use crate::{
         chunk::{delta_of, finish_of},
         places,
     },
-    exchange::texts::is_nothing,
+    exchange::{context::Context, texts::is_nothing},
     wire::{
         json::{Document, Value},
         sse::Event,
@@ -41,6 +43,9 @@ pub struct StreamTranslator {
     usage: Option<String>,
     model: Option<String>,
     done: bool,
+    /// What text beside the answer is judged by.
+    context: Option<Arc<Context>>,
+    stray: bool,
 }
 
 impl StreamTranslator {
@@ -59,7 +64,20 @@ impl StreamTranslator {
             usage: None,
             model: None,
             done: false,
+            context: None,
+            stray: false,
         }
+    }
+
+    /// The same, which says whether text beside the answer was left out.
+    #[must_use]
+    pub fn watched(self, context: Arc<Context>) -> Self {
+        Self { context: Some(context), ..self }
+    }
+
+    /// Was text beside the answer left out that is no copy of it?
+    pub fn stray(&self) -> bool {
+        self.stray
     }
 
     /// Takes one event of the chat stream; gives out Responses events.
@@ -100,6 +118,9 @@ impl StreamTranslator {
         }
         self.usage = answer::usage_of(root).or(self.usage.take());
         self.model = answer::model_of(root).or(self.model.take());
+        if let Some(context) = self.context.as_ref().filter(|_| !self.stray) {
+            self.stray = places::swept_event(document.clone(), context).is_ok_and(|(_, stray)| stray);
+        }
         self.begin(each);
         choice.map_or(Ok(()), |choice| self.choice(choice, each))
     }

@@ -7,8 +7,10 @@ use std::{
 };
 
 use serde_json::Value;
+use toolmark::testing::{Piece, Proxy, Received, Reply, ScriptedUpstream};
 
 use super::stage::{Stage, get, get_as};
+use crate::program::until;
 
 #[test]
 fn promtool_is_content() {
@@ -92,4 +94,95 @@ fn the_grafana_dashboard_names_only_what_is_there() {
             assert!(scraped.lines().any(|line| has(&line)), "{metric} has no label {label}: {expression}");
         }
     }
+}
+
+/// What a histogram of seconds sums up to.
+fn sum(body: &str, name: &str) -> Option<f64> {
+    body.lines().find_map(|line| line.strip_prefix(&format!("{name}_sum ")))?.parse().ok()
+}
+
+/// Whoever leaves while the upstream thinks has waited for it, not for toolmark.
+#[test]
+fn waiting_that_a_client_ends_is_the_upstreams() {
+    let first = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Well\"},\"finish_reason\":null}]}\n\n";
+    for (api, stream) in [("chat/completions", false), ("chat/completions", true), ("responses", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let hanging =
+            move |_: &Received| if stream { Reply::events([first]).then(Piece::Hang) } else { Reply::json(200, "").then(Piece::Hang) };
+        let upstream = ScriptedUpstream::start(hanging).unwrap();
+        let settings =
+            format!("[[upstreams]]\nname = \"own\"\nbase_url = \"{}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", upstream.base_url());
+        let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
+        let body =
+            serde_json::json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hi"}], "input": "hi"}).to_string();
+        let mut connection = std::net::TcpStream::connect(proxy.address()).unwrap();
+        let head = format!(
+            "POST /v1/{api} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        connection.write_all(head.as_bytes()).unwrap();
+        assert!(upstream.wait(1, 0));
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        drop(connection);
+        let seconds = until("the exchange is counted", || {
+            let body = get(&format!("{}/metrics", proxy.admin_url())).body;
+            body.contains("toolmark_overhead_seconds_count 1").then(|| sum(&body, "toolmark_overhead_seconds")).flatten()
+        });
+        assert!(seconds < 0.75, "{api}, {stream}: {seconds} s of toolmark's own");
+    }
+}
+
+/// Of every way in which an exchange fails, the header says what the log, the record and the metrics say.
+#[test]
+fn verdicts_on_errors_agree() {
+    let hi = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+    let tool = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}"#;
+    let invented = r#"{"choices":[{"index":0,"message":{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+    let unverified = r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"}],"tools":[{"type":"function","function":{"name":"f"}}]}"#;
+    let error = "[calls]\non_exhausted = \"error\"\nmax_repairs = 0\n";
+    let own = |status: u16| Reply::json(status, r#"{"error":{"message":"no","type":"x","param":null,"code":"own"}}"#);
+    for (name, policy, reply, request, status, verdict) in [
+        ("an error of the upstream's", "default", own(401), hi, 401, "failed"),
+        ("a limit of the upstream's", "default", own(429).header("retry-after", "0"), hi, 429, "failed"),
+        ("an upstream that fails", "default", own(500), hi, 500, "failed"),
+        ("an error with status 200", "default", Reply::json(200, r#"{"error":{"message":"no","code":400}}"#), hi, 400, "failed"),
+        ("upstream_protocol: a redirect", "default", Reply::json(302, "").header("location", "/x"), hi, 502, "failed"),
+        ("upstream_protocol: no JSON", "default", Reply::json(200, "<html>"), hi, 502, "failed"),
+        ("upstream_protocol: no answer", "default", Reply::json(200, "{}"), hi, 502, "failed"),
+        ("upstream_protocol: cut", "default", Reply::json(200, "{\"choices\":").then(Piece::Cut), hi, 502, "failed"),
+        ("upstream_timeout", "default", Reply::json(200, "{").then(Piece::Hang), hi, 504, "failed"),
+        ("a refused answer", error, Reply::json(200, invented), tool, 422, "blocked"),
+        ("a refused request", "strict", own(500), unverified, 400, "blocked"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("p.toml"), if policy.contains('\n') { policy } else { "" }).unwrap();
+        let upstream = ScriptedUpstream::start(move |_| reply.clone()).unwrap();
+        let policy = if policy.contains('\n') { "p.toml" } else { policy };
+        let settings = format!(
+            "policy = \"{policy}\"\n[[upstreams]]\nname = \"own\"\nbase_url = \"{}\"\ntimeouts = {{ idle = \"1s\" }}\n[admin]\nlisten = \"127.0.0.1:0\"\n",
+            upstream.base_url()
+        );
+        let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
+        let answer =
+            super::stage::send("POST", &format!("{}/chat/completions", proxy.base_url()), &[("content-type", "application/json")], request);
+        assert_eq!((answer.status, answer.header("toolmark-verdict")), (status, verdict), "{name}: {}", answer.body);
+        let counted = format!("toolmark_requests_total{{api=\"chat\",stream=\"false\",verdict=\"{verdict}\"}} 1");
+        until(name, || get(&format!("{}/metrics", proxy.admin_url())).body.contains(&counted).then_some(()));
+        let shown = until(name, || {
+            let found = get(&format!("{}/api/exchanges/{}", proxy.admin_url(), answer.header("toolmark-exchange")));
+            (found.status == 200).then(|| found.json())
+        });
+        assert_eq!(shown["status"], status, "{name}: {shown}");
+        if verdict == "blocked" {
+            assert_eq!(shown["verdict"], "blocked", "{name}: {shown}");
+        }
+    }
+    // Nobody is there.
+    let directory = tempfile::tempdir().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = format!("[[upstreams]]\nname = \"own\"\nbase_url = \"http://{closed}/v1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+    let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
+    let answer = super::stage::send("POST", &format!("{}/chat/completions", proxy.base_url()), &[("content-type", "application/json")], hi);
+    assert_eq!((answer.status, answer.header("toolmark-verdict")), (502, "failed"), "{}", answer.body);
+    until("unreachable", || get(&format!("{}/metrics", proxy.admin_url())).body.contains("verdict=\"failed\"} 1").then_some(()));
 }

@@ -80,6 +80,11 @@ impl Stage {
         answer
     }
 
+    /// The model says that it did what no tool did, again and again.
+    pub fn claiming(&self) -> Answer {
+        self.chat("s", &json!({"model": "m", "messages": [question("Book!")], "tools": tools()}))
+    }
+
     /// The upstream fails.
     pub fn failing(&self) -> Answer {
         self.chat("s", &json!({"model": "m", "messages": [question("Fail!")], "tools": tools()}))
@@ -94,6 +99,9 @@ impl Stage {
         })
     }
 }
+
+/// What no tool did.
+pub const CLAIM: &str = "I have booked a table for two at the harbour.";
 
 fn question(text: &str) -> Value {
     json!({"role": "user", "content": text})
@@ -122,6 +130,9 @@ fn script(received: &Received) -> Scripted {
     };
     if said("Fail!") {
         return Scripted::json(500, "{\"error\":{\"message\":\"down\"}}");
+    }
+    if said("Book!") {
+        return completion(&json!({"role": "assistant", "content": CLAIM}));
     }
     if said("Cite!") {
         let number = received.number;

@@ -147,3 +147,43 @@ fn a_result_is_seen_when_it_has_come_and_not_when_its_upload_began() {
     let (began, called, seen) = (exchange.at_ms, row.execution.started_ms, row.execution.seen_ms);
     assert!(began <= called && called <= seen && seen <= exchange.ended_ms(), "{began} {called} {seen}");
 }
+
+/// An agent repeats the citation of another agent of its session, which reached it as its tool's result, and no other.
+#[test]
+fn a_citation_that_another_agent_handed_over_is_a_citation() {
+    let id_in = |text: &str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| word.starts_with("get_weather_")).map(str::to_owned)
+    };
+    let fixture = Fixture::new("strict", move |received| {
+        let body = received.json();
+        let last = body["messages"].as_array().unwrap().last().unwrap().clone();
+        let text = last["content"].as_str().unwrap_or_default();
+        match (last["role"] == "tool", text.contains("DESK")) {
+            (true, true) => {
+                let cites = id_in(text).map(|id| format!(" (execution_id: {id})")).unwrap_or_default();
+                talk::completion(&json!({"role": "assistant", "content": format!("It is clear in Paris{cites}.")}))
+            }
+            (true, false) => talk::completion(
+                &json!({"role": "assistant", "content": format!("It is clear (execution_id: {}).", id_in(text).unwrap_or_default())}),
+            ),
+            (false, _) => talk::completion(&talk::call(body["tools"][0]["function"]["name"].as_str().unwrap())),
+        }
+    });
+    let mut connection = Connection::open(fixture.proxy.address());
+    let called = as_session(&mut connection, "s1", &request(&[user("Weather?")])).json()["choices"][0]["message"].clone();
+    let own = as_session(&mut connection, "s1", &request(&[user("Weather?"), called.clone(), result(&called, "clear in Paris")]));
+    assert_eq!((own.status, codes(&own).as_str()), (200, ""), "{}", own.text());
+    let id = stamped(&fixture.upstream);
+    let desk = json!([{"type": "function", "function": {"name": "ask_desk", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]);
+    let parent = |connection: &mut Connection, session: &str, report: &str| {
+        let ask = |messages: &[serde_json::Value]| json!({"model": "m", "messages": messages, "tools": desk}).to_string();
+        let called = as_session(connection, session, &ask(&[user("Ask the desk.")])).json()["choices"][0]["message"].clone();
+        as_session(connection, session, &ask(&[user("Ask the desk."), called.clone(), result(&called, report)]))
+    };
+    let report = format!("DESK: it is clear in Paris (execution_id: {id})");
+    let same = parent(&mut connection, "s1", &report);
+    assert_eq!((same.status, same.header("toolmark-verdict"), codes(&same).as_str()), (200, "pass", ""), "{}", same.text());
+    // Of another session, or nowhere.
+    assert!(codes(&parent(&mut connection, "s2", &report)).contains("execution_elsewhere"));
+    assert!(codes(&parent(&mut connection, "s1", "DESK: it is clear in Paris")).contains("missing_citation"));
+}

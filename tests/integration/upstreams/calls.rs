@@ -135,3 +135,53 @@ fn live_traffic_teaches_what_is_refused() {
         assert_eq!((answer.status, answer.header("toolmark-upstream"), stage.got(0).len()), (200, "other", before), "{}", answer.body);
     }
 }
+
+/// Who says in the header `server` that it is llama.cpp gets what that needs, from its second request on.
+#[test]
+fn a_server_that_says_who_it_is_gets_its_preset() {
+    for (server, settings, fits) in [
+        ("llama.cpp", "", true),
+        ("LLaMA.cpp", "", true),
+        ("uvicorn", "", false),
+        ("llama.cpp", "preset = \"none\"\n", false),
+        ("llama.cpp", "preset = \"vllm\"\n", false),
+    ] {
+        let script = move |received: &Received| calls(received).header("server", server);
+        let stage = Stage::new(&format!("[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\n{settings}"), vec![Box::new(script)]);
+        for request in [with_tool("m"), streamed(with_tool("m")), with_tool("m")] {
+            assert_eq!(stage.chat(&request).status, 200);
+        }
+        let parallel: Vec<bool> = stage.got(0).iter().map(|request| request["parallel_tool_calls"] == true).collect();
+        assert_eq!(parallel, [false, fits, fits], "{server} {settings}");
+    }
+}
+
+/// A model that thinks for long is no model that can't call: nothing is known, why is shown, and requests pass.
+#[test]
+fn a_probe_is_bounded_and_says_why_it_is_undecided() {
+    let cut = |received: &Received| {
+        if !is_probe(received) {
+            return calls(received);
+        }
+        let choice =
+            json!({"index": 0, "message": {"role": "assistant", "content": "", "reasoning_content": "Hm."}, "finish_reason": "length"});
+        toolmark::testing::Reply::json(200, json!({"id": "c", "object": "chat.completion", "choices": [choice]}).to_string())
+    };
+    let settings = "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\napi_key_env = \"OWN_KEY\"\nmodels = [\"m\"]\nprobe = \"startup\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+    let stage = Stage::new(settings, vec![Box::new(cut)]);
+    assert_eq!(asked(&stage, 0, 1), ["m"]);
+    let probe = stage.upstreams[0].received().into_iter().find(is_probe).unwrap().json();
+    assert_eq!(probe["max_tokens"], 512);
+    let url = format!("{}/readyz", stage.proxy.admin_url());
+    let reason = crate::program::until("the probe's answer", || {
+        let shown = crate::harness::run(async {
+            reqwest::Client::builder().no_proxy().build().unwrap().get(&url).send().await.unwrap().text().await.unwrap()
+        });
+        let details: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let model = details["details"]["upstreams"]["own"]["models"]["m"].clone();
+        model["reason"].as_str().filter(|reason| !reason.is_empty()).map(|reason| (model["calls"].clone(), reason.to_owned()))
+    });
+    assert_eq!(reason, (json!("unknown"), "it wrote 512 tokens and no call: it may think for longer".to_owned()));
+    let answer = stage.chat(&with_tool("m"));
+    assert_eq!((answer.status, answer.header("toolmark-upstream")), (200, "own"), "{}", answer.body);
+}

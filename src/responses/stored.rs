@@ -1,0 +1,387 @@
+//! What the upstream keeps, as it is read again: items of conversations and of requests, and the objects around them.
+//!
+//! Of what the model said and called only that comes out which the application was given before, or wrote itself, and as it
+//! was given: with marks instead of the upstream's ids. What was refused, or can't be told from that, is left out. Items that
+//! carry nothing to run (what users and tools said, what the upstream's own tools did) pass. Pure.
+//!
+//! Source: OpenAI API reference, "Conversations", "Responses: input items".
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::{
+    items::{InputItem, Kind},
+    output::{is_like_call, nests_call},
+};
+use crate::{
+    chat::messages::text_of,
+    exchange::{
+        fault::{Fault, ShapeError},
+        places::is_call_part,
+        refusal::unique,
+        thread::{Fate, KnownCall, digest},
+    },
+    judge::{call::CallKind, reply, trail::call_digest},
+    wire::{
+        edit::Edits,
+        json::{Document, Value},
+        text::quote,
+    },
+};
+
+/// Items that tools of the upstream leave behind, and other items with nothing in them that an application runs.
+const PASSING: [&str; 18] = [
+    "reasoning",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "mcp_approval_response",
+    "program",
+    "program_output",
+    "compaction",
+    "context_compaction",
+    "compaction_summary",
+    "computer_call_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+    "item_reference",
+];
+
+/// What is known of what the upstream keeps.
+pub struct Known<'k> {
+    /// Items of answers as the application got them, by their ids: JSON.
+    pub given: HashMap<String, String>,
+    /// What became of an item.
+    pub fate: &'k dyn Fn(&str) -> Option<Fate>,
+    /// The mark of the call that the upstream has under this id.
+    pub mark: &'k dyn Fn(&str) -> Option<String>,
+    /// The call that was let through with this mark.
+    pub call: &'k dyn Fn(&str) -> Option<KnownCall>,
+    /// Was a call of this tool with these arguments let through with this mark?
+    pub verifies: &'k dyn Fn(&str, &str, &str) -> bool,
+    /// Is it a mark of toolmark's?
+    pub is_mark: &'k dyn Fn(&str) -> bool,
+    /// [`digest`]s of what the application wrote in the model's name.
+    pub written: &'k [u64],
+}
+
+/// Items as they leave.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Passed {
+    /// Those that may: JSON.
+    pub items: Vec<String>,
+    /// How many were left out because nothing is known of them.
+    pub unknown: usize,
+}
+
+/// What becomes of an item.
+enum Ruling {
+    Passes(String),
+    /// It was refused, or is toolmark's own.
+    Gone,
+    Unknown,
+}
+
+impl Known<'_> {
+    /// Reads the items of an array.
+    ///
+    /// # Errors
+    /// [`Fault`] for what is no array of items.
+    pub fn items(&self, array: Value<'_>) -> Result<Passed, Fault> {
+        if !array.is_array() {
+            return Err(Fault::Unknown("no list of items"));
+        }
+        let (mut passed, mut gone) = (Passed::default(), HashSet::new());
+        for value in array.items() {
+            if !value.is_object() {
+                return Err(ShapeError::NoObject.into());
+            }
+            unique(value, "an item").map_err(|_| ShapeError::Duplicate)?;
+            match self.ruling(value, &gone) {
+                Ruling::Passes(json) => passed.items.push(json),
+                ruling => {
+                    passed.unknown += usize::from(matches!(ruling, Ruling::Unknown));
+                    // A result without its call would be refused wherever it is sent.
+                    gone.extend(value.get("call_id").and_then(Value::text).map(|id| id.into_owned()));
+                }
+            }
+        }
+        Ok(passed)
+    }
+
+    fn ruling(&self, value: Value<'_>, gone: &HashSet<String>) -> Ruling {
+        let Ok(item) = InputItem::read(value) else { return Ruling::Unknown };
+        let id = item.id().unwrap_or_default();
+        if matches!((self.fate)(&id), Some(Fate::Dropped)) {
+            return Ruling::Gone;
+        }
+        let kind = value.get("type").and_then(Value::text).unwrap_or_default();
+        if let Some(given) = self.given.get(&*id).filter(|given| is_of_type(given, &kind)) {
+            return Ruling::Passes(given.clone());
+        }
+        match item.kind {
+            Kind::User | Kind::Instructions => said(&item),
+            Kind::Assistant => self.assistant(&item),
+            Kind::Call(kind) => self.call(&item, kind),
+            Kind::Output(_) => self.output(&item, gone),
+            Kind::Reference => Ruling::Passes(value.raw_str().to_owned()),
+            Kind::Other if PASSING.contains(&&*kind) && !nests_call(value) => passing(value, &kind),
+            Kind::Other | Kind::Tools => Ruling::Unknown,
+        }
+    }
+
+    /// What the application wrote in the model's name.
+    fn assistant(&self, item: &InputItem<'_>) -> Ruling {
+        let text = item.content().and_then(text_of).unwrap_or_default();
+        match said(item) {
+            Ruling::Passes(json) if self.written.contains(&digest(&text)) => Ruling::Passes(json),
+            _ => Ruling::Unknown,
+        }
+    }
+
+    fn call(&self, item: &InputItem<'_>, kind: CallKind) -> Ruling {
+        if item.value.members().any(|member| matches!(&*member.name(), "function" | "custom" | "tool_calls" | "function_call")) {
+            return Ruling::Unknown;
+        }
+        let text = |name: &str| item.value.get(name).and_then(Value::text);
+        let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
+        let (Some(id), Some(name), Some(arguments), None) = (item.call_id(), text("name"), text(own), item.value.get_some(other)) else {
+            return Ruling::Unknown;
+        };
+        let space = text("namespace").filter(|space| !space.is_empty());
+        let whole = space.as_ref().map(|space| format!("{space}.{name}"));
+        let names = [Some(&*name), whole.as_deref()];
+        let Some(mark) = (self.mark)(&id).or_else(|| Some(id.clone().into_owned()).filter(|id| (self.is_mark)(id))) else {
+            return Ruling::Unknown;
+        };
+        let mut changes = Vec::new();
+        let is = |tool: &str, arguments: &str| (self.verifies)(&mark, tool, arguments);
+        if !names.iter().flatten().any(|tool| is(tool, &arguments)) {
+            // It was corrected before it was let through.
+            let Some(known) = (self.call)(&mark).filter(|known| names.contains(&Some(&*known.tool))) else { return Ruling::Unknown };
+            if call_digest(&known.tool, &known.arguments) != known.digest || !is(&known.tool, &known.arguments) {
+                return Ruling::Unknown;
+            }
+            changes.push((own, quote(&known.arguments)));
+        }
+        if *id != *mark {
+            changes.push(("call_id", quote(&mark)));
+        }
+        edited(item.value, &changes)
+    }
+
+    fn output(&self, item: &InputItem<'_>, gone: &HashSet<String>) -> Ruling {
+        let Some(id) = item.call_id().filter(|id| !gone.contains(&**id)) else { return Ruling::Gone };
+        match (self.mark)(&id) {
+            Some(mark) => edited(item.value, &[("call_id", quote(&mark))]),
+            None if (self.is_mark)(&id) => edited(item.value, &[]),
+            // Of a call that was never passed on, or that nobody knows.
+            None => Ruling::Unknown,
+        }
+    }
+}
+
+/// A message that isn't the model's.
+fn said(item: &InputItem<'_>) -> Ruling {
+    let content = item.content();
+    let parts = || content.into_iter().flat_map(Value::items);
+    if nests_call(item.value) || is_like_call(item.value) || parts().any(is_call_part) {
+        return Ruling::Unknown;
+    }
+    // What a model was told of an answer that was rejected is toolmark's own.
+    let own = content.and_then(text_of).is_some_and(|text| text.starts_with(reply::OBJECTION));
+    if own && item.kind == Kind::User { Ruling::Gone } else { Ruling::Passes(item.value.raw_str().to_owned()) }
+}
+
+fn passing(value: Value<'_>, kind: &str) -> Ruling {
+    let hosted = kind.ends_with("_call") || kind.ends_with("_output") || kind.starts_with("mcp_");
+    let is_call = !hosted && is_like_call(value);
+    if is_call { Ruling::Unknown } else { Ruling::Passes(value.raw_str().to_owned()) }
+}
+
+fn is_of_type(given: &str, kind: &str) -> bool {
+    let document = Document::parse(Bytes::copy_from_slice(given.as_bytes()));
+    let own = document.as_ref().ok().and_then(|document| document.root().get("type")).and_then(Value::text);
+    own.is_some_and(|own| own == kind || kind.is_empty())
+}
+
+/// The item with these members.
+fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
+    if members.is_empty() {
+        return Ruling::Passes(value.raw_str().to_owned());
+    }
+    let Ok(document) = Document::parse(value.raw_bytes()) else { return Ruling::Unknown };
+    let mut edits = Edits::default();
+    members.iter().for_each(|(name, value)| edits.set_member(document.root(), name, value));
+    String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(Ruling::Unknown, Ruling::Passes)
+}
+
+/// The items of answers as the application got them, by their ids. `left`: a response, or the event with it.
+pub fn given(left: &Bytes, into: &mut HashMap<String, String>) {
+    let Ok(document) = Document::parse(left.clone()) else { return };
+    let items = response_of(document.root()).get("output").into_iter().flat_map(Value::items);
+    for item in items {
+        if let Some(id) = item.get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
+            into.insert(id.into_owned(), item.raw_str().to_owned());
+        }
+    }
+}
+
+/// The response, of itself or of the event that ends a stream with it.
+pub fn response_of(root: Value<'_>) -> Value<'_> {
+    root.get("response").filter(|response| response.is_object() && root.get("object").is_none()).unwrap_or(root)
+}
+
+/// A list as it leaves: its items, and what pages are found by.
+///
+/// # Errors
+/// [`Fault`] for what is no list of items.
+pub fn list(document: &Document, known: &Known<'_>) -> Result<(String, usize), Fault> {
+    let root = object(document)?;
+    let Passed { items, unknown } = known.items(root.get("data").ok_or(Fault::Unknown("no list of items"))?)?;
+    let mut members = vec!["\"object\":\"list\"".to_owned(), format!("\"data\":[{}]", items.join(","))];
+    for name in ["first_id", "last_id", "has_more"] {
+        members.extend(root.get(name).filter(|value| is_plain(*value)).map(|value| format!("\"{name}\":{}", value.raw_str())));
+    }
+    Ok((format!("{{{}}}", members.join(",")), unknown))
+}
+
+/// An object as it leaves: only these members of it, of which none carries anything to run. `id`: what it is known by.
+///
+/// # Errors
+/// [`Fault`] for what is no object.
+pub fn bare(document: &Document, names: &[&str], id: Option<&str>) -> Result<String, Fault> {
+    let root = object(document)?;
+    let member = |name: &&str| {
+        let value = root.get(name)?;
+        let plain = is_plain(value) || (*name == "metadata" && value.is_object() && value.members().all(|member| is_plain(member.value)));
+        let own = id.filter(|_| *name == "id" && value.is_string()).map(quote);
+        plain.then(|| format!("\"{name}\":{}", own.unwrap_or_else(|| value.raw_str().to_owned())))
+    };
+    Ok(format!("{{{}}}", names.iter().filter_map(member).collect::<Vec<_>>().join(",")))
+}
+
+/// A response that is being made still: what it says so far isn't judged, so it says nothing yet.
+///
+/// # Errors
+/// [`Fault`] for what is no object.
+pub fn unfinished(document: &Document, id: &str) -> Result<Option<String>, Fault> {
+    let root = object(document)?;
+    let status = root.get("status").and_then(Value::text).unwrap_or_default();
+    if !matches!(&*status, "queued" | "in_progress") {
+        return Ok(None);
+    }
+    const PLAIN: [&str; 9] =
+        ["object", "created_at", "model", "background", "parallel_tool_calls", "temperature", "top_p", "service_tier", "metadata"];
+    let head = bare(document, &PLAIN, None)?;
+    let head = head.strip_prefix('{').and_then(|head| head.strip_suffix('}')).unwrap_or_default();
+    let comma = if head.is_empty() { "" } else { "," };
+    let echo = r#""error":null,"incomplete_details":null,"instructions":null,"output":[],"tools":[],"tool_choice":"auto""#;
+    Ok(Some(format!(r#"{{"id":{},"status":"{status}",{head}{comma}{echo},"usage":null}}"#, quote(id))))
+}
+
+fn object(document: &Document) -> Result<Value<'_>, Fault> {
+    let root = document.root();
+    if !root.is_object() {
+        return Err(Fault::Unknown("no JSON object"));
+    }
+    unique(root, "the answer").map_err(|_| Fault::Unknown("two members of one name"))?;
+    Ok(root)
+}
+
+fn is_plain(value: Value<'_>) -> bool {
+    !value.is_object() && !value.is_array() || value.raw() == b"{}" || value.raw() == b"[]"
+}
+
+/// Figures, and objects of such.
+pub fn is_figures(value: Value<'_>) -> bool {
+    let plain = |value: Value<'_>| !value.is_object() && !value.is_array() && !value.is_string();
+    let flat = |value: Value<'_>| plain(value) || (value.is_object() && value.members().all(|member| plain(member.value)));
+    value.is_object() && value.members().all(|member| flat(member.value))
+}
+
+/// The stream that a response would have come in, where all of it is there at once.
+pub fn events(response: Value<'_>) -> String {
+    let (mut out, mut number) = (String::new(), 0_u64);
+    let mut event = |kind: &str, members: String| {
+        out.push_str(&format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number}{members}}}\n\n"));
+        number += 1;
+    };
+    let begun = begun(response);
+    event("response.created", format!(",\"response\":{begun}"));
+    event("response.in_progress", format!(",\"response\":{begun}"));
+    for (at, item) in response.get("output").into_iter().flat_map(Value::items).enumerate() {
+        let kind = item.get("type").and_then(Value::text).unwrap_or_default();
+        let id = item.get("id").map_or("\"\"", |id| id.raw_str());
+        let of = format!(",\"item_id\":{id},\"output_index\":{at}");
+        event("response.output_item.added", format!(",\"output_index\":{at},\"item\":{}", opened(item, &kind)));
+        if let Some((events, member)) = match &*kind {
+            "function_call" => Some(("response.function_call_arguments", "arguments")),
+            "custom_tool_call" => Some(("response.custom_tool_call_input", "input")),
+            _ => None,
+        } {
+            let said = item.get(member).map_or("\"\"", |value| value.raw_str());
+            let name = item.get("name").filter(|_| member == "arguments").map(|name| format!(",\"name\":{}", name.raw_str()));
+            event(&format!("{events}.delta"), format!("{of},\"delta\":{said}"));
+            event(&format!("{events}.done"), format!("{of},\"{member}\":{said}{}", name.unwrap_or_default()));
+        }
+        if kind == "message" {
+            for (part, value) in item.get("content").into_iter().flat_map(Value::items).enumerate() {
+                let of = format!("{of},\"content_index\":{part}");
+                let refuses = value.get("type").is_some_and(|kind| kind.is_text("refusal"));
+                let (member, events) = if refuses { ("refusal", "response.refusal") } else { ("text", "response.output_text") };
+                let said = value.get(member).map_or("\"\"", |value| value.raw_str());
+                event("response.content_part.added", format!("{of},\"part\":{}", with(value, &[(member, "\"\"")])));
+                let logprobs = if refuses { "" } else { ",\"logprobs\":[]" };
+                event(&format!("{events}.delta"), format!("{of},\"delta\":{said}{logprobs}"));
+                event(&format!("{events}.done"), format!("{of},\"{member}\":{said}{logprobs}"));
+                event("response.content_part.done", format!("{of},\"part\":{}", value.raw_str()));
+            }
+        }
+        event("response.output_item.done", format!(",\"output_index\":{at},\"item\":{}", item.raw_str()));
+    }
+    let status = response.get("status").and_then(Value::text).unwrap_or_default();
+    let last = match &*status {
+        "incomplete" => "response.incomplete",
+        "failed" => "response.failed",
+        _ => "response.completed",
+    };
+    event(last, format!(",\"response\":{}", response.raw_str()));
+    out
+}
+
+/// The response before it said anything.
+fn begun(response: Value<'_>) -> String {
+    let mut members = vec![("output", "[]"), ("status", "\"in_progress\"")];
+    members.extend(
+        ["usage", "incomplete_details", "error"].into_iter().filter(|name| response.get(name).is_some()).map(|name| (name, "null")),
+    );
+    members.extend(response.get("output_text").map(|_| ("output_text", "\"\"")));
+    with(response, &members)
+}
+
+/// An item before it said anything.
+fn opened(item: Value<'_>, kind: &str) -> String {
+    let member = match kind {
+        "message" => ("content", "[]"),
+        "function_call" => ("arguments", "\"\""),
+        "custom_tool_call" => ("input", "\"\""),
+        _ => return item.raw_str().to_owned(),
+    };
+    let status = item.get("status").map(|_| ("status", "\"in_progress\""));
+    with(item, &[member].into_iter().chain(status).collect::<Vec<_>>())
+}
+
+/// The object with these members.
+fn with(value: Value<'_>, members: &[(&str, &str)]) -> String {
+    let members: Vec<(&str, String)> = members.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    match edited(value, &members) {
+        Ruling::Passes(json) => json,
+        Ruling::Gone | Ruling::Unknown => "{}".to_owned(),
+    }
+}
