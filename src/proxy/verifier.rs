@@ -17,6 +17,7 @@ use quick_cache::sync::Cache;
 
 use super::{
     app::{App, Error},
+    aside,
     client::{Answer, Outgoing},
     run::Run,
     server::Worker,
@@ -227,6 +228,7 @@ impl Verifier {
         let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
         self.counts.tokens(input, output);
         self.allowance().settle(reserved, input.saturating_add(output));
+        aside::step_for(question.bytes().saturating_mul(2)).await;
         let (entries, beyond) = verdicts.map_err(|why| Failed::new(Outcome::Invalid, why.to_string()))?;
         Ok(check::check(&entries, beyond, question.answer, &question.results))
     }
@@ -317,7 +319,7 @@ impl Run {
         if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
             return counts.count(Outcome::TooLarge);
         }
-        self.step_aside(question.bytes().saturating_mul(2)).await;
+        aside::step_for(question.bytes().saturating_mul(2)).await;
         if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
             return counts.count(Outcome::Decided);
         }
