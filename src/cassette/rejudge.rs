@@ -58,6 +58,8 @@ impl Judgement {
 
 /// Codes of what is known only beside the exchange: loops over several, and what the ledger says.
 const ELSEWHERE: [Code; 3] = [Code::LoopDetected, Code::RewrittenResult, Code::ExecutionElsewhere];
+/// Codes of what the world said, or a second model: neither is asked again.
+const ASKED: [Code; 3] = [Code::StateMismatch, Code::StateUnknown, Code::VerifierContradiction];
 /// Codes that hang on marks.
 const OF_MARKS: [Code; 9] = [
     Code::UnverifiedCall,
@@ -353,10 +355,34 @@ fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &Exchang
     let cut = || exchange.attempts.iter().filter_map(|attempt| attempt.response.as_ref()).any(|response| response.cut);
     match () {
         () if changed && all_of(&ELSEWHERE) => Some("it hangs on other exchanges, or on the ledger"),
+        () if changed && all_of(&ASKED) => Some("it hangs on what was asked of the world, or of a second model"),
         () if changed && !marks && all_of(&OF_MARKS) => Some("it hangs on marks, which can't be told without the key"),
         () if after.not_judged.is_some() => Some("the upstream keeps its conversation"),
         () if exchange.redactions > 0 && changed => Some("secrets were taken out of it"),
         () if cut() => Some("it was broken off"),
         () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_is_asked_again_is_no_difference() {
+        let request = json!({"method": "POST", "url": "/v1/chat/completions"});
+        let exchange: Exchange = serde_json::from_value(json!({"cassette": 1, "id": "x", "downstream": {"request": request}})).unwrap();
+        let after = Judgement { found: Recorded { verdict: "pass".into(), ..Recorded::default() }, ..Judgement::default() };
+        for (codes, excused) in [
+            (&["verifier_contradiction"][..], true),
+            (&["state_mismatch", "state_unknown"], true),
+            (&["verifier_contradiction", "claim_mismatch"], false),
+        ] {
+            let violations = codes.iter().map(|code| Found { code: (*code).into(), severity: "warn".into(), ..Found::default() }).collect();
+            let before = Recorded { verdict: "warn".into(), violations, ..Recorded::default() };
+            assert_eq!(matches!(compare(&before, &after, &exchange, true, false), Difference::Excused(_)), excused, "{codes:?}");
+        }
     }
 }

@@ -17,6 +17,7 @@ use quick_cache::sync::Cache;
 
 use super::{
     app::{App, Error},
+    aside,
     client::{Answer, Outgoing},
     run::Run,
     server::Worker,
@@ -227,19 +228,14 @@ impl Verifier {
         let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
         self.counts.tokens(input, output);
         self.allowance().settle(reserved, input.saturating_add(output));
+        aside::step_for(question.bytes().saturating_mul(2)).await;
         let (entries, beyond) = verdicts.map_err(|why| Failed::new(Outcome::Invalid, why.to_string()))?;
         Ok(check::check(&entries, beyond, question.answer, &question.results))
     }
 
     /// Says in the log that there is no second opinion, unless that was said a moment ago.
     fn say(&self, failed: &Failed, now_ms: u64) {
-        let times = self.unsaid.fetch_add(1, Ordering::Relaxed) + 1;
-        let until = self.quiet_until_ms.load(Ordering::Relaxed);
-        let next = now_ms.saturating_add(SAID_EVERY_MS);
-        if now_ms < until || self.quiet_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        self.unsaid.store(0, Ordering::Relaxed);
+        let Some(times) = self.unsaid(now_ms) else { return };
         let (upstream, model, why) = (&*self.settings.upstream, &*self.settings.model, &*failed.why);
         let outcome = failed.outcome.as_str();
         tracing::warn!(
@@ -250,6 +246,16 @@ impl Verifier {
             times,
             "the verifier gave no second opinion ({outcome}): {why}; answers go on without it, and this is said once a minute at most"
         );
+    }
+
+    /// Counts a failure: how many there were since the log said so last, where it is to say so now.
+    fn unsaid(&self, now_ms: u64) -> Option<u64> {
+        self.unsaid.fetch_add(1, Ordering::Relaxed);
+        let until = self.quiet_until_ms.load(Ordering::Relaxed);
+        let next = now_ms.saturating_add(SAID_EVERY_MS);
+        // Of several at once one says it.
+        let says = now_ms >= until && self.quiet_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        says.then(|| self.unsaid.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -313,7 +319,7 @@ impl Run {
         if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
             return counts.count(Outcome::TooLarge);
         }
-        self.step_aside(question.bytes().saturating_mul(2)).await;
+        aside::step_for(question.bytes().saturating_mul(2)).await;
         if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
             return counts.count(Outcome::Decided);
         }
@@ -327,5 +333,28 @@ impl Run {
             let checks = &context.rules.checks;
             choice.of_text.extend(check::violations(&checked.findings, &question.results, &settings.model, checks));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_it_once_a_minute() {
+        let settings = settings::Verifier {
+            upstream: "u".into(),
+            at: 0,
+            model: "m".into(),
+            when: When::All,
+            deadline: Duration::from_secs(5),
+            calls_per_hour: 1,
+            tokens_per_hour: 1,
+            cache: 0,
+            max_bytes: 1,
+        };
+        let verifier = Verifier::new(&settings, Arc::default()).unwrap();
+        let said: Vec<u64> = (0..150).filter_map(|second| verifier.unsaid(7_000 + second * 1_000)).collect();
+        assert_eq!(said, [1, 60, 60]);
     }
 }

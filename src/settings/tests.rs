@@ -389,3 +389,41 @@ fn files_and_flags_that_are_wrong() {
         assert!(error.contains(words), "{words:?} isn't in:\n{error}");
     }
 }
+
+#[test]
+fn a_verifier_has_an_upstream_with_a_key_of_its_own_and_bounds() {
+    let with = |upstream: &str, rest: &str| {
+        format!(
+            "[[upstreams]]\nname = \"a\"\nbase_url = \"http://a/v1\"\n{upstream}\n[verifier]\nupstream = \"a\"\nmodel = \"m\"\n{rest}\n"
+        )
+    };
+    let keyless = "api_key_env = \"\"";
+    assert_eq!(read(UPSTREAM, &[], &Flags::default()).unwrap().verifier, None);
+    let own = read(&with(keyless, ""), &[], &Flags::default()).unwrap().verifier.unwrap();
+    assert_eq!((own.at, &*own.model, own.when, own.deadline), (0, "m", When::Undecided, Duration::from_secs(5)));
+    assert_eq!((own.calls_per_hour, own.tokens_per_hour, own.cache, own.max_bytes), (600, 1_000_000, 1_000, 64 << 10));
+    let all = "when = \"all\"\ndeadline = \"60s\"\ncalls_per_hour = 1\ntokens_per_hour = 2\ncache = 0\nmax_bytes = \"1MiB\"";
+    let said = [("TOOLMARK_VERIFIER__CALLS_PER_HOUR", "7"), ("TOOLMARK_VERIFIER__DEADLINE", "10ms")];
+    let own = read(&with(keyless, all), &said, &Flags::default()).unwrap().verifier.unwrap();
+    assert_eq!((own.when, own.deadline, own.calls_per_hour, own.cache), (When::All, Duration::from_millis(10), 7, 0));
+    for (upstream, rest, words) in [
+        ("", "", &["verifier.upstream", "api_key_env", "`a`"][..]),
+        (keyless, "deadline = \"2m\"", &["verifier.deadline", "10ms to 60s"]),
+        (keyless, "deadline = 5", &["verifier.deadline"]),
+        (keyless, "calls_per_hour = 0", &["verifier.calls_per_hour", "leave `[verifier]` out"]),
+        (keyless, "tokens_per_hour = 0", &["verifier.tokens_per_hour"]),
+        (keyless, "cache = 1000000", &["verifier.cache"]),
+        (keyless, "max_bytes = \"2MiB\"", &["verifier.max_bytes", "out of range"]),
+        (keyless, "when = \"never\"", &["verifier.when", "undecided"]),
+        (keyless, "dead_line = \"5s\"", &["unknown key", "deadline"]),
+    ] {
+        refused(&with(upstream, rest), &[], words);
+    }
+    refused(
+        &with(keyless, "").replace("upstream = \"a\"", "upstream = \"b\""),
+        &[],
+        &["verifier.upstream", "no upstream `b`", "known: `a`"],
+    );
+    refused(&with(keyless, "").replace("model = \"m\"", "model = \" \""), &[], &["verifier.model"]);
+    refused(&with(keyless, "").replace("model = \"m\"\n", ""), &[], &["model"]);
+}

@@ -22,6 +22,7 @@ const DECIDED: &str = "Noah Keller is injured (execution_id: ID).";
 /// Nothing that rules compare.
 const OPEN: &str = "Noah Keller performed brilliantly all along (execution_id: ID).";
 const CLAIM: &str = "Noah Keller performed brilliantly all along";
+const KEY: &str = "Bearer callers-own-key";
 /// What users say is shown to nobody else.
 const ASKED: &str = "How is my nephew doing?";
 /// Only the verifier objects.
@@ -88,9 +89,12 @@ impl Stage {
         Self { proxy, verifier, _model: model, _directory: directory }
     }
 
+    fn url(&self, api: Api) -> String {
+        format!("{}/{}", self.proxy.base_url(), if api == Api::Chat { "chat/completions" } else { "responses" })
+    }
+
     fn post(&self, api: Api, request: &Value) -> Answer {
-        let path = if api == Api::Chat { "chat/completions" } else { "responses" };
-        post(&format!("{}/{path}", self.proxy.base_url()), &request.to_string(), "Bearer callers-own-key")
+        post(&self.url(api), &request.to_string(), KEY)
     }
 
     /// The request behind the call and its result.
@@ -204,7 +208,7 @@ fn a_verifier_that_is_right_is_heard() {
 #[test]
 fn a_verifier_that_is_wrong_or_hostile_changes_nothing() {
     let nested = format!(r#"{{"verdicts":{}"#, "[".repeat(50_000));
-    let many: Vec<Value> = (0..5_000).map(|_| json!({"claim": CLAIM, "evidence": "not there", "verdict": "contradicted"})).collect();
+    let many: Vec<Value> = (0..1_000).map(|_| json!({"claim": CLAIM, "evidence": "not there", "verdict": "contradicted"})).collect();
     let rows: Vec<(&str, Reply, &str)> = vec![
         ("without evidence", completion(&says(CLAIM, None, "contradicted")), "supported"),
         ("a claim that isn't there", completion(&says("Noah Keller is dead", Some("injured"), "contradicted")), "supported"),
@@ -237,6 +241,7 @@ fn a_verifier_that_is_wrong_or_hostile_changes_nothing() {
             assert_eq!((heard.verdict.as_str(), heard.text), ("pass", format!("{CLAIM}.")), "{name} {stream}");
             assert!(heard.codes.is_empty(), "{name}");
             if at == 0 {
+                println!("{name}");
                 stage.counted(outcome, 1);
             }
         }
@@ -251,12 +256,13 @@ fn a_verifier_that_is_wrong_or_hostile_changes_nothing() {
 }
 
 /// Reads a stream: when its text was whole, and when it ended.
-fn timed(stage: &Stage, request: &Value) -> (Option<Duration>, Duration, String) {
-    let url = format!("{}/chat/completions", stage.proxy.base_url());
+fn timed(stage: &Stage, api: Api, request: &Value) -> (Option<Duration>, Duration, String) {
+    let url = stage.url(api);
     let (since, mut body, mut whole) = (Instant::now(), String::new(), None);
     run(async {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut response = client.post(url).header("content-type", "application/json").body(request.to_string()).send().await.unwrap();
+        let request = client.post(url).header("content-type", "application/json").header("authorization", KEY).body(request.to_string());
+        let mut response = request.send().await.unwrap();
         while let Some(chunk) = response.chunk().await.unwrap() {
             body.push_str(&String::from_utf8_lossy(&chunk));
             if body.contains("along") {
@@ -288,10 +294,32 @@ fn a_late_verifier_holds_nothing_beyond_its_deadline() {
     }
     // Text that nothing may block doesn't wait; text that a verdict may block does.
     for (policy, held) in [(QUIET.to_owned(), false), (format!("{QUIET}verifier_contradiction = \"block\"\n"), true)] {
-        let stage = Stage::new(&policy, "deadline = \"1500ms\"", &[OPEN], move |_| hangs());
-        let (text, end, body) = timed(&stage, &stage.request(Api::Chat, true));
-        assert!(end >= deadline && body.contains("[DONE]"), "{end:?} {body}");
-        assert_eq!(text.unwrap() >= deadline, held, "{text:?} of {end:?}: {body}");
+        for api in [Api::Chat, Api::Responses] {
+            let stage = Stage::new(&policy, "deadline = \"1500ms\"", &[OPEN], move |_| hangs());
+            let (text, end, body) = timed(&stage, api, &stage.request(api, true));
+            assert!(end >= deadline && body.contains(": toolmark "), "{end:?} {body}");
+            assert_eq!(text.unwrap() >= deadline, held, "{text:?} of {end:?}: {body}");
+        }
+    }
+}
+
+#[test]
+fn a_caller_that_goes_away_ends_the_question() {
+    for stream in [false, true] {
+        let stage = Stage::new(QUIET, "deadline = \"60s\"", &[OPEN], |_| Reply::json(200, "").then(Piece::Hang));
+        let request = stage.request(Api::Chat, stream);
+        run(async {
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let sent = client.post(stage.url(Api::Chat)).header("content-type", "application/json").header("authorization", KEY);
+            let reading = async { sent.body(request.to_string()).send().await.unwrap().text().await };
+            tokio::time::timeout(Duration::from_millis(1500), reading).await.expect_err("it waits for the verifier");
+        });
+        assert!(stage.verifier.wait(1, 1));
+        let since = Instant::now();
+        while !stage.metrics().contains("toolmark_verifier_total{outcome=\"abandoned\"} 1") {
+            assert!(since.elapsed() < Duration::from_secs(20), "{}", stage.of_verifier());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -219,7 +219,7 @@ fn what_rules_leave_open_is_undecided() {
         ("Noah Keller performed brilliantly yesterday.\n\n(get_players_1_a)", true),
         ("Noah Keller performed brilliantly yesterday.\n\nNoah Keller is injured (get_players_1_a).", false),
         ("# Everything about yesterday's brilliant performance\n\nNoah Keller is injured (get_players_1_a).", false),
-        ("```\nsomething entirely different\n```\nNoah Keller is injured (get_players_1_a).", false),
+        ("```python\nsomething entirely different\n```\nNoah Keller is injured (get_players_1_a).", false),
         ("- Noah Keller: injured (get_players_1_a)\n- Everything considered: brilliant performance", true),
         // An id in disguise is found nowhere: then all counts.
         ("Noah Keller performed brilliantly yesterday (get_players_1_\u{200b}a).", true),

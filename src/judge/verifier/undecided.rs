@@ -12,6 +12,8 @@
 
 use std::collections::HashSet;
 
+use aho_corasick::AhoCorasick;
+
 use super::Shown;
 use crate::judge::{
     claims::{
@@ -44,6 +46,8 @@ pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[V
     if found.iter().any(|own| own.code == Code::NotJudged || likely(own)) {
         return true;
     }
+    // More ids than can be looked for together are more than rules can have weighed.
+    let Ok(ids) = AhoCorasick::new(results.iter().map(|shown| shown.execution_id).filter(|id| !id.is_empty())) else { return true };
     let known = Known::of(results, asked);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let mut passages = Passages::default();
@@ -59,11 +63,14 @@ pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[V
                 }
                 let Some(paragraph) = paragraphs.last_mut() else { continue };
                 let mut text = passage.text;
-                for shown in results.iter().filter(|shown| !shown.execution_id.is_empty()) {
-                    if text.contains(shown.execution_id) {
-                        paragraph.cites = true;
-                        text = text.replace(shown.execution_id, " ").replace("execution_id", " ");
-                    }
+                if ids.is_match(&text) {
+                    paragraph.cites = true;
+                    let mut bare = String::with_capacity(text.len());
+                    ids.replace_all_with(&text, &mut bare, |_, _, bare| {
+                        bare.push(' ');
+                        true
+                    });
+                    text = bare.replace("execution_id", " ");
                 }
                 let words = fold(&text);
                 paragraph.says |= words.split(' ').any(|word| word.chars().count() > 1);
