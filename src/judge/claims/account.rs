@@ -300,7 +300,8 @@ fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &Scene<'_>) -> Option<Finding> {
     let sources = &scene.sources;
-    if sources.iter().any(|source| source.is_partial() || source.failed) {
+    // A cell of a table says what its column does.
+    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') {
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
@@ -1806,7 +1807,15 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
         }
         let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
             || quoted.iter().any(|span| span.contains(&word.start));
-        capital && inside && !known && !excused && !is_known_word(scene, &fold(&bare))
+        // One capital may be a nationality, a language, a word of another language; a name has two words, or somebody did it.
+        let next = scene.words_after(word.end).first();
+        let two = next.is_some_and(|next| {
+            scene.text().get(word.end..next.start) == Some(" ")
+                && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
+                && !is_known_word(scene, &fold(&next.lower))
+        });
+        let by = matches!(previous, Some("by" | "named" | "called" | "mr" | "mrs" | "ms" | "dr" | "por" | "par" | "da" | "with" | "avec" | "con"));
+        capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
     })?;
     Some(Finding {
         code: Code::UngroundedValue,

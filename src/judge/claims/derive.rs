@@ -219,6 +219,8 @@ pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) 
     let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
     let median =
         if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 };
+    let (above, below): (Vec<f64>, Vec<f64>) = numbers.iter().partition(|number| **number >= 0.0);
+    found.extend([above.iter().sum::<f64>(), below.iter().sum::<f64>()]);
     found.extend([sum, sum / count, most - least, median, (most + least) / 2.0]);
     if sum != 0.0 {
         shares.extend(numbers.iter().flat_map(|number| [number / sum * 100.0, 100.0 - number / sum * 100.0]));
@@ -246,8 +248,30 @@ fn distinct(facts: &Facts) -> Vec<f64> {
     values
 }
 
+/// Minutes since the epoch of a value that is a date with a time: `2025-05-03T10:00Z`.
+fn moment(text: &str) -> Option<f64> {
+    let bytes = text.as_bytes();
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
+    let legal = matches!(bytes.get(10), Some(b'T' | b' ')) && bytes.get(4) == Some(&b'-') && bytes.get(13) == Some(&b':');
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+    let days = super::date::days(i32::try_from(year).ok()?, month.clamp(1, 12), day.clamp(1, 31));
+    legal.then_some(days as f64 * 1440.0 + f64::from(hour * 60 + minute))
+}
+
 /// Days, hours and minutes between the dates and times.
 fn spans(facts: &Facts, found: &mut Vec<f64>) {
+    let moments = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
+        Scalar::Text(text) if (16..=32).contains(&text.len()) => moment(text),
+        _ => None,
+    });
+    let moments: Vec<f64> = moments.take(DATES_OF / 2).collect();
+    for (at, one) in moments.iter().enumerate() {
+        for other in moments.iter().skip(at + 1) {
+            let apart = (one - other).abs();
+            found.extend([apart, apart / 60.0, apart / 1440.0, (apart / 1440.0).floor(), ((apart % 1440.0) / 60.0).floor(), apart % 60.0]);
+        }
+    }
     let days: Vec<i64> = facts.dates.dates.iter().flat_map(|date| date.days()).take(DATES_OF).collect();
     for (at, one) in days.iter().enumerate() {
         for other in days.iter().skip(at + 1) {

@@ -323,7 +323,7 @@ impl Facts {
             self.objects += 1;
             let within = Within { object: self.objects, record: self.record(0), depth: 1 };
             for (name, field) in names.iter().zip(row) {
-                let value = scalar(field);
+                let value = scalar(&decimal(field));
                 self.numbers.extend(value.number().map(f64::abs));
                 self.leaf(name, within, value);
             }
@@ -398,6 +398,15 @@ pub fn scalar(word: &str) -> Scalar {
             Ok(number) if number.is_finite() => Scalar::Number(number),
             _ => Scalar::Text(word.to_owned()),
         },
+    }
+}
+
+/// A field of a table, a decimal comma as a point.
+fn decimal(field: &str) -> Cow<'_, str> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    match field.split_once(',') {
+        Some((whole, part)) if digits(whole.trim_start_matches('-')) && digits(part) && part.len() != 3 => Cow::Owned(format!("{whole}.{part}")),
+        _ => Cow::Borrowed(field),
     }
 }
 

@@ -316,7 +316,8 @@ impl Grounds {
         })
     }
 
-    fn said_numbers(&self) -> &[f64] {
+    /// Every number that anybody said or called a tool with, sorted.
+    pub fn said_numbers(&self) -> &[f64] {
         self.said_numbers.get_or_init(|| {
             let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
             let mut found: Vec<f64> =
@@ -347,7 +348,8 @@ impl Grounds {
         self.said_dates().dates.iter().any(|other| date.agrees(other))
     }
 
-    fn said_dates(&self) -> &Dates {
+    /// The dates that anybody said or called a tool with.
+    pub fn said_dates(&self) -> &Dates {
         self.said_dates.get_or_init(|| {
             let mut all = Dates::default();
             let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
@@ -392,7 +394,8 @@ fn made_of(one: f64, other: f64) -> [f64; 7] {
 /// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
 pub fn follows(number: &Number, near: bool, facts: &Facts) -> bool {
     let derived = facts.derived();
-    if number.percent { equals(number, near, &derived.percents) } else { equals(number, near, &derived.amounts) }
+    // An average of percentages is one.
+    equals(number, near, &derived.amounts) || number.percent && equals(number, near, &derived.percents)
 }
 
 /// Is `number` one of `known`, which are in no order, rounded?

@@ -20,6 +20,7 @@ use super::{
     scene::{Bond, Finding, Scene},
     success::{claims_success, says_success},
     values,
+    voice::Voice,
 };
 use crate::judge::{
     text::{Evidence, Rules},
@@ -29,6 +30,8 @@ use crate::judge::{
 /// Values of results that one answer's passages are compared with, each counted once per passage: far more than any honest
 /// answer of a few pages has, and a moment's work.
 const WORK_MAX: usize = 50_000_000;
+/// Numbers of the answer that are reckoned with.
+const TOLD_MAX: usize = 64;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -56,6 +59,10 @@ pub struct Claims {
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
+    /// Numbers that were found right.
+    told: Vec<f64>,
+    /// Whose words these are: those of a letter or a quotation are nobody's report.
+    voice: Voice,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
@@ -224,6 +231,7 @@ impl Claims {
     }
 
     fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        self.voice.hear(&passage);
         match passage.kind {
             Kind::Code => return,
             Kind::Blank => return self.end_paragraph(),
@@ -233,7 +241,9 @@ impl Claims {
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
         let whole = Whole::new(passage);
-        self.act(&whole, rules, evidence, found);
+        if !self.voice.is_quoted() {
+            self.act(&whole, rules, evidence, found);
+        }
         if !evidence.has_results() {
             return;
         }
@@ -356,7 +366,7 @@ impl Claims {
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
         if !source.failed {
             let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
-            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds };
+            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds, told: &[] };
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
     }
@@ -382,11 +392,26 @@ impl Claims {
             return;
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
-        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds };
+        let told = std::mem::take(&mut self.told);
+        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
+        self.sources(&scene, passage, start, rules, found);
+        self.told = told;
+        if bond >= Bond::Introduced {
+            let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
+            // INVARIANT: the first of them are kept: what is reckoned with stands near, and a hostile answer has many.
+            self.told.extend(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).take(TOLD_MAX));
+            let surplus = self.told.len().saturating_sub(TOLD_MAX);
+            self.told.drain(..surplus);
+        }
+    }
+
+    /// Compares with results of which each may report a failure.
+    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let bond = scene.bond;
         if scene.sources.iter().all(|source| source.fails()) {
-            let told = account::tells_of_failure(&scene);
+            let told = account::tells_of_failure(scene);
             self.told_failure |= told;
-            let success = claims_success(&scene);
+            let success = claims_success(scene);
             let statement = scene.plain.words.len() >= 4 && !scene.text().contains(['?', '？']) && passage.kind != Kind::Heading;
             if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
                 let span = trimmed(&passage.text);
@@ -398,7 +423,7 @@ impl Claims {
             }
             return;
         }
-        self.scene(&scene, passage, start, rules, found);
+        self.scene(scene, passage, start, rules, found);
     }
 
     fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
