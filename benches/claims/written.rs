@@ -131,10 +131,8 @@ pub fn report(world: &World, files: &[String]) {
                 }
             }
             if case.is_fabricated() != stopped {
-                let line = format!(
-                    "{} {} {} {}: {found:?} wanted {}: {}",
-                    case.id, case.lang, case.label, case.category, case.code, case.answer
-                );
+                let line =
+                    format!("{} {} {} {}: {found:?} wanted {}: {}", case.id, case.lang, case.label, case.category, case.code, case.answer);
                 println!("MISS {}", line.replace('\n', "\\n"));
             }
         }

@@ -405,7 +405,9 @@ pub fn scalar(word: &str) -> Scalar {
 fn decimal(field: &str) -> Cow<'_, str> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     match field.split_once(',') {
-        Some((whole, part)) if digits(whole.trim_start_matches('-')) && digits(part) && part.len() != 3 => Cow::Owned(format!("{whole}.{part}")),
+        Some((whole, part)) if digits(whole.trim_start_matches('-')) && digits(part) && part.len() != 3 => {
+            Cow::Owned(format!("{whole}.{part}"))
+        }
         _ => Cow::Borrowed(field),
     }
 }

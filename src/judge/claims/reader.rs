@@ -21,6 +21,7 @@ use super::{
     success::{claims_success, says_success},
     values,
     voice::Voice,
+    written_output::WrittenOutput,
 };
 use crate::judge::{
     text::{Evidence, Rules},
@@ -63,6 +64,8 @@ pub struct Claims {
     told: Vec<f64>,
     /// Whose words these are: those of a letter or a quotation are nobody's report.
     voice: Voice,
+    /// A tool's output that the answer may be writing itself.
+    output: WrittenOutput,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
@@ -232,6 +235,11 @@ impl Claims {
 
     fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         self.voice.hear(&passage);
+        if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
+            && let Some(finding) = self.output.take(&passage, abilities)
+        {
+            self.found(&finding, &passage, passage.start, None, rules, found);
+        }
         match passage.kind {
             Kind::Code => return,
             Kind::Blank => return self.end_paragraph(),

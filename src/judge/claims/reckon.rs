@@ -59,14 +59,15 @@ impl Known {
     pub fn make(&self, number: &Number, near: bool) -> bool {
         let is = |made: f64| {
             let made = made.abs();
-            let (percent, share) = (if number.percent { 100.0 } else { 1.0 }, if near { 0.06 } else { 0.004 });
+            let (percent, share) = (if number.percent { 100.0 } else { 1.0 }, if near { 0.02 } else { 0.004 });
             number.readings().any(|shown| [made, made * percent].iter().any(|made| shown.rounds(*made) || shown.nears(*made, share)))
         };
         let whole = number.whole().is_some();
         let pairs = || {
-            self.wide.iter().enumerate().any(|(at, one)| {
-                self.wide.iter().skip(at + 1).any(|other| made_of(*one, *other, whole).into_iter().any(&is))
-            })
+            self.wide
+                .iter()
+                .enumerate()
+                .any(|(at, one)| self.wide.iter().skip(at + 1).any(|other| made_of(*one, *other, whole).into_iter().any(&is)))
         };
         pairs() || self.threes(is)
     }
@@ -101,7 +102,9 @@ fn once(mut values: Vec<f64>, most: usize) -> Vec<f64> {
 /// What two numbers make: sum, difference, product, ratios, shares, one with a share more or less.
 fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
     let (least, most) = if one < other { (one, other) } else { (other, one) };
-    let share = |number: f64, percent: f64| if percent < 100.0 { [number * (1.0 + percent / 100.0), number * (1.0 - percent / 100.0)] } else { [0.0; 2] };
+    let share = |number: f64, percent: f64| {
+        if percent < 100.0 { [number * (1.0 + percent / 100.0), number * (1.0 - percent / 100.0)] } else { [0.0; 2] }
+    };
     let [more, less] = share(most, least);
     let [more_of_least, less_of_least] = share(least, most);
     [
@@ -126,6 +129,11 @@ fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
         if whole { (most / least).ceil() } else { 0.0 },
         if whole && most.fract() == 0.0 && least.fract() == 0.0 { most % least } else { 0.0 },
     ]
+}
+
+/// May it be reckoned from others at all? A temperature is none of them more or less.
+pub fn may_be(number: &Number) -> bool {
+    number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
 
 /// Is it a number of the answer so far, in another unit?
@@ -170,8 +178,7 @@ pub fn dates_from(scene: &Scene<'_>, date: &Date) -> bool {
     let grounds = scene.grounds;
     let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span);
     let of_results = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
-    let known: Vec<i64> =
-        of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
+    let known: Vec<i64> = of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
     let steps = steps(scene, grounds);
     date.readings.iter().flatten().any(|(year, month, day)| {
         known.iter().any(|from| {
@@ -191,7 +198,10 @@ fn steps(scene: &Scene<'_>, grounds: &Grounds) -> Vec<i64> {
     let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let asked = numbers(&grounds.asked);
     let mut all: Vec<f64> = words.collect();
-    all.extend(own.chain(&asked).filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))));
+    all.extend(
+        own.chain(&asked)
+            .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
+    );
     all.extend(grounds.said_numbers().iter().take(8));
     all.extend(scene.sources.iter().flat_map(|source| source.facts().numbers.iter().filter(|number| **number <= 60.0).take(4)));
     let days = |value: &f64| (*value >= 1.0 && *value <= 400.0 && value.fract() == 0.0).then_some(*value as i64);
@@ -265,7 +275,9 @@ mod tests {
     #[test]
     fn days_that_follow_from_others() {
         let result = r#"{"given":"2024-11-03","taken":"2025-04-10","days":5}"#;
-        for said in ["It is due on 3 November 2025.", "The last word comes around 15 April 2025.", "Three weeks later, on 1 May 2025, it ends."] {
+        for said in
+            ["It is due on 3 November 2025.", "The last word comes around 15 April 2025.", "Three weeks later, on 1 May 2025, it ends."]
+        {
             assert_eq!(wrong(result, "", &[], said), Vec::<String>::new(), "{said}");
         }
         assert_eq!(wrong(result, "", &[], "It is due on 19 August 2025."), ["19 August 2025"]);

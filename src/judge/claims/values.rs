@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{
+    cues,
     fold::fold,
     grounds::Source,
     lexicon::Word,
@@ -85,10 +86,11 @@ fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
         }
     }
     // What is reckoned from those that stand makes the next one known.
-    let mut rounds = if open.len() <= reckon::RECKONED_MAX { 3 } else { 0 };
+    let reckons = open.len() <= reckon::RECKONED_MAX && cues::reckons(scene.plain);
+    let mut rounds = if reckons { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Known::new(scene, &known);
-        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, near)| all.make(number, *near));
+        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, near)| reckon::may_be(number) && all.make(number, *near));
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         open = rest;
         rounds = if made.is_empty() { 0 } else { rounds - 1 };

@@ -74,12 +74,16 @@ impl Voice {
             let words = text.split_whitespace().count();
             let begins = |phrases: &[String]| {
                 let folded = fold(text);
-                phrases.iter().any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
+                phrases
+                    .iter()
+                    .any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
             };
             let line = words <= LINE_WORDS_MAX && !self.inside_line;
             if rule || passage.kind == Kind::Heading && !begins(&letters().openings) {
                 self.letter = Letter::None;
-            } else if line && self.begun && text.ends_with([',', '，', ':', '!', '、']) && begins(&letters().openings) || line && is_subject(text) {
+            } else if line && self.begun && text.ends_with([',', '，', ':', '!', '、']) && begins(&letters().openings)
+                || line && is_subject(text)
+            {
                 self.letter = Letter::Body;
             } else if line && self.letter == Letter::Body && begins(&letters().closings) {
                 self.letter = Letter::Signed;
@@ -123,10 +127,16 @@ mod tests {
     fn letters_and_quotations() {
         for (text, expected) in [
             ("Here it is:\n\n> I called them. I paid.\n>\n> Bye.\n\nI can't send it.", &["Here it is:", "I can't send it."][..]),
-            ("A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.", &["A draft:", "Change it."]),
+            (
+                "A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.",
+                &["A draft:", "Change it."],
+            ),
             ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "So far."]),
             ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
-            ("Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.", &["Entwurf:", "Passt das so."]),
+            (
+                "Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.",
+                &["Entwurf:", "Passt das so."],
+            ),
         ] {
             assert_eq!(own(text), expected, "{text}");
         }
