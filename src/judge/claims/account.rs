@@ -764,7 +764,21 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
     if tops.len() > TOPS_MAX {
         return None;
     }
-    tops.iter().find_map(|own| {
+    // `a and b: 180 and 176`: which value is whose, only their order tells.
+    let coordinated = |own: &Named| {
+        tops.iter().any(|other| {
+            let (from, to) = if own.at < other.at { (own.end, other.at) } else { (other.end, own.at) };
+            let gap = scene.text().get(from..to).map(|gap| gap.trim_matches([' ', '*', '`', '"']));
+            other.record != own.record
+                && gap.is_some_and(|gap| {
+                    matches!(
+                        gap,
+                        "and" | "," | "&" | "/" | "und" | "et" | "y" | "e" | "or" | "en" | "i" | "ve" | "-" | "–" | ", and" | "with"
+                    )
+                })
+        })
+    };
+    tops.iter().filter(|own| !coordinated(own)).find_map(|own| {
         // Among several each value belongs to the one whose clause it stands in, where no other stands in that.
         let of_others = |span: &std::ops::Range<usize>| {
             tops.len() > 1

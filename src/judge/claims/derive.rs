@@ -19,6 +19,8 @@ const DATES_OF: usize = 24;
 /// Numbers that follow from a result, in no order.
 #[derive(Debug, Default)]
 pub struct Derived {
+    /// Amounts that a result may be said to have without any reckoning: numbers of things, spans of time, sums and averages of columns.
+    pub plain: Vec<f64>,
     /// Amounts: sums, differences, averages, products within a record, numbers of things, spans of time.
     pub amounts: Vec<f64>,
     /// Shares and changes in percent.
@@ -60,9 +62,11 @@ impl Derived {
 
 /// What follows from a result.
 pub fn derived(facts: &Facts) -> Derived {
-    let mut found = Derived { amounts: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
+    let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
     let columns = facts.columns();
     for numbers in columns.values() {
+        let sum = numbers.iter().sum::<f64>();
+        found.plain.extend([sum, sum / numbers.len() as f64]);
         let mut shares = Vec::new();
         aggregates(numbers, &mut found.amounts, &mut shares);
         found.percents.extend(shares);
@@ -111,8 +115,9 @@ pub fn derived(facts: &Facts) -> Derived {
             values.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
         }
     }
-    spans(facts, &mut found.amounts);
-    for numbers in [&mut found.amounts, &mut found.percents, &mut found.ratios] {
+    spans(facts, &mut found.plain);
+    found.amounts.extend_from_slice(&found.plain);
+    for numbers in [&mut found.plain, &mut found.amounts, &mut found.percents, &mut found.ratios] {
         numbers.retain(|number| number.is_finite());
         numbers.iter_mut().for_each(|number| *number = number.abs());
     }

@@ -95,7 +95,7 @@ pub fn tells_failure(text: &str, facts: &Facts) -> bool {
                 // `booked: false` of what was to be booked.
                 Scalar::Flag(flag) => {
                     !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
-                        || *flag && matches!(name, "dryrun" | "iserror" | "failed" | "rejected" | "rolledback")
+                        || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
                 }
                 Scalar::Number(number) => match name {
                     "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,

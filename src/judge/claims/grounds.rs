@@ -176,13 +176,24 @@ impl Grounds {
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
     pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        self.has_plain_number(number, near, source) || self.makes_number(number, near, source)
+    }
+
+    /// Does `number` stand in the conversation, or is it one that the result may be said to have without any reckoning?
+    pub fn has_plain_number(&self, number: &Number, near: bool, source: &Source) -> bool {
         let facts = source.facts();
         fits(number, near, &facts.numbers)
             || fits(number, near, self.numbers())
-            || follows(number, near, facts)
+            || equals(number, near, &facts.derived().plain)
+            || self.in_minor_units(number, near, source)
+    }
+
+    /// Does `number` follow from what `source` and the question say?
+    fn makes_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let facts = source.facts();
+        follows(number, near, facts)
             || equals(number, near, self.reckoned(source))
             || self.few().any(|other| follows(number, near, other.facts()))
-            || self.in_minor_units(number, near, source)
     }
 
     /// Is it an amount that the result has in cents: `$49.99` of 4999?

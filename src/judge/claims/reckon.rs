@@ -26,7 +26,7 @@ const TIMES_OF: usize = 16;
 const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
 /// What everybody knows: days of a week, months, hours, minutes, hundreds.
-const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 60.0, 100.0, 1000.0];
+const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
 /// Numbers from which others are reckoned.
 pub struct Known {
@@ -49,27 +49,47 @@ impl Known {
             wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
         }
         wide.extend(scene.grounds.said_numbers().iter().rev().take(6));
-        wide.extend(CONSTANTS);
         near.extend(scene.told.iter().rev().take(4));
         near.truncate(THREES_OF);
         Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF) }
     }
 
     /// Do two or three of them make this number?
-    pub fn make(&self, number: &Number, near: bool) -> bool {
+    pub fn make(&self, number: &Number, near: bool, role: Role) -> bool {
+        // Of what is written exactly, nothing but its last digit was rounded.
+        let share = if near {
+            0.02
+        } else if number.whole().is_some() {
+            0.004
+        } else {
+            0.0
+        };
+        let fits = |made: f64| number.readings().any(|shown| shown.rounds(made) || share > 0.0 && shown.nears(made, share));
         let is = |made: f64| {
             let made = made.abs();
-            let (percent, share) = (if number.percent { 100.0 } else { 1.0 }, if near { 0.02 } else { 0.004 });
-            number.readings().any(|shown| [made, made * percent].iter().any(|made| shown.rounds(*made) || shown.nears(*made, share)))
+            fits(made) || number.percent && fits(made * 100.0) || number.unit.is_some() && (fits(made * 1000.0) || fits(made / 1000.0))
         };
         let whole = number.whole().is_some();
-        let pairs = || {
-            self.wide
-                .iter()
-                .enumerate()
-                .any(|(at, one)| self.wide.iter().skip(at + 1).any(|other| made_of(*one, *other, whole).into_iter().any(&is)))
+        let of_constant = || {
+            self.wide.iter().any(|one| {
+                CONSTANTS.iter().any(|constant| is(one * constant) || is(one / constant) || role == Role::Any && is(constant / one))
+            })
         };
-        pairs() || self.threes(is)
+        let pairs = || {
+            self.wide.iter().enumerate().any(|(at, one)| {
+                self.wide.iter().skip(at + 1).any(|other| {
+                    let share = || shares_of(*one, *other).into_iter().any(&is);
+                    let mean = || is((one + other) / 2.0) || is(one / other) || is(other / one);
+                    match role {
+                        Role::Share => share() || mean() || is(one + other) || is(one - other),
+                        Role::Average => mean() || is(one - other),
+                        Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
+                        Role::Any => made_of(*one, *other, whole).into_iter().any(&is) || share(),
+                    }
+                })
+            })
+        };
+        of_constant() || pairs() || role != Role::Average && self.threes(is)
     }
 
     fn threes(&self, is: impl Fn(f64) -> bool) -> bool {
@@ -114,10 +134,6 @@ fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
         one / other,
         other / one,
         one * other / 100.0,
-        one / other * 100.0,
-        other / one * 100.0,
-        (one - other) / other * 100.0,
-        (other - one) / one * 100.0,
         more,
         less,
         more_of_least,
@@ -129,6 +145,24 @@ fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
         if whole { (most / least).ceil() } else { 0.0 },
         if whole && most.fract() == 0.0 && least.fract() == 0.0 { most % least } else { 0.0 },
     ]
+}
+
+/// What two numbers make in percent.
+fn shares_of(one: f64, other: f64) -> [f64; 4] {
+    [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
+}
+
+/// What a number is said to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// A share of something, a change, in percent.
+    Share,
+    /// An average.
+    Average,
+    /// A total.
+    Total,
+    /// Not said, or something else.
+    Any,
 }
 
 /// May it be reckoned from others at all? A temperature is none of them more or less.

@@ -90,7 +90,8 @@ fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
     let mut rounds = if reckons { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Known::new(scene, &known);
-        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, near)| reckon::may_be(number) && all.make(number, *near));
+        let (made, rest): (Vec<_>, Vec<_>) =
+            open.iter().partition(|(number, near)| reckon::may_be(number) && all.make(number, *near, cues::role(scene.plain, number)));
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         open = rest;
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
@@ -110,11 +111,12 @@ fn stands_alone(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-    bound
-        || scene.has_number(number, near)
-        || stands(scene, number, near)
-        || reckon::was_told(scene, number, near)
-        || reckon::is_of_another_kind(scene, number)
+    let reckons = cues::reckons(scene.plain);
+    let has = || {
+        let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, near, source));
+        if reckons { scene.has_number(number, near) } else { plain() || reckon::lies_between_times(scene, number) }
+    };
+    bound || has() || stands(scene, number, near) || reckon::was_told(scene, number, near) || reckon::is_of_another_kind(scene, number)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
