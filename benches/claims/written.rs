@@ -34,10 +34,13 @@ pub struct Case {
     /// Its name.
     pub id: String,
     #[serde(default)]
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     lang: String,
     label: String,
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     category: String,
     #[serde(default)]
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     code: Value,
     #[serde(default)]
     world: Option<String>,
@@ -58,6 +61,7 @@ impl Case {
     }
 
     /// It says that something was done or looked up, and nothing ran.
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     fn is_idle_act(&self) -> bool {
         let unsupported = |code: &Value| code == "unsupported_action";
         let code = unsupported(&self.code) || self.code.as_array().is_some_and(|codes| codes.iter().any(unsupported));
@@ -95,7 +99,8 @@ pub struct Count {
 }
 
 impl Count {
-    fn add(&mut self, stopped: bool) {
+    /// One more case.
+    pub fn add(&mut self, stopped: bool) {
         self.all += 1;
         self.stopped += usize::from(stopped);
     }

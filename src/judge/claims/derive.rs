@@ -31,6 +31,8 @@ pub struct Derived {
 
 /// Records whose own numbers are put together.
 const RECORDS_OF: usize = 60;
+/// Columns by whose values numbers are added up.
+const GROUPS_OF: usize = 4;
 /// Numbers of one record, or of none, that are put together.
 const MEMBERS_OF: usize = 10;
 
@@ -81,6 +83,7 @@ pub fn derived(facts: &Facts) -> Derived {
             distinct.iter().for_each(|one| found.alike(*one, mean));
         }
     }
+    found.plain.extend(groups(facts));
     let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -122,6 +125,27 @@ pub fn derived(facts: &Facts) -> Derived {
         numbers.iter_mut().for_each(|number| *number = number.abs());
     }
     found
+}
+
+/// Sums of a column's numbers by the values of another: costs by region.
+fn groups(facts: &Facts) -> Vec<f64> {
+    let mut kinds: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        if let Scalar::Text(text) = &leaf.value
+            && text.len() <= 40
+        {
+            kinds.entry(leaf.record).or_default().push((&leaf.key, text));
+        }
+    }
+    let mut sums: BTreeMap<(&str, &str, &str), (f64, usize)> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        let Some(number) = leaf.value.number() else { continue };
+        for (key, kind) in kinds.get(&leaf.record).into_iter().flatten().filter(|(key, _)| *key != leaf.key).take(GROUPS_OF) {
+            let sum = sums.entry((key, kind, &leaf.key)).or_default();
+            *sum = (sum.0 + number, sum.1 + 1);
+        }
+    }
+    sums.into_values().filter(|(_, count)| *count > 1).flat_map(|(sum, count)| [sum, sum / count as f64]).collect()
 }
 
 /// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each

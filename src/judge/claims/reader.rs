@@ -33,6 +33,9 @@ use crate::judge::{
 const WORK_MAX: usize = 50_000_000;
 /// Numbers of the answer that are reckoned with.
 const TOLD_MAX: usize = 64;
+/// Results on which numbers of a passage that cites nothing may stand, and numbers of such a passage.
+const LEARNED_OF: usize = 4;
+const LEARNED_MAX: usize = 12;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -248,6 +251,9 @@ impl Claims {
         }
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
+        if own.is_empty() && self.voice.is_quoted() {
+            return;
+        }
         let whole = Whole::new(passage);
         if !self.voice.is_quoted() {
             self.act(&whole, rules, evidence, found);
@@ -357,6 +363,7 @@ impl Claims {
         if says_anything(&passage.text)
             && let Some(grounds) = evidence.grounds()
         {
+            self.learn(&whole, grounds);
             match near.is_empty() {
                 false => self.compare(&whole, &near, Bond::Near, passage.start, grounds, rules, found),
                 true => self.implied(&whole, grounds, rules, found),
@@ -406,11 +413,29 @@ impl Claims {
         self.told = told;
         if bond >= Bond::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
-            // INVARIANT: the first of them are kept: what is reckoned with stands near, and a hostile answer has many.
-            self.told.extend(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).take(TOLD_MAX));
-            let surplus = self.told.len().saturating_sub(TOLD_MAX);
-            self.told.drain(..surplus);
+            self.tell(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).collect());
         }
+    }
+
+    /// What was found right may be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
+    fn tell(&mut self, numbers: Vec<f64>) {
+        self.told.extend(numbers.into_iter().take(TOLD_MAX));
+        let surplus = self.told.len().saturating_sub(TOLD_MAX);
+        self.told.drain(..surplus);
+    }
+
+    /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
+    fn learn(&mut self, whole: &Whole, grounds: &Grounds) {
+        let numbers = whole.plain().numbers.len();
+        let sources: Vec<&Source> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
+        if numbers == 0 || numbers > LEARNED_MAX || sources.is_empty() || grounds.is_endless() {
+            return;
+        }
+        let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
+        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Implied, grounds, told: &told };
+        let standing = values::standing(&scene);
+        self.told = told;
+        self.tell(standing);
     }
 
     /// Compares with results of which each may report a failure.
@@ -420,7 +445,10 @@ impl Claims {
             let told = account::tells_of_failure(scene);
             self.told_failure |= told;
             let success = claims_success(scene);
-            let statement = scene.plain.words.len() >= 4 && !scene.text().contains(['?', '？']) && passage.kind != Kind::Heading;
+            let statement = scene.plain.words.len() >= 4
+                && !scene.says(&scene.lexicon.hedges)
+                && !scene.text().contains(['?', '？'])
+                && passage.kind != Kind::Heading;
             if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
                 let span = trimmed(&passage.text);
                 let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();

@@ -75,6 +75,16 @@ fn dates(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
+    sort(scene).1.into_iter().map(|number| finding(scene, number.span.start..number.end)).collect()
+}
+
+/// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
+pub fn standing(scene: &Scene<'_>) -> Vec<f64> {
+    sort(scene).0
+}
+
+/// The numbers of a passage that stand, and those that don't.
+fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, bool)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
         let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
@@ -86,17 +96,18 @@ fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
         }
     }
     // What is reckoned from those that stand makes the next one known.
-    let reckons = open.len() <= reckon::RECKONED_MAX && cues::reckons(scene.plain);
-    let mut rounds = if reckons { 3 } else { 0 };
+    let reckons = cues::reckons(scene.plain);
+    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Known::new(scene, &known);
-        let (made, rest): (Vec<_>, Vec<_>) =
-            open.iter().partition(|(number, near)| reckon::may_be(number) && all.make(number, *near, cues::role(scene.plain, number)));
+        let is_made = |(number, near): &&(&Number, bool)| may_be(number) && all.make(number, *near, cues::role(scene.plain, number));
+        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
-        open = rest;
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
+        open = rest;
     }
-    open.into_iter().map(|(number, _)| finding(scene, number.span.start..number.end)).collect()
+    (known, open.into_iter().map(|(number, _)| number).collect())
 }
 
 /// Is a number said to be not exact?
