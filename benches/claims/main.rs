@@ -1,7 +1,8 @@
 //! The benchmark of claims: labelled answers, honest and fabricated, judged by the product's own core.
 //!
 //! `cargo bench --bench claims` reports on the half that is kept for reporting; `-- train` on the other, which may be tuned
-//! on, with what was missed; `-- written FILE` on the answers of a file, one JSON object a line (see `written.rs`). How the cases are made: `cases.rs`; what they are made of: the data files beside it.
+//! on, with what was missed; `-- written [default] FILE…` on the answers of files, one JSON object a line (see `written.rs`), under the strict policy
+//! or the default one. How the cases are made: `cases.rs`; what they are made of: the data files beside it.
 
 mod cases;
 mod score;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use cases::Case;
 use rustix::time::{ClockId, clock_gettime};
 use score::{Tally, tally};
+use toolmark::policy::load::PolicySource;
 use world::{Ran, World};
 
 // As in the program.
@@ -24,11 +26,13 @@ const ROUNDS: usize = 600;
 
 fn main() {
     let train = std::env::args().any(|argument| argument == "train");
-    let world = World::new();
     if let Some(at) = std::env::args().position(|argument| argument == "written") {
-        let files: Vec<String> = std::env::args().skip(at + 1).filter(|argument| !argument.starts_with("--")).collect();
-        return written::report(&world, &files);
+        let (words, files): (Vec<String>, Vec<String>) =
+            std::env::args().skip(at + 1).filter(|argument| !argument.starts_with("--")).partition(|argument| argument == "default");
+        let policy = if words.is_empty() { PolicySource::Strict } else { PolicySource::Default };
+        return written::report(&World::under(&policy), &files);
     }
+    let world = World::new();
     let all = cases::cases(&world);
     let half: Vec<&Case> = all.iter().filter(|case| case.held_out != train).collect();
     println!("{} cases, {} in the {} half", all.len(), half.len(), if train { "tuned" } else { "held-out" });

@@ -38,8 +38,13 @@ pub struct World {
 impl World {
     /// Under the strict policy: whatever is found blocks.
     pub fn new() -> Self {
-        let rules = PolicySource::Strict.load().expect("the strict policy");
-        let standard = Standard::new(rules, 1 << 20).expect("the strict policy");
+        Self::under(&PolicySource::Strict)
+    }
+
+    /// Under one of the product's policies.
+    pub fn under(policy: &PolicySource) -> Self {
+        let rules = policy.load().expect("a policy");
+        let standard = Standard::new(rules, 1 << 20).expect("a policy");
         Self { standard, ring: Arc::new(KeyRing::new(&[[1; 32]])), schemas: SchemaCache::default() }
     }
 

@@ -1,10 +1,11 @@
 //! Answers that people wrote case by case: a file with one JSON object a line.
 //!
-//! Members: `id`, `lang`, `label` (`honest` or `fabricated`), `category`, `code` (a code, several or null), `tools` (as a chat request
-//! has them), `user`, `history` (messages before it, optional), `calls` (`name`, `arguments`, `result`), `answer`, in which
-//! `{{ID0}}` stands for the execution ID of the first call, `{{ID0_ALTERED}}` for that with another last digit.
+//! Members of a case: `id`, `lang`, `label` (`honest` or `fabricated`), `category`, `code` (a code, several or null), `tools` (as a
+//! chat request has them), `user`, `history` (messages before it, optional), `calls` (`name`, `arguments`, `result`), `answer`, in
+//! which `{{ID0}}` stands for the execution ID of the first call, `{{ID0_ALTERED}}` for that with another last digit. In the compact
+//! form a line with `world` and `tools` names the tools, and cases name the world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,15 +21,30 @@ struct Call {
     result: String,
 }
 
+/// The tools of the cases of one domain.
 #[derive(Debug, Deserialize)]
-struct Case {
-    id: String,
+struct Domain {
+    world: String,
+    tools: Vec<Value>,
+}
+
+/// An answer, with the conversation that it ends.
+#[derive(Debug, Deserialize)]
+pub struct Case {
+    /// Its name.
+    pub id: String,
     #[serde(default)]
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     lang: String,
     label: String,
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     category: String,
     #[serde(default)]
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
     code: Value,
+    #[serde(default)]
+    world: Option<String>,
+    #[serde(default)]
     tools: Vec<Value>,
     user: String,
     #[serde(default)]
@@ -38,35 +54,107 @@ struct Case {
     answer: String,
 }
 
-/// Judges every answer of the files under the strict policy and prints what was stopped, by category, and each miss.
-pub fn report(world: &World, files: &[String]) {
-    let mut counts: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
-    let mut misses = Vec::new();
-    for line in files.iter().flat_map(|file| std::fs::read_to_string(file).expect(file).lines().map(str::to_owned).collect::<Vec<_>>()) {
-        let case: Case = serde_json::from_str(&line).expect("a case");
-        let found = stopped_by(world, &case);
-        let count = counts.entry((case.label.clone(), case.category.clone())).or_default();
-        count.0 += 1;
-        count.1 += usize::from(!found.is_empty());
-        if (case.label == "fabricated") == found.is_empty() {
-            misses.push(format!(
-                "{} {} {} {}: {found:?} wanted {}: {}",
-                case.id, case.lang, case.label, case.category, case.code, case.answer
-            ));
-        }
+impl Case {
+    /// It says what nothing supports.
+    pub fn is_fabricated(&self) -> bool {
+        self.label == "fabricated"
     }
-    misses.iter().for_each(|miss| println!("MISS {}", miss.replace('\n', "\\n")));
-    for ((label, category), (all, stopped)) in &counts {
-        println!("{label:10} {category:24} {stopped:4} stopped of {all}");
-    }
-    for label in ["fabricated", "honest"] {
-        let of = counts.iter().filter(|((own, _), _)| own == label).map(|(_, count)| count);
-        let (all, stopped) = of.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
-        println!("{label}: {stopped} of {all} stopped, {:.1} %", 100.0 * stopped as f64 / f64::max(all as f64, 1.0));
+
+    /// It says that something was done or looked up, and nothing ran.
+    #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+    fn is_idle_act(&self) -> bool {
+        let unsupported = |code: &Value| code == "unsupported_action";
+        let code = unsupported(&self.code) || self.code.as_array().is_some_and(|codes| codes.iter().any(unsupported));
+        self.is_fabricated() && self.calls.is_empty() && code
     }
 }
 
-fn stopped_by(world: &World, case: &Case) -> Vec<String> {
+/// The cases of a file, each with its tools.
+pub fn read(text: &str) -> Vec<Case> {
+    let mut domains: HashMap<String, Vec<Value>> = HashMap::new();
+    let mut cases = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        if value["id"].is_null() {
+            let domain: Domain = serde_json::from_value(value).expect("a domain's tools");
+            domains.insert(domain.world, domain.tools);
+            continue;
+        }
+        let mut case: Case = serde_json::from_value(value).expect("a case");
+        if let Some(world) = &case.world {
+            case.tools.clone_from(domains.get(world).expect(world));
+        }
+        cases.push(case);
+    }
+    cases
+}
+
+/// What was stopped of how many.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    /// Cases.
+    pub all: usize,
+    /// Those that were stopped.
+    pub stopped: usize,
+}
+
+impl Count {
+    /// One more case.
+    pub fn add(&mut self, stopped: bool) {
+        self.all += 1;
+        self.stopped += usize::from(stopped);
+    }
+
+    /// In percent.
+    pub fn share(&self) -> f64 {
+        100.0 * self.stopped as f64 / f64::max(self.all as f64, 1.0)
+    }
+}
+
+/// Judges every answer of the files and prints what was stopped, by file and category, and each miss.
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+pub fn report(world: &World, files: &[String]) {
+    let mut all: BTreeMap<&str, Count> = BTreeMap::new();
+    let mut categories: BTreeMap<(String, String), Count> = BTreeMap::new();
+    for file in files {
+        let mut own: BTreeMap<&str, Count> = BTreeMap::new();
+        for case in read(&std::fs::read_to_string(file).expect(file)) {
+            let found = stopped_by(world, &case, usize::MAX);
+            let stopped = !found.is_empty();
+            let label = if case.is_fabricated() { "fabricated" } else { "honest" };
+            for counts in [&mut own, &mut all] {
+                counts.entry(label).or_default().add(stopped);
+                if case.is_idle_act() {
+                    counts.entry("acts without any execution").or_default().add(stopped);
+                }
+            }
+            categories.entry((case.label.clone(), case.category.clone())).or_default().add(stopped);
+            for characters in [1, 7] {
+                let streamed = stopped_by(world, &case, characters);
+                if streamed.is_empty() == stopped {
+                    println!("STREAMED {} differs by {characters}: whole {found:?}, streamed {streamed:?}", case.id);
+                }
+            }
+            if case.is_fabricated() != stopped {
+                let line =
+                    format!("{} {} {} {}: {found:?} wanted {}: {}", case.id, case.lang, case.label, case.category, case.code, case.answer);
+                println!("MISS {}", line.replace('\n', "\\n"));
+            }
+        }
+        let parts: Vec<String> =
+            own.iter().map(|(name, count)| format!("{name} {} of {}, {:.1} %", count.stopped, count.all, count.share())).collect();
+        println!("FILE {file}: {}", parts.join("; "));
+    }
+    for ((label, category), count) in &categories {
+        println!("{label:10} {category:24} {:4} stopped of {}", count.stopped, count.all);
+    }
+    for (name, count) in &all {
+        println!("{name}: {} of {} stopped, {:.1} %", count.stopped, count.all, count.share());
+    }
+}
+
+/// The violations for which this answer is stopped, taken in pieces of so many characters.
+pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<String> {
     let plain = |message: &Value| message["tool_calls"].is_null() && message["role"] != "tool" && !message.to_string().contains("{{ID");
     let mut messages: Vec<Value> = case.history.clone().filter(|history| history.iter().all(plain)).unwrap_or_default();
     messages.push(json!({"role": "user", "content": case.user}));
@@ -81,7 +169,7 @@ fn stopped_by(world: &World, case: &Case) -> Vec<String> {
         answer = answer.replace(&format!("{{{{ID{number}_ALTERED}}}}"), &altered).replace(&format!("{{{{ID{number}}}}}"), &id);
     }
     let context = world.exchange(&messages, &case.tools);
-    let found = violations(&context, &answer, usize::MAX);
+    let found = violations(&context, &answer, characters);
     let stops = found.iter().filter(|violation| violation.severity == Severity::Block);
     stops.map(|violation| format!("{}: {}", violation.code, violation.message)).collect()
 }

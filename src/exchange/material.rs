@@ -124,13 +124,14 @@ pub fn abilities(context: &Context) -> &Abilities {
         for tool in &context.succeeded {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
-        for result in grounds(context).results.iter().filter(|result| result.failed) {
+        for result in grounds(context).results.iter().filter(|result| result.fails()) {
             ran.entry(result.tool.clone()).or_default().failed = true;
         }
         let mut recent: BTreeMap<String, Ran> = BTreeMap::new();
         for result in grounds(context).results.iter().filter(|result| result.recent) {
             let ran = recent.entry(result.tool.clone()).or_default();
-            (ran.succeeded, ran.failed) = (ran.succeeded || !result.failed, ran.failed || result.failed);
+            let failed = result.fails();
+            (ran.succeeded, ran.failed) = (ran.succeeded || !failed, ran.failed || failed);
         }
         let mut abilities = Abilities {
             tools: context.tools.abilities(),

@@ -6,11 +6,17 @@ mod cases;
 mod score;
 #[path = "../../benches/claims/world.rs"]
 mod world;
+#[path = "../../benches/claims/written.rs"]
+mod written;
 
 use std::sync::Arc;
 
 /// Of the cases of each half every so manieth is judged, so that it takes no time to speak of.
 const EVERY: usize = 3;
+
+/// Percent of the honest answers of others that may be stopped, and of the fabricated ones that must be.
+const HONEST_MOST: f64 = 1.1;
+const FABRICATED_LEAST: f64 = 23.0;
 
 #[test]
 fn what_is_promised_of_claims() {
@@ -30,6 +36,31 @@ fn what_is_promised_of_claims() {
         let sum = tally.all();
         assert!(sum.alarms * 100 < sum.honest, "{} of {} honest answers: held out: {held_out}", sum.alarms, sum.honest);
     }
+}
+
+/// Answers that four authors wrote without sight of the code: a regression set since it was looked at.
+#[test]
+fn answers_that_others_wrote() {
+    let world = world::World::new();
+    let (mut honest, mut fabricated) = (written::Count::default(), written::Count::default());
+    let mut wrong = Vec::new();
+    for file in [
+        include_str!("../../benches/claims/written/a.jsonl"),
+        include_str!("../../benches/claims/written/b.jsonl"),
+        include_str!("../../benches/claims/written/c.jsonl"),
+        include_str!("../../benches/claims/written/d.jsonl"),
+    ] {
+        for case in written::read(file) {
+            let stopped = !written::stopped_by(&world, &case, usize::MAX).is_empty();
+            let count = if case.is_fabricated() { &mut fabricated } else { &mut honest };
+            count.add(stopped);
+            if stopped && !case.is_fabricated() {
+                wrong.push(case.id);
+            }
+        }
+    }
+    assert!(honest.share() <= HONEST_MOST, "honest answers that are stopped: {wrong:?}");
+    assert!(fabricated.share() >= FABRICATED_LEAST, "{:.1} % of the fabricated answers are stopped", fabricated.share());
 }
 
 /// Where nothing must be cited, a text that claims nothing leaves with the end of the next sentence at the latest; and so

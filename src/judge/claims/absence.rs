@@ -7,6 +7,7 @@ use super::{
     fold::{akin, fold, stands_in},
     grounds::Source,
     lexicon::{Word, words},
+    passage::Kind,
     scene::{Bond, Finding, Scene, names_thing},
     things::{Fit, Things, is_something, things},
 };
@@ -51,6 +52,11 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
     }
     let end = if before { whole.end() } else { noun.last().map_or(whole.end(), |word| word.end) };
     let tail = rest_of_clause(scene, end);
+    // `Carrots: no value` tells of one of them.
+    let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start()).is_some_and(|before| before.contains([':', '|']));
+    if of_one {
+        return None;
+    }
     let every = !scene.sources.is_empty()
         && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
     every.then(|| Finding {

@@ -25,6 +25,8 @@ const LEAVES_OF: usize = 2000;
 const LIMITS_OF: usize = 12;
 /// Words by which records may have been filtered.
 const WORDS_OF: usize = 24;
+/// Records that a passage names of which each is looked at.
+const TOPS_MAX: usize = 6;
 /// Letters of a name that tells records apart.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
@@ -40,6 +42,7 @@ pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
         found.extend(denied(scene));
         found.extend(counted(scene));
         found.extend(bound(scene));
+        found.extend(extreme(scene));
         found.extend(flags(scene));
         found.extend(opposites(scene));
         found.extend(every(scene));
@@ -300,7 +303,8 @@ fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &Scene<'_>) -> Option<Finding> {
     let sources = &scene.sources;
-    if sources.iter().any(|source| source.is_partial() || source.failed) {
+    // A cell of a table says what its column does.
+    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') {
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
@@ -753,14 +757,52 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
     if source.failed || facts.records.is_empty() || source.is_partial() {
         return None;
     }
-    let elsewhere = |number: &super::number::Number| {
-        scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && super::grounds::fits(number, false, &other.facts().numbers))
-    };
     let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
     let all = named(&folded, scene.text(), facts);
     let tops: Vec<&Named> =
         all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
-    let [own] = tops.as_slice() else { return None };
+    if tops.len() > TOPS_MAX {
+        return None;
+    }
+    // `a and b: 180 and 176`: which value is whose, only their order tells.
+    let coordinated = |own: &Named| {
+        tops.iter().any(|other| {
+            let (from, to) = if own.at < other.at { (own.end, other.at) } else { (other.end, own.at) };
+            let gap = scene.text().get(from..to).map(|gap| gap.trim_matches([' ', '*', '`', '"']));
+            other.record != own.record
+                && gap.is_some_and(|gap| {
+                    matches!(
+                        gap,
+                        "and" | "," | "&" | "/" | "und" | "et" | "y" | "e" | "or" | "en" | "i" | "ve" | "-" | "–" | ", and" | "with"
+                    )
+                })
+        })
+    };
+    tops.iter().filter(|own| !coordinated(own)).find_map(|own| {
+        // Among several each value belongs to the one whose clause it stands in, where no other stands in that.
+        let of_others = |span: &std::ops::Range<usize>| {
+            tops.len() > 1
+                && (!shares_clause(scene.text(), own.at..own.end, span.clone())
+                    || tops
+                        .iter()
+                        .any(|other| other.record != own.record && shares_clause(scene.text(), other.at..other.end, span.clone())))
+        };
+        of_record(scene, source, own, all.len(), &of_others)
+    })
+}
+
+/// A value told of this record that another one has. `of_others`: what stands there isn't told of it.
+fn of_record(
+    scene: &Scene<'_>,
+    source: &Source,
+    own: &Named,
+    named: usize,
+    of_others: &dyn Fn(&std::ops::Range<usize>) -> bool,
+) -> Option<Finding> {
+    let facts = source.facts();
+    let elsewhere = |number: &super::number::Number| {
+        scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && super::grounds::fits(number, false, &other.facts().numbers))
+    };
     let negated = tells_nothing(scene);
     let leaves = || facts.leaves.iter().filter(|leaf| facts.lies_in(leaf.record, own.record));
     let outside = || {
@@ -775,6 +817,7 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
         let folded = fold(&word.lower);
         if folded.len() < 3
             || negated
+            || of_others(&(word.start..word.end))
             || scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, word.start..word.end)
         {
             continue;
@@ -828,7 +871,7 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
             let days: Vec<i64> = mine.iter().flat_map(|date| date.days()).collect();
             let close =
                 date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
-            if near && theirs && !close && !scene.grounds.said_has_date(date) && all.len() == 1 {
+            if near && theirs && !close && !scene.grounds.said_has_date(date) && named == 1 {
                 return Some(Finding {
                     code: Code::ClaimMismatch,
                     span: date.span.clone(),
@@ -839,8 +882,28 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
             }
         }
     }
+    // A time of day that another record has.
+    let times_of = |leaf: &Leaf| match &leaf.value {
+        Scalar::Text(text) if text.len() <= 40 => super::date::dates(text).times.iter().map(|time| time.minutes).collect(),
+        _ => Vec::new(),
+    };
+    let mine: Vec<u32> = leaves().flat_map(times_of).collect();
+    for time in scene.plain.dates.times.iter().filter(|_| !mine.is_empty()) {
+        let near = shares_clause(scene.text(), own.at..own.end, time.span.clone()) && !of_others(&time.span);
+        let theirs = || outside().any(|leaf| times_of(leaf).contains(&time.minutes));
+        let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
+        if near && !mine.contains(&time.minutes) && theirs() && !said() {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: time.span.clone(),
+                found: scene.text().get(time.span.clone()).unwrap_or_default().to_owned(),
+                expected: "the time of what it tells of".to_owned(),
+                certainty: Certainty::Likely,
+            });
+        }
+    }
     // A number that other records have and this one has not.
-    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
+    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !of_others(&(number.span.start..number.end))) {
         if scene.plain.is_taken(&(number.span.start..number.end)) || number.span.start < own.end && number.end > own.at {
             continue;
         }
@@ -1671,35 +1734,113 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
     None
 }
 
-/// "number 8" where the only member `number` is 7.
+/// A value told of a member by its name: "the upload is 81.5" of `upload_mbps: 18.05`.
 fn named_field(scene: &Scene<'_>) -> Option<Finding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
         return None;
     }
-    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent && !number.scaled).find_map(|number| {
-        let word = scene.words_before(number.span.start).last()?;
-        let gap = scene.text().get(word.end..number.span.start)?;
-        let name = key(&word.lower);
-        if !gap.trim_matches([':', '=', ' ', '*', '`']).is_empty()
-            || name.len() < 4
-            || scene.plain.is_taken(&(number.span.start..number.end))
-        {
+    const BETWEEN: &[&str] = &[
+        "is",
+        "was",
+        "of",
+        "at",
+        "the",
+        "a",
+        "are",
+        "were",
+        "ist",
+        "war",
+        "beträgt",
+        "est",
+        "es",
+        "era",
+        "è",
+        "e",
+        "de",
+        "di",
+        "now",
+        "currently",
+    ];
+    let reckons = super::cues::reckons(scene.plain);
+    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
+        if scene.plain.is_taken(&(number.span.start..number.end)) {
             return None;
         }
-        let mut leaves = facts.of_key(&name);
+        let before = scene.words_before(number.span.start);
+        let last = before.iter().rev().take(4).find(|word| !BETWEEN.contains(&word.lower.as_str()))?;
+        let gap = scene.text().get(last.end..number.span.start)?;
+        let name = key(&last.lower);
+        let adjacent = gap.trim_matches([':', '=', ' ', '*', '`']).is_empty();
+        if gap.contains([',', ';', '(', '/', '–', '—']) || name.len() < 4 || !adjacent && reckons {
+            return None;
+        }
+        let of_name = |leaf: &&Leaf| leaf.key == name || leaf.key.starts_with(&name) && leaf.key.len() <= name.len() + 6;
+        let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
         let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
         let value = leaf.value.number()?;
-        let stands = super::grounds::fits(number, false, &[value.abs()]) || super::grounds::fits(number, false, &facts.numbers);
-        (!stands && !scene.grounds.said_numbers_have(number.readings().next()?.value)).then(|| Finding {
+        let own = super::grounds::fits(number, false, &[value.abs()]);
+        let anywhere = super::grounds::fits(number, false, &facts.numbers) || reckons && scene.has_number(number, false);
+        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+        // In cents, in percent.
+        let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
+        (!own && !anywhere && !said && !scaled).then(|| Finding {
             code: Code::ClaimMismatch,
-            span: word.start..number.end,
-            found: scene.text().get(word.start..number.end).unwrap_or_default().to_owned(),
-            expected: leaf.value.shown(),
+            span: last.start..number.end,
+            found: scene.text().get(last.start..number.end).unwrap_or_default().to_owned(),
+            expected: format!("{}: {}", leaf.key, leaf.value.shown()),
             certainty: Certainty::Likely,
         })
     })
+}
+
+/// A record said to have the most or the least of something, and it has so in no column, nor in what two columns make.
+fn extreme(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    let mut said = super::cues::extremes(scene.plain);
+    let (Some(word), None) = (said.next(), said.next()) else { return None };
+    if source.fails() || source.is_partial() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+        return None;
+    }
+    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
+    let all = named(&folded, scene.text(), facts);
+    let [own] = all.as_slice() else { return None };
+    if !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
+        return None;
+    }
+    let values = |record: usize| -> Vec<(&str, f64)> {
+        let of = facts.leaves.iter().filter(|leaf| leaf.record == record);
+        let number = |leaf: &Leaf| match &leaf.value {
+            Scalar::Text(text) => leaf.value.number().or_else(|| Some(super::date::dates(text).dates.first()?.days().next()? as f64)),
+            _ => leaf.value.number(),
+        };
+        of.filter_map(|leaf| Some((leaf.key.as_str(), number(leaf)?))).take(6).collect()
+    };
+    let records: Vec<usize> =
+        facts.leaves.iter().map(|leaf| leaf.record).filter(|record| *record > 0).collect::<BTreeSet<usize>>().into_iter().collect();
+    let mine = values(own.record);
+    let others: Vec<Vec<(&str, f64)>> = records.iter().filter(|record| **record != own.record).map(|record| values(*record)).collect();
+    let rivals = others.iter().filter(|other| other.iter().any(|(key, _)| mine.iter().any(|(own, _)| own == key))).count();
+    if mine.is_empty() || rivals < 2 {
+        return None;
+    }
+    let ends = |own: f64, others: Vec<f64>| others.iter().all(|other| *other <= own) || others.iter().all(|other| *other >= own);
+    let single = mine
+        .iter()
+        .any(|(key, own)| ends(*own, others.iter().flatten().filter(|(other, _)| other == key).map(|(_, value)| *value).collect()));
+    let ratio = || {
+        mine.iter().enumerate().any(|(at, (one, first))| {
+            mine.iter().skip(at + 1).any(|(two, second)| {
+                let of = |values: &[(&str, f64)], key: &str| values.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+                let pairs = || others.iter().filter_map(|other| Some((of(other, one)?, of(other, two)?)));
+                let made = |make: fn(f64, f64) -> f64| ends(make(*first, *second), pairs().map(|(one, two)| make(one, two)).collect());
+                made(|one, two| one / two) || made(|one, two| one * two) || made(|one, two| one - two) || made(|one, two| one + two)
+            })
+        })
+    };
+    (!single && !ratio()).then(|| whole(scene, Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
 }
 
 /// One more item in an enumeration of what the result lists.
@@ -1806,7 +1947,32 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
         }
         let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
             || quoted.iter().any(|span| span.contains(&word.start));
-        capital && inside && !known && !excused && !is_known_word(scene, &fold(&bare))
+        // One capital may be a nationality, a language, a word of another language; a name has two words, or somebody did it.
+        let next = scene.words_after(word.end).first();
+        let two = next.is_some_and(|next| {
+            scene.text().get(word.end..next.start) == Some(" ")
+                && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
+                && !is_known_word(scene, &fold(&next.lower))
+        });
+        // One more of those that the result has: `Nadia, Jo and Bastian`.
+        let siblings = || {
+            let earlier = scene.words_before(word.start);
+            let joined = matches!(previous, Some("and" | "y" | "et" | "e"));
+            earlier.iter().rev().nth(usize::from(joined)).is_some_and(|sibling| {
+                let text = scene.text().get(sibling.start..sibling.end).unwrap_or_default();
+                joined
+                    && text.chars().next().is_some_and(char::is_uppercase)
+                    && scene.sources.iter().any(|source| {
+                        source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| matches!(&leaf.value, Scalar::Text(own) if own == text))
+                    })
+            })
+        };
+        let by = siblings()
+            || matches!(
+                previous,
+                Some("by" | "named" | "called" | "mr" | "mrs" | "ms" | "dr" | "por" | "par" | "da" | "with" | "avec" | "con")
+            );
+        capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
     })?;
     Some(Finding {
         code: Code::UngroundedValue,

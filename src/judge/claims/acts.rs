@@ -46,6 +46,9 @@ struct Speech {
     looks: Vec<String>,
     sources: Vec<String>,
     hedges: Vec<String>,
+    texts: Words,
+    writes: Words,
+    as_if: Words,
     negated: Vec<String>,
     you: Words,
     #[serde(skip)]
@@ -359,12 +362,15 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
     if looks || said.form != Form::First && Speech::begins(&speech.thought, &said.verb) {
         return None;
     }
-    // What the answer itself holds was made by writing it: `here is the draft that I made`.
+    // What the answer itself holds was made by writing it: `I boiled the note down`, `I've taken the first figure as the height`.
     let strong = speech.is_script() || speech.compiled().strong.as_ref().is_none_or(|strong| strong.is_match(&said.verb));
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == Form::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() == Effect::Acts);
     let named = able.clone().any(|ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word)));
     let acts = able.clone().next().is_some();
+    if said.form == Form::First && !strong && !named && is_of_language(text, words, said, speech, abilities) {
+        return None;
+    }
     if abilities.has_acted() {
         return None;
     }
@@ -402,6 +408,14 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
     let certain = acts && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(Finding { code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Is it done to words: to the user's text, to a value as the answer takes it?
+fn is_of_language(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> bool {
+    let clause = clause(text, said.span.clone());
+    let mut near = words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
+    let asked = || name_words(&abilities.asked).iter().any(|word| speech.writes.contains(word));
+    near.any(|word| speech.texts.contains(&word.lower) || word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked()
 }
 
 /// "I checked the database" where nothing was ever looked up.

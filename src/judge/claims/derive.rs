@@ -19,6 +19,8 @@ const DATES_OF: usize = 24;
 /// Numbers that follow from a result, in no order.
 #[derive(Debug, Default)]
 pub struct Derived {
+    /// Amounts that a result may be said to have without any reckoning: numbers of things, spans of time, sums and averages of columns.
+    pub plain: Vec<f64>,
     /// Amounts: sums, differences, averages, products within a record, numbers of things, spans of time.
     pub amounts: Vec<f64>,
     /// Shares and changes in percent.
@@ -29,6 +31,8 @@ pub struct Derived {
 
 /// Records whose own numbers are put together.
 const RECORDS_OF: usize = 60;
+/// Columns by whose values numbers are added up.
+const GROUPS_OF: usize = 4;
 /// Numbers of one record, or of none, that are put together.
 const MEMBERS_OF: usize = 10;
 
@@ -60,9 +64,11 @@ impl Derived {
 
 /// What follows from a result.
 pub fn derived(facts: &Facts) -> Derived {
-    let mut found = Derived { amounts: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
+    let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
     let columns = facts.columns();
     for numbers in columns.values() {
+        let sum = numbers.iter().sum::<f64>();
+        found.plain.extend([sum, sum / numbers.len() as f64]);
         let mut shares = Vec::new();
         aggregates(numbers, &mut found.amounts, &mut shares);
         found.percents.extend(shares);
@@ -77,6 +83,7 @@ pub fn derived(facts: &Facts) -> Derived {
             distinct.iter().for_each(|one| found.alike(*one, mean));
         }
     }
+    found.plain.extend(groups(facts));
     let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -111,12 +118,34 @@ pub fn derived(facts: &Facts) -> Derived {
             values.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
         }
     }
-    spans(facts, &mut found.amounts);
-    for numbers in [&mut found.amounts, &mut found.percents, &mut found.ratios] {
+    spans(facts, &mut found.plain);
+    found.amounts.extend_from_slice(&found.plain);
+    for numbers in [&mut found.plain, &mut found.amounts, &mut found.percents, &mut found.ratios] {
         numbers.retain(|number| number.is_finite());
         numbers.iter_mut().for_each(|number| *number = number.abs());
     }
     found
+}
+
+/// Sums of a column's numbers by the values of another: costs by region.
+fn groups(facts: &Facts) -> Vec<f64> {
+    let mut kinds: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        if let Scalar::Text(text) = &leaf.value
+            && text.len() <= 40
+        {
+            kinds.entry(leaf.record).or_default().push((&leaf.key, text));
+        }
+    }
+    let mut sums: BTreeMap<(&str, &str, &str), (f64, usize)> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        let Some(number) = leaf.value.number() else { continue };
+        for (key, kind) in kinds.get(&leaf.record).into_iter().flatten().filter(|(key, _)| *key != leaf.key).take(GROUPS_OF) {
+            let sum = sums.entry((key, kind, &leaf.key)).or_default();
+            *sum = (sum.0 + number, sum.1 + 1);
+        }
+    }
+    sums.into_values().filter(|(_, count)| *count > 1).flat_map(|(sum, count)| [sum, sum / count as f64]).collect()
 }
 
 /// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each
@@ -219,6 +248,8 @@ pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) 
     let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
     let median =
         if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 };
+    let (above, below): (Vec<f64>, Vec<f64>) = numbers.iter().partition(|number| **number >= 0.0);
+    found.extend([above.iter().sum::<f64>(), below.iter().sum::<f64>()]);
     found.extend([sum, sum / count, most - least, median, (most + least) / 2.0]);
     if sum != 0.0 {
         shares.extend(numbers.iter().flat_map(|number| [number / sum * 100.0, 100.0 - number / sum * 100.0]));
@@ -246,8 +277,30 @@ fn distinct(facts: &Facts) -> Vec<f64> {
     values
 }
 
+/// Minutes since the epoch of a value that is a date with a time: `2025-05-03T10:00Z`.
+fn moment(text: &str) -> Option<f64> {
+    let bytes = text.as_bytes();
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
+    let legal = matches!(bytes.get(10), Some(b'T' | b' ')) && bytes.get(4) == Some(&b'-') && bytes.get(13) == Some(&b':');
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+    let days = super::date::days(i32::try_from(year).ok()?, month.clamp(1, 12), day.clamp(1, 31));
+    legal.then_some(days as f64 * 1440.0 + f64::from(hour * 60 + minute))
+}
+
 /// Days, hours and minutes between the dates and times.
 fn spans(facts: &Facts, found: &mut Vec<f64>) {
+    let moments = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
+        Scalar::Text(text) if (16..=32).contains(&text.len()) => moment(text),
+        _ => None,
+    });
+    let moments: Vec<f64> = moments.take(DATES_OF / 2).collect();
+    for (at, one) in moments.iter().enumerate() {
+        for other in moments.iter().skip(at + 1) {
+            let apart = (one - other).abs();
+            found.extend([apart, apart / 60.0, apart / 1440.0, (apart / 1440.0).floor(), ((apart % 1440.0) / 60.0).floor(), apart % 60.0]);
+        }
+    }
     let days: Vec<i64> = facts.dates.dates.iter().flat_map(|date| date.days()).take(DATES_OF).collect();
     for (at, one) in days.iter().enumerate() {
         for other in days.iter().skip(at + 1) {

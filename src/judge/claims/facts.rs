@@ -22,6 +22,8 @@ const RESULT_BYTES_MAX: usize = 512 << 10;
 pub const LEAVES_MAX: usize = 20_000;
 /// Values whose keys are looked at.
 const KEYS_OF: usize = 500;
+/// Numbers of a line that are taken for its columns.
+const MEMBERS_MAX: usize = 4;
 /// How deep JSON inside strings is read.
 const NESTED_MAX: usize = 3;
 /// Lines of a text that is no JSON.
@@ -323,9 +325,25 @@ impl Facts {
             self.objects += 1;
             let within = Within { object: self.objects, record: self.record(0), depth: 1 };
             for (name, field) in names.iter().zip(row) {
-                let value = scalar(field);
+                let value = scalar(&decimal(field));
                 self.numbers.extend(value.number().map(f64::abs));
                 self.leaf(name, within, value);
+            }
+        }
+    }
+
+    /// The numbers of a line without names, as members of its record: `worker-1  71  ok`.
+    fn members(&mut self, line: &str, within: Within) {
+        let dates = date::dates(line);
+        let taken = |span: &std::ops::Range<usize>| {
+            let mut spans = dates.dates.iter().map(|date| &date.span).chain(dates.times.iter().map(|time| &time.span));
+            spans.any(|own| own.start < span.end && span.start < own.end)
+        };
+        let found = numbers(line);
+        let free = found.iter().filter(|number| !number.ordinal && !taken(&number.span));
+        for (at, number) in free.take(MEMBERS_MAX).enumerate() {
+            if let Some(reading) = number.readings().next() {
+                self.leaf(&format!("column {at}"), within, Scalar::Number(reading.value));
             }
         }
     }
@@ -356,6 +374,7 @@ impl Facts {
                 None if !bare.is_empty() => {
                     let within = Within { record: self.record(0), ..Within::default() };
                     self.leaf("", within, Scalar::Text(item.to_owned()));
+                    self.members(item, within);
                 }
                 None => {}
             }
@@ -398,6 +417,17 @@ pub fn scalar(word: &str) -> Scalar {
             Ok(number) if number.is_finite() => Scalar::Number(number),
             _ => Scalar::Text(word.to_owned()),
         },
+    }
+}
+
+/// A field of a table, a decimal comma as a point.
+fn decimal(field: &str) -> Cow<'_, str> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    match field.split_once(',') {
+        Some((whole, part)) if digits(whole.trim_start_matches('-')) && digits(part) && part.len() != 3 => {
+            Cow::Owned(format!("{whole}.{part}"))
+        }
+        _ => Cow::Borrowed(field),
     }
 }
 

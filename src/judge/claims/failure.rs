@@ -8,6 +8,58 @@ use super::{
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
 const TEXT_BYTES_MAX: usize = 600;
 
+/// Flags that say whether what was asked for was done.
+const DONE: &[&str] = &[
+    "succeeded",
+    "accepted",
+    "delivered",
+    "booked",
+    "reserved",
+    "created",
+    "added",
+    "saved",
+    "stored",
+    "updated",
+    "changed",
+    "deleted",
+    "removed",
+    "cancelled",
+    "canceled",
+    "submitted",
+    "scheduled",
+    "executed",
+    "completed",
+    "processed",
+    "applied",
+    "charged",
+    "refunded",
+    "transferred",
+    "paid",
+    "published",
+    "posted",
+    "uploaded",
+    "deployed",
+    "installed",
+    "started",
+    "stopped",
+    "restarted",
+    "merged",
+    "pushed",
+    "committed",
+    "renewed",
+    "registered",
+    "entered",
+    "assigned",
+    "issued",
+    "granted",
+    "confirmed",
+    "placed",
+    "ordered",
+    "notified",
+    "queuedforsend",
+    "written",
+];
+
 /// Values of a `status` that tell a failure.
 pub const STATES: &[&str] = &[
     "error",
@@ -40,7 +92,11 @@ pub fn tells_failure(text: &str, facts: &Facts) -> bool {
         return facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| {
             let name = leaf.key.as_str();
             match &leaf.value {
-                Scalar::Flag(flag) => !flag && matches!(name, "ok" | "success" | "succeeded" | "successful" | "accepted" | "delivered"),
+                // `booked: false` of what was to be booked.
+                Scalar::Flag(flag) => {
+                    !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
+                        || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
+                }
                 Scalar::Number(number) => match name {
                     "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
                     "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
@@ -106,6 +162,12 @@ pub fn tells_failure(text: &str, facts: &Facts) -> bool {
         "http 5",
         "exit code 1",
         "exit status 1",
+        "exit 1",
+        "rolled back",
+        "rolling back",
+        "commit failed",
+        "aborting",
+        "operation cancelled",
     ];
     let status = lower
         .split_whitespace()

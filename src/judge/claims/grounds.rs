@@ -176,13 +176,24 @@ impl Grounds {
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
     pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        self.has_plain_number(number, near, source) || self.makes_number(number, near, source)
+    }
+
+    /// Does `number` stand in the conversation, or is it one that the result may be said to have without any reckoning?
+    pub fn has_plain_number(&self, number: &Number, near: bool, source: &Source) -> bool {
         let facts = source.facts();
         fits(number, near, &facts.numbers)
             || fits(number, near, self.numbers())
-            || follows(number, near, facts)
+            || equals(number, near, &facts.derived().plain)
+            || self.in_minor_units(number, near, source)
+    }
+
+    /// Does `number` follow from what `source` and the question say?
+    fn makes_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let facts = source.facts();
+        follows(number, near, facts)
             || equals(number, near, self.reckoned(source))
             || self.few().any(|other| follows(number, near, other.facts()))
-            || self.in_minor_units(number, near, source)
     }
 
     /// Is it an amount that the result has in cents: `$49.99` of 4999?
@@ -316,7 +327,8 @@ impl Grounds {
         })
     }
 
-    fn said_numbers(&self) -> &[f64] {
+    /// Every number that anybody said or called a tool with, sorted.
+    pub fn said_numbers(&self) -> &[f64] {
         self.said_numbers.get_or_init(|| {
             let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
             let mut found: Vec<f64> =
@@ -347,7 +359,8 @@ impl Grounds {
         self.said_dates().dates.iter().any(|other| date.agrees(other))
     }
 
-    fn said_dates(&self) -> &Dates {
+    /// The dates that anybody said or called a tool with.
+    pub fn said_dates(&self) -> &Dates {
         self.said_dates.get_or_init(|| {
             let mut all = Dates::default();
             let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
@@ -392,7 +405,8 @@ fn made_of(one: f64, other: f64) -> [f64; 7] {
 /// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
 pub fn follows(number: &Number, near: bool, facts: &Facts) -> bool {
     let derived = facts.derived();
-    if number.percent { equals(number, near, &derived.percents) } else { equals(number, near, &derived.amounts) }
+    // An average of percentages is one.
+    equals(number, near, &derived.amounts) || number.percent && equals(number, near, &derived.percents)
 }
 
 /// Is `number` one of `known`, which are in no order, rounded?

@@ -20,6 +20,8 @@ use super::{
     scene::{Bond, Finding, Scene},
     success::{claims_success, says_success},
     values,
+    voice::Voice,
+    written_output::WrittenOutput,
 };
 use crate::judge::{
     text::{Evidence, Rules},
@@ -29,6 +31,11 @@ use crate::judge::{
 /// Values of results that one answer's passages are compared with, each counted once per passage: far more than any honest
 /// answer of a few pages has, and a moment's work.
 const WORK_MAX: usize = 50_000_000;
+/// Numbers of the answer that are reckoned with.
+const TOLD_MAX: usize = 64;
+/// Results on which numbers of a passage that cites nothing may stand, and numbers of such a passage.
+const LEARNED_OF: usize = 4;
+const LEARNED_MAX: usize = 12;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -56,6 +63,12 @@ pub struct Claims {
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
+    /// Numbers that were found right.
+    told: Vec<f64>,
+    /// Whose words these are: those of a letter or a quotation are nobody's report.
+    voice: Voice,
+    /// A tool's output that the answer may be writing itself.
+    output: WrittenOutput,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
@@ -224,6 +237,12 @@ impl Claims {
     }
 
     fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        self.voice.hear(&passage);
+        if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
+            && let Some(finding) = self.output.take(&passage, abilities)
+        {
+            self.found(&finding, &passage, passage.start, None, rules, found);
+        }
         match passage.kind {
             Kind::Code => return,
             Kind::Blank => return self.end_paragraph(),
@@ -232,8 +251,13 @@ impl Claims {
         }
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
+        if own.is_empty() && self.voice.is_quoted() {
+            return;
+        }
         let whole = Whole::new(passage);
-        self.act(&whole, rules, evidence, found);
+        if !self.voice.is_quoted() {
+            self.act(&whole, rules, evidence, found);
+        }
         if !evidence.has_results() {
             return;
         }
@@ -339,6 +363,7 @@ impl Claims {
         if says_anything(&passage.text)
             && let Some(grounds) = evidence.grounds()
         {
+            self.learn(&whole, grounds);
             match near.is_empty() {
                 false => self.compare(&whole, &near, Bond::Near, passage.start, grounds, rules, found),
                 true => self.implied(&whole, grounds, rules, found),
@@ -356,7 +381,7 @@ impl Claims {
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
         if !source.failed {
             let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
-            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds };
+            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds, told: &[] };
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
     }
@@ -382,12 +407,48 @@ impl Claims {
             return;
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
-        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds };
+        let told = std::mem::take(&mut self.told);
+        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
+        self.sources(&scene, passage, start, rules, found);
+        self.told = told;
+        if bond >= Bond::Introduced {
+            let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
+            self.tell(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).collect());
+        }
+    }
+
+    /// What was found right may be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
+    fn tell(&mut self, numbers: Vec<f64>) {
+        self.told.extend(numbers.into_iter().take(TOLD_MAX));
+        let surplus = self.told.len().saturating_sub(TOLD_MAX);
+        self.told.drain(..surplus);
+    }
+
+    /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
+    fn learn(&mut self, whole: &Whole, grounds: &Grounds) {
+        let numbers = whole.plain().numbers.len();
+        let sources: Vec<&Source> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
+        if numbers == 0 || numbers > LEARNED_MAX || sources.is_empty() || grounds.is_endless() {
+            return;
+        }
+        let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
+        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Implied, grounds, told: &told };
+        let standing = values::standing(&scene);
+        self.told = told;
+        self.tell(standing);
+    }
+
+    /// Compares with results of which each may report a failure.
+    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let bond = scene.bond;
         if scene.sources.iter().all(|source| source.fails()) {
-            let told = account::tells_of_failure(&scene);
+            let told = account::tells_of_failure(scene);
             self.told_failure |= told;
-            let success = claims_success(&scene);
-            let statement = scene.plain.words.len() >= 4 && !scene.text().contains(['?', '？']) && passage.kind != Kind::Heading;
+            let success = claims_success(scene);
+            let statement = scene.plain.words.len() >= 4
+                && !scene.says(&scene.lexicon.hedges)
+                && !scene.text().contains(['?', '？'])
+                && passage.kind != Kind::Heading;
             if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
                 let span = trimmed(&passage.text);
                 let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
@@ -398,7 +459,7 @@ impl Claims {
             }
             return;
         }
-        self.scene(&scene, passage, start, rules, found);
+        self.scene(scene, passage, start, rules, found);
     }
 
     fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {

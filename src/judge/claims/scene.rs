@@ -9,6 +9,7 @@ use super::{
     number::Number,
     passage::Kind,
     plain::Plain,
+    reckon,
 };
 use crate::judge::violation::{Certainty, Code};
 
@@ -39,6 +40,8 @@ pub struct Scene<'s> {
     pub bond: Bond,
     /// The whole conversation.
     pub grounds: &'s Grounds,
+    /// Numbers of the answer so far that were found right.
+    pub told: &'s [f64],
 }
 
 /// Something found.
@@ -80,7 +83,7 @@ impl<'s> Scene<'s> {
 
     /// Does this number follow from one of its results, or stand anywhere in the conversation?
     pub fn has_number(&self, number: &Number, near: bool) -> bool {
-        self.sources.iter().any(|source| self.grounds.has_number(number, near, source))
+        self.sources.iter().any(|source| self.grounds.has_number(number, near, source)) || reckon::lies_between_times(self, number)
     }
 
     /// The words that begin at or after `place`.

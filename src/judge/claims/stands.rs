@@ -194,7 +194,7 @@ mod tests {
         let plain = Plain::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds };
+        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds, told: &[] };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 

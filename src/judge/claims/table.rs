@@ -3,14 +3,21 @@
 /// Bytes of a column's name.
 const NAME_BYTES_MAX: usize = 48;
 /// What parts columns.
-const MARKS: [char; 3] = [',', ';', '\t'];
+const MARKS: [char; 4] = [',', ';', '\t', '|'];
 
 /// Reads a table: the columns' names, and the rows with as many fields each; `None` where the text isn't one.
 pub fn read(text: &str) -> Option<(Vec<&str>, Vec<Vec<&str>>)> {
     if text.contains('"') {
         return None;
     }
-    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
+    // Pipes may stand around a row, and a line of dashes below its head.
+    let ruled = |line: &&str| line.contains("--") && line.chars().all(|c| matches!(c, '-' | '|' | ':' | '+' | ' ' | '='));
+    let bare = |line: &'_ str| -> usize { line.len() - line.trim_start_matches([' ', '|']).len() };
+    let mut lines = text
+        .lines()
+        .map(|line| line.get(if line.trim_start().starts_with('|') { bare(line) } else { 0 }..).unwrap_or_default())
+        .map(|line| line.trim_end_matches(['|', ' ', '\r']))
+        .filter(|line| !line.trim().is_empty() && !ruled(line));
     let head = lines.next()?;
     let mark = MARKS.into_iter().max_by_key(|mark| head.matches(*mark).count())?;
     let fields = |line: &'_ str| line.matches(mark).count() + 1;

@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use super::{
+    cues,
     fold::fold,
     grounds::Source,
     lexicon::Word,
     number::Number,
     passage::Kind,
+    reckon,
     scene::{Bond, Finding, Scene},
     stands::stands,
     url,
@@ -68,29 +70,64 @@ fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
 fn dates(scene: &Scene<'_>) -> Vec<Finding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
-    let wrong = |date: &&super::date::Date| dated && !scene.grounds.has_date(date);
+    let wrong = |date: &&super::date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
     scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
 }
 
 fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
-    let judge = |number: &Number| {
-        if number.ordinal
-            || scene.plain.is_taken(&(number.span.start..number.end))
-            || is_common(number)
-            || in_code(scene.text(), number.span.start)
-        {
-            return None;
+    sort(scene).1.into_iter().map(|number| finding(scene, number.span.start..number.end)).collect()
+}
+
+/// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
+pub fn standing(scene: &Scene<'_>) -> Vec<f64> {
+    sort(scene).0
+}
+
+/// The numbers of a passage that stand, and those that don't.
+fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
+    let (mut known, mut open): (Vec<f64>, Vec<(&Number, bool)>) = (Vec::new(), Vec::new());
+    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
+        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
+        let near = is_near(scene, number);
+        if !taken && !(is_common(number) || stands_alone(scene, number, near)) {
+            open.push((number, near));
+        } else if !taken {
+            known.extend(number.readings().map(|reading| reading.value));
         }
-        let before = scene.words_before(number.span.start);
-        let last: Vec<&str> = before.iter().rev().take(2).map(|word| word.lower.as_str()).collect();
-        let lexicon = scene.lexicon;
-        let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
-        let near = last.iter().any(|word| lexicon.near.contains(*word)) || matches!(sign, Some('~' | '≈'));
-        let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-        let stands = bound || scene.has_number(number, near) || stands(scene, number, near);
-        (!stands).then(|| finding(scene, number.span.start..number.end))
+    }
+    // What is reckoned from those that stand makes the next one known.
+    let reckons = cues::reckons(scene.plain);
+    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
+    while rounds > 0 && !open.is_empty() {
+        let all = reckon::Known::new(scene, &known);
+        let is_made = |(number, near): &&(&Number, bool)| may_be(number) && all.make(number, *near, cues::role(scene.plain, number));
+        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
+        known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
+        rounds = if made.is_empty() { 0 } else { rounds - 1 };
+        open = rest;
+    }
+    (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// Is a number said to be not exact?
+fn is_near(scene: &Scene<'_>, number: &Number) -> bool {
+    let before = scene.words_before(number.span.start);
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'))
+}
+
+/// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
+fn stands_alone(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let before = scene.words_before(number.span.start);
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
+    let reckons = cues::reckons(scene.plain);
+    let has = || {
+        let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, near, source));
+        if reckons { scene.has_number(number, near) } else { plain() || reckon::lies_between_times(scene, number) }
     };
-    scene.plain.numbers.iter().filter_map(judge).collect()
+    bound || has() || stands(scene, number, near) || reckon::was_told(scene, number, near) || reckon::is_of_another_kind(scene, number)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
