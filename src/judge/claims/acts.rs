@@ -405,7 +405,10 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
         (None, None) if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
         (None, None) => "no tool ran since the request".to_owned(),
     };
-    let certain = acts && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
+    // Where something ran, a reader could think of a way in which it did that, too.
+    let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
+    let certain =
+        acts && nothing_did && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(Finding { code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
@@ -627,7 +630,9 @@ mod tests {
         let added = abilities(&[("add_player", true)], "Add Kilian");
         assert_eq!(found("I have added Kilian Roth to the squad.", &added), None);
         let read = abilities(&[("list_players", true)], "Add Kilian to the squad");
-        assert_eq!(found("I have added Kilian Roth to the squad.", &read), Some((Code::UnsupportedAction, Certainty::Certain)));
+        assert_eq!(found("I have added Kilian Roth to the squad.", &read), Some((Code::UnsupportedAction, Certainty::Likely)));
+        let idle = abilities(&[], "Add Kilian to the squad");
+        assert_eq!(found("I have added Kilian Roth to the squad.", &idle).map(|(code, _)| code), Some(Code::UnsupportedAction));
         assert_eq!(found("I checked the list: he is on it.", &read), None);
         let failed = abilities(&[("add_player", false)], "Add Kilian to the squad");
         assert_eq!(found("I have added Kilian Roth to the squad.", &failed), Some((Code::FailedExecution, Certainty::Certain)));

@@ -293,7 +293,7 @@ mod tests {
         for (result, asked, told, said) in [
             (stay, "", &[][..], "2 people × 4 nights × 3.20 = 25.60"),
             (stay, "", &[570.0, 25.6], "Together that makes 595.60, or 297.80 each."),
-            (shop, "Prices include 20 % VAT", &[], "Without VAT that is 14.08."),
+            (shop, "Prices include 20 % VAT", &[], "Less VAT that is 14.08."),
             (shop, "", &[4.68], "All 66 would bring roughly 309."),
             (r#"{"bottles":214}"#, "", &[], "That fills 17 cases of 12, with 10 over."),
             (r#"{"kwh":42.6}"#, "I pay 31 cents a kWh", &[13.21], "At that pace it makes 158 a year."),

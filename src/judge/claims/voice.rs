@@ -131,7 +131,7 @@ mod tests {
                 "A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.",
                 &["A draft:", "Change it."],
             ),
-            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "So far."]),
+            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "---", "So far."]),
             ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
             (
                 "Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.",

@@ -223,7 +223,9 @@ impl TextGate {
     /// Judges what nothing can come before; true where the ledger must be asked first.
     fn settle(&mut self, hold: usize, rules: &Rules, evidence: &dyn Evidence) -> bool {
         while let Some((key, item)) = self.pending.pop_first() {
-            if !self.last && (item.span.start >= hold || item.span.end > self.runs.hold()) {
+            // In the line that may open a fence: what blocks there, blocks from the fence's marks on if it does.
+            let opens = self.fences.opening().is_some_and(|marks| item.span.start >= marks);
+            if !self.last && (opens || item.span.start >= hold || item.span.end > self.runs.hold()) {
                 self.pending.insert(key, item);
                 return false;
             }
