@@ -12,7 +12,7 @@ use serde::{
 
 use crate::wire::sse::Parser;
 
-/// A piece of a stream: when it came, in milliseconds after the head of its answer, and its text.
+/// A piece of a stream: its arrival time in milliseconds after the head of the response, and its text.
 pub type Event = (u64, String);
 
 /// A body. In JSON: a string, `{"base64": "…"}`, or `{"events": [[MILLISECONDS, "…"], …]}`.
@@ -33,7 +33,7 @@ impl Default for Body {
 }
 
 impl Body {
-    /// Bytes that came as a whole.
+    /// A body from bytes: text if they are UTF-8, otherwise binary.
     pub fn of_bytes(bytes: Bytes) -> Self {
         match String::from_utf8(bytes.into()) {
             Ok(text) => Self::Text(text),
@@ -41,8 +41,8 @@ impl Body {
         }
     }
 
-    /// A stream from the pieces that came, each with its time: cut where its events end, so that packets leave
-    /// no trace. What can't be cut (an event without end, bytes that are no UTF-8) is kept as a whole.
+    /// A stream from pieces with their times, split where its events end, so that packet boundaries leave no trace. A stream
+    /// that can't be split (an event without end, bytes that aren't UTF-8) is stored as a whole.
     pub fn of_stream(pieces: &[(u64, Bytes)]) -> Self {
         match events(pieces) {
             Some(events) => Self::Events(events),
@@ -50,7 +50,7 @@ impl Body {
         }
     }
 
-    /// True where nothing is in it.
+    /// True if the body has no bytes.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    /// All of its bytes.
+    /// All bytes of the body.
     pub fn bytes(&self) -> Bytes {
         match self {
             Self::Text(text) => text.clone().into(),
@@ -68,7 +68,7 @@ impl Body {
         }
     }
 
-    /// All of its bytes, where nobody needs it any more.
+    /// All bytes of the body, without a copy where possible.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Text(text) => text.into(),
@@ -77,7 +77,7 @@ impl Body {
         }
     }
 
-    /// Its text, where it is one.
+    /// The body as text; `None` if it isn't UTF-8.
     pub fn text(&self) -> Option<String> {
         String::from_utf8(self.bytes().into()).ok()
     }
@@ -97,7 +97,7 @@ fn events(pieces: &[(u64, Bytes)]) -> Option<Vec<Event>> {
         });
         fed.ok()?;
     }
-    // A byte order mark at the start is no part of any event, nor is what is left at the end.
+    // A byte order mark at the start isn't part of any event, nor is an incomplete event at the end.
     let all: Vec<u8> = pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect();
     let mark = if all.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let rest = String::from_utf8(all.get(mark + raw_bytes..)?.to_vec()).ok()?;

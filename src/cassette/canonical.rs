@@ -1,9 +1,8 @@
-//! When two requests are the same one: what marks, stamps and times make different doesn't count. Pure.
+//! Request matching: two requests are the same if they differ only in marks, stamps and times. Pure.
 //!
-//! Call ids become numbers in the order in which they are first seen, stamps go, execution IDs lose their digits, and
-//! what configured pointers name goes. Times count in the first comparison and don't in the second, so that a date in
-//! an instruction spoils nothing, and two questions that differ only in one are still told apart where both were
-//! recorded.
+//! Call ids become numbers in the order in which they are first seen, stamps are removed, execution IDs lose their digits,
+//! and values at configured pointers are removed. Times count in the first comparison but not in the second: a date in an
+//! instruction doesn't prevent a match, and two recorded questions that differ only in a date are still told apart.
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
@@ -12,36 +11,36 @@ use serde_json::Value;
 
 use crate::wire::canonical::canonical;
 
-/// Two requests of the same key are the same.
+/// Hash of a normalised request. Equal keys mean equal requests.
 pub type Key = blake3::Hash;
 
-/// Do times count?
+/// Treatment of dates and times in a comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Times {
-    /// They do.
+    /// Compared as they are.
     Count,
-    /// They don't.
+    /// Replaced by a placeholder.
     Ignore,
 }
 
-/// The first line of a stamped result that is no object, as [`crate::judge::stamp`] writes it or did.
+/// The first line of a stamped result that isn't a JSON object, in the present and the earlier form of [`crate::judge::stamp`].
 static STAMP_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"\A\[execution_id: (?:[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}|\S{1,200} tool: .{1,128}? executed_at: [0-9T:.Z+-]{10,40})\]\n",
     )
     .ok()
 });
-/// The first member of one that is, or the first two in the earlier form.
+/// The first member of a stamped JSON object, or the first two in the earlier form.
 static STAMP_MEMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r#"\A(\s*\{\s*)"execution_id"\s*:\s*(?:"[A-Za-z0-9_-]{1,160}"\s*,\s*"executed_at"\s*:\s*"[0-9T:.Z+-]{10,40}"|"[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}")(?:\s*,\s*|(\s*\}))"#,
     )
     .ok()
 });
-/// Execution IDs and call marks, wherever they stand.
+/// Execution IDs and call marks, anywhere in a text.
 static IDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\b([A-Za-z0-9_-]{1,128})_[0-9]{13}_[0-9a-f]{16}\b|\bcall_[0-9a-f]{32}\b").ok());
-/// Dates, times of day, and both.
+/// Dates, times of day, and dates with times.
 static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let time = r"[0-2]?\d:[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:\s?[AaPp]\.?[Mm]\b\.?)?(?:\s?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?";
     let months = "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?";
@@ -52,15 +51,15 @@ static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"\b(?:(?:{dates})(?:(?:T|, | at | ){time})?|{time})")).ok()
 });
 
-/// What is compared of a request.
+/// Request matcher: normalises requests and computes their keys.
 #[derive(Clone, Debug, Default)]
 pub struct Canonical {
-    /// JSON pointers of what doesn't count; `*` is any member or element.
+    /// JSON pointers of values that are ignored; `*` is any member or element.
     pub ignore: Vec<Vec<String>>,
 }
 
 impl Canonical {
-    /// The key of a request. `path`: below the version, as `/chat/completions`.
+    /// The key of a request. `path`: the path below the API version, as `/chat/completions`.
     pub fn key(&self, method: &str, path: &str, body: &str, times: Times) -> Key {
         let mut hasher = blake3::Hasher::new();
         for part in [method, path] {
@@ -79,7 +78,7 @@ impl Canonical {
         hasher.finalize()
     }
 
-    /// The body as it is compared; `None` where it is no JSON.
+    /// The normalised body; `None` if it isn't JSON.
     pub fn json(&self, body: &str, times: Times) -> Option<Value> {
         let mut value: Value = serde_json::from_str(body).ok()?;
         for pointer in &self.ignore {
@@ -119,7 +118,7 @@ fn remove(value: &mut Value, pointer: &[String]) {
     }
 }
 
-/// Call ids by the order in which they are seen.
+/// Numbers for call ids, in the order in which they are first seen.
 #[derive(Default)]
 struct Ids(HashMap<String, usize>);
 
@@ -155,7 +154,7 @@ fn normalise(value: &mut Value, name: &str, ids: &mut Ids, times: Times) {
             if let Cow::Owned(new) = text(own, times) {
                 *own = new;
             }
-            // Arguments and results are JSON in strings: how it is written doesn't count there either.
+            // Arguments and results are JSON in strings: their spacing and member order don't count either.
             if own.starts_with(['{', '[', ' ', '\n'])
                 && let Ok(mut inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(own)
             {

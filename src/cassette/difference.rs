@@ -1,35 +1,35 @@
-//! What differs between a request and a recorded one, for people: places, with both values. Pure.
+//! Differences between a request and a recorded one, for people: each with its place and both values. Pure.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Differences that are looked for.
+/// Differences collected at most.
 const COUNTED_MAX: usize = 200;
-/// Differences that are shown.
+/// Differences shown at most.
 const SHOWN_MAX: usize = 6;
-/// Characters of a value that are shown.
+/// Characters shown of a value.
 const VALUE_CHARS_MAX: usize = 80;
 
 /// One place where two documents differ.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
-    /// A JSON pointer; empty for the whole.
+    /// A JSON pointer; empty for the whole document.
     pub at: String,
-    /// The value recorded there, if any.
+    /// The recorded value, if any.
     pub recorded: Option<String>,
-    /// The value asked for there, if any.
+    /// The requested value, if any.
     pub requested: Option<String>,
 }
 
-/// The differences, in the order of the documents, and at most 200.
+/// The differences in document order, at most 200.
 pub fn differences(recorded: &Value, requested: &Value) -> Vec<Difference> {
     let mut out = Vec::new();
     compare(recorded, requested, &mut String::new(), &mut out);
     out
 }
 
-/// How far apart they are: the nearest recorded request is the one with the least.
+/// Distance of two requests, computed from their differences. The nearest recorded request has the smallest distance.
 pub fn distance(differences: &[Difference]) -> usize {
     let size = |difference: &Difference| {
         let only = |value: &Option<String>| value.as_ref().map_or(0, |text| text.len().min(200));
@@ -38,7 +38,7 @@ pub fn distance(differences: &[Difference]) -> usize {
     differences.iter().map(size).sum()
 }
 
-/// The differences in lines for people.
+/// The differences as lines of text, at most 6.
 pub fn shown(differences: &[Difference]) -> String {
     let mut out = String::new();
     for difference in differences.iter().take(SHOWN_MAX) {
@@ -101,7 +101,7 @@ fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<D
             }
         }
         (Value::String(a), Value::String(b)) => {
-            // Where two long texts begin to differ is what one wants to see.
+            // The values are shown from shortly before the first difference.
             let same =
                 a.char_indices().zip(b.chars()).take_while(|((_, a), b)| a == b).map(|((at, a), _)| at + a.len_utf8()).last().unwrap_or(0);
             let from = a.get(..same).map_or(0, |common| common.char_indices().rev().nth(20).map_or(0, |(at, _)| at));

@@ -1,6 +1,6 @@
-//! Faults on purpose, for testing agents: what a model or an upstream might do, done now and then, by rule and seed.
+//! Fault injection for testing agents: failures of models and upstreams, chosen by rule and seed.
 //!
-//! Off unless `[[faults]]` asks for them. The same seed gives the same faults to the same sequence of requests. Pure.
+//! Off unless `[[faults]]` is set. The same seed gives the same faults for the same sequence of requests. Pure.
 
 use std::sync::LazyLock;
 
@@ -13,23 +13,23 @@ use super::{
 };
 use crate::wire::json::Document;
 
-/// What goes wrong.
+/// A kind of injected fault.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The model calls a tool that doesn't exist.
     UnknownTool,
-    /// The model calls a tool with arguments that are no JSON.
+    /// The model calls a tool with arguments that aren't JSON.
     MalformedArguments,
-    /// The model cites an execution that never was.
+    /// The model cites an execution that doesn't exist.
     ForgedCitation,
-    /// The calls of the answer all get one id that is no id.
+    /// All calls of the answer get the same id, `call_0`.
     WrongId,
     /// The answer breaks off in the middle.
     DroppedStream,
-    /// The answer comes a piece at a time, with pauses.
+    /// The answer is sent a piece at a time, with pauses.
     SlowStream,
-    /// The upstream has had too many requests.
+    /// The upstream answers HTTP 429.
     #[serde(rename = "429")]
     TooManyRequests,
 }
@@ -46,7 +46,7 @@ impl Kind {
         Self::TooManyRequests,
     ];
 
-    /// Its name in settings, logs and cassettes.
+    /// Name of the kind in settings, logs and cassettes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownTool => "unknown_tool",
@@ -60,26 +60,26 @@ impl Kind {
     }
 }
 
-/// One of `[[faults]]`.
+/// One rule of `[[faults]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What goes wrong.
+    /// The fault to inject.
     pub kind: Kind,
-    /// How often, from 0 to 1.
+    /// Probability for one request, from 0 to 1.
     pub probability: f64,
-    /// What the dice begin with.
+    /// Seed of the pseudorandom numbers.
     pub seed: u64,
-    /// Also where the model is asked again; else only the first time.
+    /// Also applies to repairs; otherwise only to first requests.
     pub repairs: bool,
 }
 
-/// The first rule whose dice fall so. `request`: counts upstream requests from 0; `again`: toolmark asks the model again.
+/// The fault of the first rule that applies. `request`: counts upstream requests from 0; `again`: the request is a repair.
 pub fn pick(rules: &[Rule], request: u64, again: bool) -> Option<Kind> {
     let falls = |rule: &&Rule| (rule.repairs || !again) && dice(rule.seed, request) < rule.probability;
     rules.iter().find(falls).map(|rule| rule.kind)
 }
 
-/// A number from 0 to 1, below 1. Source: Steele et al., "Fast splittable pseudorandom number generators" (SplitMix64).
+/// A pseudorandom number from 0, below 1. Source: Steele et al., "Fast splittable pseudorandom number generators" (SplitMix64).
 fn dice(seed: u64, number: u64) -> f64 {
     let mut state = seed.wrapping_add((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -88,17 +88,17 @@ fn dice(seed: u64, number: u64) -> f64 {
     (state >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// An answer that stands instead of a model's.
+/// A synthetic response that replaces the upstream's.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Made {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// The rest.
+    /// Content type and body.
     pub answer: Answer,
 }
 
-/// The answer with a fault; `None` where the request gives nothing to make it of (no tools), and for faults that are put
-/// into real answers.
+/// The synthetic response for a fault; `None` if the request has no tools to build it from, and for faults that modify real
+/// answers.
 pub fn made(kind: Kind, api: Api, request: &Document) -> Option<Made> {
     let root = request.root();
     let tool = || {
@@ -126,13 +126,13 @@ pub fn made(kind: Kind, api: Api, request: &Document) -> Option<Made> {
     Some(Made { status: 200, answer: saying.answer(api, streamed, &model, "fault") })
 }
 
-/// Ids of calls, before or behind their type; on the Responses API they have a name of their own.
+/// Ids of calls, before or after their type; the Responses API has a separate member for them.
 static CHAT_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"("type"\s*:\s*"(?:function|custom)"\s*,\s*)?"id"\s*:\s*"[^"]*"(\s*,\s*"(?:type|function|custom|index)"\s*:)?"#).ok()
 });
 static CALL_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""call_id"\s*:\s*"[^"]*""#).ok());
 
-/// An answer whose calls all have the id `call_0`. `answer`: JSON, or the events of a stream.
+/// Replaces the ids of all calls by `call_0`. `answer`: JSON, or the events of a stream.
 pub fn with_wrong_ids(answer: &str, api: Api) -> String {
     let changed = match api {
         Api::Responses => CALL_IDS.as_ref().map(|ids| ids.replace_all(answer, r#""call_id":"call_0""#).into_owned()),

@@ -1,5 +1,5 @@
-//! The marks and execution IDs that a cassette shows: of every call that was let through, the id that the application
-//! got, or that toolmark ran it under; of every result that was stamped, the stamp. Pure.
+//! The marks and execution IDs found in a cassette: the id of every accepted call, as the application got it or as toolmark
+//! executed it, and the stamp of every stamped result. Pure.
 
 use std::sync::LazyLock;
 
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// Levels of an answer in which a call can stand.
+/// Levels of an answer that are searched for calls.
 const DEPTH: usize = 12;
 
 static STAMPS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}").ok());
 
-/// Takes up what an exchange shows.
+/// Adds the marks and execution IDs of one exchange.
 pub fn collect(exchange: &Exchange, marks: &mut RecordedMarks) {
     if let Some(response) = &exchange.downstream.response {
         documents(response, |document| calls(document.root(), marks));
@@ -36,7 +36,7 @@ pub fn collect(exchange: &Exchange, marks: &mut RecordedMarks) {
     }
 }
 
-/// All that a whole cassette shows.
+/// The marks and execution IDs of a whole cassette.
 pub fn of<'e>(exchanges: impl Iterator<Item = &'e Exchange> + Clone) -> RecordedMarks {
     let mut marks = RecordedMarks::default();
     // A result may have been recorded before its call, where a rotation or a retry put it there.
@@ -46,7 +46,7 @@ pub fn of<'e>(exchanges: impl Iterator<Item = &'e Exchange> + Clone) -> Recorded
     marks
 }
 
-/// The JSON documents of an answer: itself, or those of its events.
+/// The JSON documents of an answer: its body, or the data of its events.
 fn documents(response: &Response, mut each: impl FnMut(Document)) {
     let Some(body) = &response.body else { return };
     let mut read = |bytes: Bytes| {
@@ -58,7 +58,7 @@ fn documents(response: &Response, mut each: impl FnMut(Document)) {
         return read(body.bytes());
     }
     let mut parser = Parser::default();
-    // What is too long for an event has no call of ours.
+    // An event that is too long contains no call of toolmark's.
     let _too_long = parser.handle(body.bytes(), |event| event.data.into_iter().for_each(&mut read));
 }
 

@@ -1,6 +1,6 @@
-//! One line of a cassette: an exchange, as JSON. `schema.json` beside this file says the same for everyone else.
+//! One line of a cassette: an exchange, as JSON. `schema.json` beside this file is the same format as a JSON Schema.
 //!
-//! Versioned as a whole: a reader takes its own version and says so about any other. Pure.
+//! Versioned as a whole: a reader accepts only its own version and reports any other. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,44 +10,44 @@ use super::body::Body;
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
 
-/// A header: its name in lower case where it was recorded, as its source spelt it where it was imported; its value.
+/// A header's name and value. The name is in lower case if recorded, spelt as in the source if imported.
 pub type Header = (String, String);
 
-/// One exchange.
+/// One recorded exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
-    /// [`VERSION`].
+    /// The format's version: [`VERSION`].
     pub cassette: u32,
     /// The exchange's id, a UUID.
     pub id: String,
-    /// When it began, in Unix milliseconds; absent where its source doesn't say.
+    /// Start of the exchange, in Unix milliseconds; absent if an import's source doesn't have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
-    /// Whose marks count in it: `shared`, `anonymous`, `client:NAME`, or `credential:` and a keyed digest.
+    /// Scope of its marks: `shared`, `anonymous`, `client:NAME`, or `credential:` and a keyed digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// The policy that judged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyUsed>,
-    /// What the application sent and got.
+    /// The application's request and the response it got.
     pub downstream: Downstream,
-    /// Every request upstream, in order. Of imported traffic there is one, whose request is the application's.
+    /// Every request upstream, in order. Imported traffic has at most one attempt, for the application's own request.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
-    /// What was found; absent where nothing judged it.
+    /// Verdict and violations; absent if the exchange wasn't judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Recorded>,
-    /// When each call that was let through got its mark: Unix milliseconds and the counter in that millisecond.
+    /// Mark time of each accepted call: Unix milliseconds and the counter within that millisecond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<(u64, u16)>,
-    /// What MCP servers had to do with it; absent where they offered nothing.
+    /// Tools and calls of MCP servers; absent if none offered tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Servers>,
-    /// Places where a secret was taken out.
+    /// Number of places from which a secret was removed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redactions: u32,
-    /// What the source of an imported exchange says besides.
+    /// Data of an imported exchange that has no other place here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
@@ -60,109 +60,109 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyUsed {
-    /// Its file or name.
+    /// The policy's file or name.
     pub source: String,
     /// `enforce` or `observe`
     pub mode: String,
-    /// Its digest, hex.
+    /// The policy's digest, in hex.
     pub digest: String,
 }
 
-/// What MCP servers had to do with an exchange.
+/// Tools and calls of MCP servers in one exchange.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Servers {
-    /// The tools that they offered, by the names that models call.
+    /// The tools offered, by the names that models call.
     pub tools: Vec<String>,
-    /// The calls that toolmark ran, in order.
+    /// The calls that toolmark executed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<Ran>,
 }
 
-/// A call that toolmark ran.
+/// A call that toolmark executed on an MCP server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ran {
-    /// Its mark.
+    /// The call's mark.
     pub call: String,
     /// The tool, by the name that models call.
     pub tool: String,
-    /// Its arguments, as they were sent.
+    /// The arguments, as they were sent.
     pub arguments: String,
-    /// What the model read, without its stamp.
+    /// The result as the model got it, without its stamp.
     pub result: String,
-    /// It failed.
+    /// The call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
 
-/// The application's side.
+/// The application's side of an exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Downstream {
-    /// What it sent.
+    /// The request that the application sent.
     pub request: Request,
-    /// What it got; absent in imported traffic, where that is the attempt's.
+    /// The response that the application got; absent in imported traffic, where it is the attempt's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Response>,
 }
 
-/// A request.
+/// A recorded request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// As `POST`.
+    /// The HTTP method, as `POST`.
     pub method: String,
-    /// Downstream the path and query, upstream the whole URL.
+    /// Path and query of a downstream request, the whole URL of an upstream one.
     pub url: String,
-    /// Headers that matter.
+    /// The headers that are recorded; most are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
-    /// Its body; absent where it had none.
+    /// The body; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// What the body was encoded with, which is kept decoded.
+    /// Content encoding of the original body, as `gzip`; `body` holds the decoded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<String>,
 }
 
-/// A response.
+/// A recorded response.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// From the request to the head of the response, in milliseconds; absent where its source doesn't say.
+    /// Time from the request to the head of the response, in milliseconds; absent if an import's source doesn't have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_ms: Option<u64>,
-    /// Headers that matter.
+    /// The headers that are recorded; most are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
-    /// Its body; absent where it had none.
+    /// The body; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// What the body was encoded with, which is kept decoded.
+    /// Content encoding of the original body, as `gzip`; `body` holds the decoded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<String>,
-    /// The body isn't whole: it was cut off, or nobody listened any more.
+    /// The body is incomplete: the upstream cut it off, or the application closed the connection.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
 impl Response {
-    /// The first header of this name.
+    /// Value of the first header with this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// True for server-sent events.
+    /// True for server-sent events, by the `content-type`.
     pub fn is_stream(&self) -> bool {
         let kind = self.header("content-type").unwrap_or_default();
         kind.get(..17).is_some_and(|start| start.eq_ignore_ascii_case("text/event-stream"))
     }
 }
 
-/// The first header of this name.
+/// Value of the first header with this name, in any case.
 pub fn header<'h>(headers: &'h [Header], name: &str) -> Option<&'h str> {
     headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
@@ -177,25 +177,25 @@ pub struct Attempt {
     /// Milliseconds after the exchange began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
-    /// What was sent; absent where it is what the application sent.
+    /// The request sent upstream; absent if it is the same as the application's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
-    /// What came.
+    /// The upstream's response; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Response>,
-    /// Why nothing came.
+    /// The failure, if the upstream gave no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failed>,
-    /// The fault of `[[faults]]` that was put in.
+    /// The kind of fault that was injected by `[[faults]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// Why nothing came from upstream.
+/// A failed attempt without a response.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
-    /// The HTTP status that stands for it.
+    /// The HTTP status reported for the failure.
     pub status: u16,
     /// `error.code`
     pub code: String,
@@ -203,16 +203,16 @@ pub struct Failed {
     pub message: String,
 }
 
-/// What was found in an exchange.
+/// Verdict of one exchange.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// `pass`, `warn`, `repaired` or `blocked`.
     pub verdict: String,
-    /// Repairs made.
+    /// Number of repairs.
     #[serde(default)]
     pub repairs: u32,
-    /// What was wrong, over all attempts, in order.
+    /// The violations of all attempts, in order.
     #[serde(default)]
     pub violations: Vec<Found>,
     /// Verified execution IDs that the answer cites.
@@ -224,36 +224,36 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
-    /// Its code.
+    /// The violation's code.
     pub code: String,
     /// `info`, `warn` or `block`.
     pub severity: String,
-    /// The tool concerned.
+    /// The tool concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What was wrong.
+    /// The violation's message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// Where an imported exchange comes from.
+/// Source of an imported exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// `vcr`, `har` or `exchanges`.
     pub format: String,
-    /// What the source says that has no place of its own here.
+    /// The source's members that have no other place in an exchange.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub rest: Value,
 }
 
-/// Why a line is no exchange.
+/// Error of reading a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// Another version.
+    /// The line has another format version.
     #[error("it is of cassette version {0}, and this toolmark reads version {VERSION}")]
     Version(u64),
-    /// No JSON, or not of the schema.
+    /// The line isn't JSON, or doesn't fit the schema.
     #[error("it is no exchange: {0}")]
     Shape(#[from] serde_json::Error),
 }
@@ -267,7 +267,7 @@ impl Exchange {
         match serde_json::from_str::<Self>(line) {
             Ok(exchange) if exchange.cassette == VERSION => Ok(exchange),
             Ok(exchange) => Err(LineError::Version(exchange.cassette.into())),
-            // Another version may well have another shape.
+            // Another version may have another shape.
             Err(error) => match serde_json::from_str::<Value>(line).ok().and_then(|json| json.get("cassette")?.as_u64()) {
                 Some(version) if version != u64::from(VERSION) => Err(LineError::Version(version)),
                 _ => Err(error.into()),
@@ -275,13 +275,13 @@ impl Exchange {
         }
     }
 
-    /// The line, without its end.
+    /// The exchange as JSON, without a line end.
     pub fn line(&self) -> String {
         // INVARIANT: its maps have strings for names and its numbers are finite, so it always is JSON.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The path of its request, without query, host and whatever stands before `/v1`'s rest: as `/chat/completions`.
+    /// The path of its request below the API version, without query and host: as `/chat/completions`.
     pub fn path(&self) -> &str {
         path_of(&self.downstream.request.url)
     }

@@ -1,5 +1,5 @@
-//! Cassettes: recorded exchanges, written while they happen, played again in place of a model, judged again, and
-//! exchanged with other tools.
+//! Cassettes: recorded exchanges, written while they happen, played back in place of a model, judged again, and
+//! converted from and to other tools' formats.
 
 pub mod body;
 pub mod canonical;

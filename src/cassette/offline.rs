@@ -1,5 +1,5 @@
-//! Judging outside the proxy: a request begun and an answer read through the same core as on the wire, with nobody
-//! waiting. `toolmark judge` and `toolmark replay` stand on this.
+//! Judging outside the proxy: requests and answers go through the same core as on the wire. Used by `toolmark judge` and
+//! `toolmark replay`.
 
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ use crate::{
     wire::{json::Document, sse::EventTooLong},
 };
 
-/// Bytes held of one call or block; the default of `[limits] held_bytes`.
+/// Bytes buffered of one call or block; the default of `[limits] held_bytes`.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// An API that is enforced.
+/// An enforced API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Api {
     /// Chat completions.
@@ -46,7 +46,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// By the URL or path of a request; `None` for what isn't enforced.
+    /// The API of a request, by its URL or path; `None` if the endpoint isn't enforced.
     pub fn of_url(url: &str) -> Option<Self> {
         match path_of(url) {
             "/chat/completions" => Some(Self::Chat),
@@ -55,42 +55,42 @@ impl Api {
         }
     }
 
-    /// By the look of a request.
+    /// The API of a request, by its members: `input` without `messages` is the Responses API.
     pub fn of_request(request: &Document) -> Self {
         let of_responses = request.root().get("messages").is_none() && request.root().get("input").is_some();
         if of_responses { Self::Responses } else { Self::Chat }
     }
 }
 
-/// What is judged by, outside the proxy.
+/// Offline judge: a compiled policy, keys and schemas.
 #[derive(Clone)]
 pub struct Bench {
-    /// The policy, made ready.
+    /// The compiled policy.
     pub standard: Arc<Standard>,
-    /// The keys.
+    /// The keys of marks.
     pub ring: Arc<KeyRing>,
     /// Compiled schemas.
     pub schemas: Arc<SchemaCache>,
 }
 
-/// Whose exchange it is, and when it was.
+/// Identity, time and upstream of an exchange to be judged.
 #[derive(Clone, Debug)]
 pub struct When {
-    /// Its id.
+    /// The exchange's id.
     pub id: uuid::Uuid,
-    /// Whose marks count.
+    /// Scope of its marks.
     pub scope: Scope,
-    /// Unix milliseconds.
+    /// Time of the exchange, in Unix milliseconds.
     pub now_ms: u64,
-    /// What its upstream demanded.
+    /// Requirements of its upstream, such as a default `tool_choice`.
     pub upstream: Upstream,
 }
 
 impl Bench {
-    /// Begins an exchange. `recalled`: what is remembered of its conversation.
+    /// Prepares an exchange. `recalled`: stored state of its conversation.
     ///
     /// # Errors
-    /// [`Refusal`]: the request would be refused with HTTP 400.
+    /// [`Refusal`] if the proxy would reject the request with HTTP 400.
     pub fn begin(&self, api: Api, document: &Document, when: &When, recalled: &Recalled) -> Result<Begun, Refusal> {
         let standard = &*self.standard;
         let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
@@ -125,29 +125,29 @@ impl Bench {
     }
 }
 
-/// An answer that was read and judged.
+/// An answer, read and judged.
 pub struct Heard {
-    /// Its choices: what each says, and what is wrong with it.
+    /// The choices: the model's turn and its violations.
     pub choices: Vec<(Said, JudgedChoice)>,
-    /// It is a stream, of which text would have left before it was judged to its end.
+    /// The answer is a stream, and some of its text would have been sent before judging was complete.
     pub released: bool,
-    /// In observe mode: it could not be judged.
+    /// In observe mode: the answer could not be judged.
     pub unjudged: bool,
 }
 
-/// Why an answer can't be judged.
+/// Error of reading an answer that can't be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum Unheard {
-    /// What it says.
+    /// The answer's content can't be interpreted.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// How it says it.
+    /// An event of the stream is too long.
     #[error(transparent)]
     TooLong(#[from] EventTooLong),
 }
 
-/// Reads and judges an answer, whole or streamed. `origin`: where it is one of chat completions to a request of the
-/// Responses API.
+/// Reads and judges an answer, whole or streamed. `origin`: set for a chat-completions answer to a request of the Responses
+/// API.
 ///
 /// # Errors
 /// [`Unheard`].
@@ -158,7 +158,7 @@ pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Orig
     }
 }
 
-/// True for what looks like server-sent events.
+/// True if the bytes begin like server-sent events.
 pub fn looks_streamed(answer: &[u8]) -> bool {
     let start = answer.trim_ascii_start();
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);

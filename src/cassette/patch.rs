@@ -1,14 +1,14 @@
-//! What another form can't say of an exchange, so that reading it back gives the same exchange: members that are to be
-//! set, and members that are to go. Pure.
+//! Difference of two exchanges as JSON: members to set and members to remove. An export in another format carries it, so that
+//! importing the file gives the same exchange again. Pure.
 
 use serde_json::{Map, Value, json};
 
 use super::line::Exchange;
 
-/// Levels of objects that are compared member by member; below, a value is set as a whole.
+/// Levels of objects that are compared member by member; deeper values are set as a whole.
 const DEPTH: usize = 3;
 
-/// What makes `to` of `from`; `None` where they are equal.
+/// The patch that turns `from` into `to`; `None` if they are equal.
 pub fn between(from: &Exchange, to: &Exchange) -> Option<Value> {
     if from == to {
         return None;
@@ -19,10 +19,10 @@ pub fn between(from: &Exchange, to: &Exchange) -> Option<Value> {
     Some(json!({ "set": set, "unset": unset }))
 }
 
-/// What `patch` makes of an exchange.
+/// Applies `patch` to an exchange.
 ///
 /// # Errors
-/// Where that is no exchange.
+/// A message if the patch names a place that doesn't exist, or if the result isn't an exchange.
 pub fn applied(from: &Exchange, patch: &Value) -> Result<Exchange, String> {
     let mut value = serde_json::to_value(from).map_err(|error| error.to_string())?;
     for pointer in patch.get("unset").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
@@ -53,7 +53,7 @@ fn compare(from: &Value, to: &Value, at: String, depth: usize, set: &mut Map<Str
             for (name, value) in b {
                 let at = format!("{at}/{name}");
                 match a.get(name) {
-                    // What a source says besides may have any names, and is set as a whole.
+                    // Members of `origin` may have any names, so it is set as a whole.
                     Some(own) if name != "origin" => compare(own, value, at, depth - 1, set, unset),
                     Some(own) if own == value => {}
                     _ => {

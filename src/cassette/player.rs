@@ -1,8 +1,8 @@
-//! A cassette played in place of a model: which recorded exchange answers a request, and what it answers.
+//! Plays a cassette in place of a model: finds the recorded exchange that answers a request.
 //!
-//! Requests are matched by method, path and canonical body ([`super::canonical`]). Where several recorded ones fit, they
-//! answer in turn, and then from the start again, so that a test may be run as often as one likes. Times and counters of
-//! marks come from the recording, so that every run gives the same bytes. No waiting here: pieces say when they are due.
+//! Requests are matched by method, path and canonical body ([`super::canonical`]). If several recorded ones match, they
+//! answer in turn and then from the start again, so that a test can be run repeatedly. Times and counters of marks come from
+//! the recording, so that every run gives the same bytes. Nothing waits here: each piece carries the time at which it is due.
 
 use std::{
     collections::HashMap,
@@ -26,48 +26,48 @@ use super::{
 };
 use crate::judge::marks::{Moment, RecordedMarks};
 
-/// Recorded requests that the nearest is looked for among.
+/// Recorded requests that are compared to find the nearest one.
 const COMPARED_MAX: usize = 2000;
-/// The time of exchanges whose source doesn't say it: 2026-01-01, each a second after the one before.
+/// Time of exchanges without one: 2026-01-01, each a second after the one before.
 const UNTIMED_MS: u64 = 1_767_225_600_000;
 
-/// How requests are matched.
+/// Method of matching requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// By what they say; what wasn't recorded is an error.
+    /// By content; a request that wasn't recorded is an error.
     #[default]
     Strict,
-    /// By their order alone.
+    /// By order, among the exchanges with the same method and path.
     InOrder,
-    /// By what they say; what wasn't recorded goes out, and is recorded.
+    /// By content; a request that wasn't recorded is sent upstream and recorded.
     Passthrough,
 }
 
-/// How fast streams come.
+/// Playback speed of streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Pace {
-    /// At once.
+    /// No delays.
     #[default]
     None,
-    /// As they came, so many times faster.
+    /// The recorded timing, faster by this factor.
     Times(f64),
 }
 
-/// How a cassette is played.
+/// Settings of playback.
 #[derive(Clone, Debug, Default)]
 pub struct Playing {
-    /// How requests are matched.
+    /// Method of matching requests.
     pub mode: Mode,
-    /// How fast streams come.
+    /// Playback speed of streams.
     pub pace: Pace,
-    /// What doesn't count in a comparison.
+    /// Normalisation of requests before they are compared.
     pub canonical: Canonical,
-    /// What was taken out of the recording, and is taken out of requests before they are compared.
+    /// Redaction rules of the recording, applied to requests before they are compared.
     pub redactor: Redactor,
 }
 
-/// See the module.
+/// A loaded cassette that answers requests.
 #[derive(Debug)]
 pub struct Player {
     path: PathBuf,
@@ -75,36 +75,36 @@ pub struct Player {
     takes: Vec<Arc<Take>>,
     exact: HashMap<Key, Vec<usize>>,
     loose: HashMap<Key, Vec<usize>>,
-    /// How often each key was asked for.
+    /// Number of requests so far, by key.
     turns: Mutex<HashMap<Key, usize>>,
     next: AtomicUsize,
-    /// What is said of lines that a crash cut off.
+    /// Notices about lines that a crash cut off.
     pub notices: Vec<String>,
 }
 
-/// A recorded exchange as it is played.
+/// A recorded exchange, ready for playback.
 #[derive(Debug)]
 pub struct Take {
-    /// Its id.
+    /// The exchange's id.
     pub id: Uuid,
-    /// When it began, in Unix milliseconds.
+    /// Start of the exchange, in Unix milliseconds.
     pub at_ms: u64,
-    /// When its calls got their marks.
+    /// Mark times of its calls.
     pub moments: Vec<Moment>,
     exchange: Exchange,
 }
 
-/// Why a request has no answer.
+/// No recorded exchange matches; the message names the nearest one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Miss(pub String);
 
 impl Player {
-    /// Reads a cassette, and what it shows of marks.
+    /// Reads a cassette and the marks in it.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn open(path: &Path, playing: Playing) -> Result<(Self, RecordedMarks), ReadError> {
-        // Whoever has seen nothing yet starts with an empty one.
+        // In passthrough mode a missing cassette is an empty one.
         let missing = playing.mode == Mode::Passthrough && !path.exists();
         let (exchanges, notices) = if missing { (Vec::new(), Vec::new()) } else { read::all(path)? };
         let marks = known::of(exchanges.iter());
@@ -123,25 +123,25 @@ impl Player {
         Ok((player, marks))
     }
 
-    /// How it is played.
+    /// The settings of playback.
     pub fn playing(&self) -> &Playing {
         &self.playing
     }
 
-    /// Exchanges in it.
+    /// Number of exchanges.
     pub fn len(&self) -> usize {
         self.takes.len()
     }
 
-    /// True where nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.takes.is_empty()
     }
 
-    /// The recorded exchange that answers a request. `path`: below the version, as `/chat/completions`.
+    /// The recorded exchange that answers a request. `path`: the path below the API version, as `/chat/completions`.
     ///
     /// # Errors
-    /// [`Miss`], with the nearest recorded request and how it differs.
+    /// [`Miss`], with the nearest recorded request and its differences.
     pub fn find(&self, method: &str, path: &str, body: &[u8]) -> Result<Arc<Take>, Miss> {
         if self.playing.mode == Mode::InOrder {
             return self.in_order(method, path);
@@ -215,37 +215,36 @@ impl Take {
         Self { id, at_ms, moments, exchange }
     }
 
-    /// The moment of the call that is let through as number `place`, from 0: as recorded, else one that follows from
-    /// the exchange alone.
+    /// Mark time of accepted call number `place`, from 0: as recorded, else derived from the exchange's id and time.
     pub fn moment(&self, place: usize) -> Moment {
         let own = u16::from_le_bytes([self.id.as_bytes()[14], self.id.as_bytes()[15]]);
         let made = || Moment { time_ms: self.at_ms, counter: own.wrapping_add(place as u16) & 0x0fff };
         self.moments.get(place).copied().unwrap_or_else(made)
     }
 
-    /// The answer to the attempt of this number, from 0.
+    /// The recorded attempt with this number, from 0.
     pub fn attempt(&self, number: usize) -> Option<&Attempt> {
         self.exchange.attempts.get(number)
     }
 
-    /// What came of the call with this mark, which toolmark ran.
+    /// The recorded call with this mark that toolmark executed.
     pub fn ran(&self, mark: &str) -> Option<&Ran> {
         self.exchange.mcp.as_ref()?.ran.iter().find(|ran| ran.call == mark)
     }
 
-    /// Attempts in it.
+    /// Number of attempts.
     pub fn attempts(&self) -> usize {
         self.exchange.attempts.len()
     }
 
-    /// What the application got, where that is recorded; else what came from upstream.
+    /// The response that the application got if recorded, else the response of the last attempt.
     pub fn response(&self) -> Option<&Response> {
         let upstream = || self.exchange.attempts.last().and_then(|attempt| attempt.response.as_ref());
         self.exchange.downstream.response.as_ref().or_else(upstream)
     }
 }
 
-/// The pieces of a response's body, each with when it is due in milliseconds after the head.
+/// The pieces of a response's body, each with its time in milliseconds after the head.
 pub fn pieces(response: &Response) -> Vec<(u64, Bytes)> {
     match &response.body {
         None => Vec::new(),

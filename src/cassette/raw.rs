@@ -1,4 +1,4 @@
-//! An exchange as it is noted while it happens, and how a line of a cassette is made of that. Pure.
+//! An exchange as it is captured while it happens, and its conversion to a line of a cassette. Pure.
 
 use std::time::Instant;
 
@@ -13,20 +13,20 @@ use super::{
 };
 use crate::judge::marks::{KeyRing, Moment, Scope};
 
-/// A request as it was noted.
+/// A captured request.
 #[derive(Debug, Default)]
 pub struct RawMessage {
-    /// As `POST`.
+    /// The HTTP method, as `POST`.
     pub method: String,
     /// Path and query, or a whole URL.
     pub url: String,
-    /// All of them.
+    /// All headers.
     pub headers: HeaderMap,
-    /// All of it.
+    /// The whole body.
     pub body: Bytes,
 }
 
-/// An answer as it was noted.
+/// A captured response.
 #[derive(Debug, Default)]
 pub struct RawAnswer {
     head: Option<(u16, HeaderMap, u64)>,
@@ -34,41 +34,41 @@ pub struct RawAnswer {
     whole: Option<bool>,
 }
 
-/// A request upstream as it was noted.
+/// A captured upstream request with its response.
 #[derive(Debug, Default)]
 pub struct RawAttempt {
     upstream: String,
     /// Milliseconds after the exchange began.
     pub after_ms: u64,
     request: RawMessage,
-    /// What came.
+    /// The upstream's response.
     pub answer: RawAnswer,
     failed: Option<Failed>,
-    /// The fault that was put in.
+    /// The injected fault, if any.
     pub fault: Option<String>,
 }
 
-/// See the module.
+/// An exchange as captured, before secrets are removed.
 #[derive(Debug)]
 pub struct Raw {
     at_ms: u64,
     began: Instant,
     request: RawMessage,
-    /// What the application got.
+    /// The response sent to the application.
     pub response: RawAnswer,
     /// The requests upstream.
     pub attempts: Vec<RawAttempt>,
-    /// The exchange's id; none where it wasn't enforced.
+    /// The exchange's id; `None` if the exchange isn't enforced.
     pub id: Option<Uuid>,
-    /// Whose marks count.
+    /// Scope of the exchange's marks.
     pub scope: Option<Scope>,
-    /// What judged it.
+    /// The policy that judged the exchange.
     pub policy: Option<PolicyUsed>,
-    /// What was found; none where it was not judged to its end.
+    /// Verdict and violations; `None` if judging wasn't completed.
     pub verdict: Option<Recorded>,
-    /// When each call got its mark.
+    /// Mark time of each accepted call.
     pub moments: Vec<Moment>,
-    /// What MCP servers had to do with it.
+    /// Tools and calls of MCP servers.
     pub mcp: Option<Servers>,
 }
 
@@ -79,7 +79,7 @@ impl Default for Raw {
 }
 
 impl Raw {
-    /// An exchange that begins.
+    /// Starts capturing an exchange.
     pub fn new(at_ms: u64, began: Instant, request: RawMessage) -> Self {
         Self {
             at_ms,
@@ -96,21 +96,21 @@ impl Raw {
         }
     }
 
-    /// Milliseconds since it began.
+    /// Milliseconds since the exchange began.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The credentials that it was carried out with.
+    /// The credentials in the headers of all its requests.
     pub fn credentials(&self) -> Vec<String> {
         let messages = self.attempts.iter().map(|attempt| &attempt.request).chain([&self.request]);
         let named = messages.flat_map(|message| &message.headers).filter(|(name, _)| shapes::is_credential_header(name.as_str()));
         named.filter_map(|(_, value)| value.to_str().ok().map(str::to_owned)).collect()
     }
 
-    /// The exchange. `more`: headers that are kept besides those that always are.
+    /// The exchange as a line of a cassette. `more`: names of headers to record in addition to the fixed ones.
     pub fn exchange(self, ring: &KeyRing, more: &[String]) -> Exchange {
-        // Nobody listened any more.
+        // The application closed the connection.
         let left = self.response.whole.is_none();
         let attempts = self.attempts.into_iter().map(|attempt| Attempt {
             upstream: Some(attempt.upstream),
@@ -137,7 +137,7 @@ impl Raw {
     }
 }
 
-/// The id of an exchange that got none.
+/// An id for an exchange without one, derived from its time and request.
 fn made_id(request: &RawMessage, at_ms: u64) -> Uuid {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&at_ms.to_le_bytes()).update(request.url.as_bytes()).update(&request.body);
@@ -147,30 +147,30 @@ fn made_id(request: &RawMessage, at_ms: u64) -> Uuid {
 }
 
 impl RawAttempt {
-    /// A request that goes out.
+    /// Starts capturing an attempt.
     pub fn new(upstream: &str, after_ms: u64, request: RawMessage) -> Self {
         Self { upstream: upstream.to_owned(), after_ms, request, ..Self::default() }
     }
 
-    /// Nothing came.
+    /// Records a failure without a response.
     pub fn fail(&mut self, status: u16, code: &str, message: &str) {
         self.failed = Some(Failed { status, code: code.to_owned(), message: message.to_owned() });
     }
 }
 
 impl RawAnswer {
-    /// Its head. `ms`: since its request.
+    /// Records the head. `ms`: time since the request.
     pub fn head(&mut self, status: u16, headers: HeaderMap, ms: u64) {
         self.head = Some((status, headers, ms));
     }
 
-    /// A piece of its body. `ms`: since its request.
+    /// Records a piece of the body. `ms`: time since the request.
     pub fn piece(&mut self, bytes: Bytes, ms: u64) {
         let head_ms = self.head.as_ref().map_or(0, |(_, _, head_ms)| *head_ms);
         self.pieces.push((ms.saturating_sub(head_ms), bytes));
     }
 
-    /// Its end.
+    /// Records the end of the body. `whole`: the body is complete.
     pub fn end(&mut self, whole: bool) {
         self.whole = Some(whole);
     }
@@ -196,7 +196,7 @@ fn request(message: RawMessage, more: &[String]) -> Request {
     Request { method: message.method, url: message.url, headers: kept(&message.headers, more), body, encoded: None }
 }
 
-/// Headers that say something of the exchange; and that there was a credential, though not which.
+/// The headers that are recorded. Credential headers are among them; the redactor removes their values, unless they are to be kept.
 fn kept(headers: &HeaderMap, more: &[String]) -> Vec<Header> {
     const WHOLE: [&str; 18] = [
         "accept",

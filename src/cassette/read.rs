@@ -1,7 +1,7 @@
 //! Reads cassettes: a file, or all `*.jsonl` of a directory in the order of their names.
 //!
-//! A last line without its end is what a crash leaves: it is taken where it is whole, else passed over and said so.
-//! Any other line that is no exchange is an error with its place.
+//! A last line without a line end is left by a crash: it is read if it is complete, otherwise skipped with a notice.
+//! Any other line that isn't an exchange is an error with its place.
 
 use std::{
     fs::File,
@@ -11,35 +11,35 @@ use std::{
 
 use super::line::{Exchange, LineError};
 
-/// Bytes of one line: of an exchange with everything in it, at the default limits, and room besides.
+/// Bytes of one line at most: more than a whole exchange needs at the default limits.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// Why a cassette can't be read.
+/// Error of reading a cassette.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file or directory.
+    /// The file or directory can't be read.
     #[error("the cassette {path} can't be read: {source}", path = path.display())]
     Open {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A directory without cassettes.
+    /// The directory has no cassettes.
     #[error("there is no cassette in the directory {path}: cassettes are files named `*.jsonl`", path = path.display())]
     Empty {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
-    /// A line that is no exchange.
+    /// A line isn't an exchange.
     #[error("{path}, line {number}: {source}", path = path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counts from 1.
+        /// The line's number, from 1.
         number: usize,
-        /// Why not.
+        /// The error of the line.
         #[source]
         source: LineError,
     },
@@ -65,21 +65,21 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     if files.is_empty() { Err(ReadError::Empty { path: path.to_owned() }) } else { Ok(files) }
 }
 
-/// A line of a cassette, not yet read.
+/// A line of a cassette, not yet parsed.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its file.
+    /// The line's file.
     pub path: std::sync::Arc<Path>,
-    /// Counts from 1.
+    /// The line's number, from 1.
     pub number: usize,
-    /// Its text, without its end.
+    /// The text, without the line end.
     pub text: String,
-    /// It is the last, and its end is missing.
+    /// The line is the last one of its file and has no line end.
     pub torn: bool,
 }
 
 impl Line {
-    /// The exchange; `None` where a crash left only part of it.
+    /// The exchange; `None` if a crash left only part of the line.
     ///
     /// # Errors
     /// [`ReadError::Line`].
@@ -92,7 +92,7 @@ impl Line {
     }
 }
 
-/// The lines of a cassette, one after the other. Empty ones are passed over.
+/// Iterator over the lines of a cassette. Empty lines are skipped.
 pub struct Lines {
     files: std::vec::IntoIter<PathBuf>,
     open: Option<(std::sync::Arc<Path>, BufReader<File>)>,
@@ -100,7 +100,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Begins to read.
+    /// Opens a cassette.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -143,7 +143,7 @@ impl Iterator for Lines {
     }
 }
 
-/// A whole cassette: its exchanges, and a notice for each line that a crash cut off.
+/// All exchanges of a cassette, and a notice for each line that a crash cut off.
 ///
 /// # Errors
 /// [`ReadError`].
@@ -159,7 +159,7 @@ pub fn all(path: &Path) -> Result<(Vec<Exchange>, Vec<String>), ReadError> {
     Ok((exchanges, notices))
 }
 
-/// What is said of a line that was cut off.
+/// The notice for a line that was cut off.
 pub fn torn_notice(line: &Line) -> String {
     format!("{}, line {}: cut off, as a crash leaves it, and passed over", line.path.display(), line.number)
 }

@@ -1,8 +1,8 @@
-//! Records exchanges while they happen: the path of an exchange only notes what passes, a thread behind it cuts, takes
-//! secrets out and writes.
+//! Records exchanges while they happen. An exchange only collects its data; a separate thread splits streams, removes
+//! secrets and writes.
 //!
-//! Nothing is lost under load: an exchange begins only when there is room for it in the queue, so whoever is faster than
-//! the disk waits at the start of its exchange, and the memory that recording takes is bounded.
+//! Nothing is lost under load: an exchange begins only when the queue has room for it, so callers that are faster than the
+//! disk wait at the start of their exchange, and the memory used for recording is bounded.
 
 use std::{
     path::Path,
@@ -22,27 +22,27 @@ use super::{
 };
 use crate::judge::marks::KeyRing;
 
-/// Room in the queue: a unit for every exchange and for so many bytes of its request.
+/// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
 const UNITS: usize = 4096;
 const UNIT_BYTES: usize = 64 << 10;
-/// Exchanges, and bytes, that are written at once.
+/// Exchanges and bytes written at once, at most.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What is recorded, and where.
+/// Settings of recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// A file, or a directory.
     pub path: std::path::PathBuf,
-    /// When a directory gets its next file.
+    /// Rotation of the files in a directory.
     pub rotation: Rotation,
-    /// What is taken out.
+    /// The redaction rules.
     pub redactor: Redactor,
-    /// Headers that are recorded besides those that always are, in lower case.
+    /// Names of headers to record in addition to the fixed ones, in lower case.
     pub headers: Vec<String>,
 }
 
-/// See the module.
+/// Cassette recorder: a bounded queue and the thread that redacts and writes.
 pub struct Recorder {
     queue: Option<mpsc::Sender<Job>>,
     room: Arc<Semaphore>,
@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(UNITS)), thread: Some(thread) })
     }
 
-    /// An exchange begins. Waits while the queue is full.
+    /// Starts recording an exchange. Waits while the queue is full.
     pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes) -> Option<Tape> {
         let units = 1 + (body.len() / UNIT_BYTES).min(UNITS / 4);
         // Never closed.
@@ -86,7 +86,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// Writes what is queued. INVARIANT: no exchange runs any more.
+    /// Writes the queued exchanges. INVARIANT: no exchange is running any more.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -100,7 +100,7 @@ fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// One exchange while it is recorded. It is written when nobody holds it any more.
+/// Handle of an exchange that is being recorded. The exchange is written when the last clone is dropped.
 #[derive(Clone)]
 pub struct Tape(Arc<Inner>);
 
@@ -113,7 +113,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
-        // Nobody hears it where the writer has panicked, which its own hook reported.
+        // The send fails only if the writer has panicked, which its own hook reported.
         let _gone = self.queue.send((raw, self.room.take()));
     }
 }
@@ -124,7 +124,7 @@ impl Tape {
         self.0.raw.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request goes upstream; gives back the attempt's number.
+    /// Records a request sent upstream; returns the attempt's number.
     pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Bytes) -> usize {
         let mut raw = self.raw();
         let after_ms = raw.elapsed_ms();
@@ -133,7 +133,7 @@ impl Tape {
         raw.attempts.len() - 1
     }
 
-    /// A change to one attempt, with the milliseconds since its request.
+    /// Changes one attempt; `change` also gets the milliseconds since the attempt's request.
     fn change(&self, attempt: usize, change: impl FnOnce(&mut RawAttempt, u64)) {
         let mut raw = self.raw();
         let now_ms = raw.elapsed_ms();
@@ -143,57 +143,57 @@ impl Tape {
         }
     }
 
-    /// The head of the attempt's answer has come.
+    /// Records the head of the attempt's response.
     pub fn head(&self, attempt: usize, status: u16, headers: HeaderMap) {
         self.change(attempt, |attempt, ms| attempt.answer.head(status, headers, ms));
     }
 
-    /// A piece of the attempt's answer has come.
+    /// Records a piece of the attempt's response.
     pub fn piece(&self, attempt: usize, bytes: Bytes) {
         self.change(attempt, |attempt, ms| attempt.answer.piece(bytes, ms));
     }
 
-    /// The attempt's answer has ended, or broke off.
+    /// Records the end of the attempt's response. `whole`: the body is complete.
     pub fn end(&self, attempt: usize, whole: bool) {
         self.change(attempt, |attempt, _| attempt.answer.end(whole));
     }
 
-    /// Nothing came: why.
+    /// Records that the attempt failed without a response.
     pub fn failed(&self, attempt: usize, status: u16, code: &str, message: &str) {
         self.change(attempt, |attempt, _| attempt.fail(status, code, message));
     }
 
-    /// A fault was put into the attempt.
+    /// Records the fault that was injected into the attempt.
     pub fn fault(&self, attempt: usize, kind: &str) {
         self.change(attempt, |attempt, _| attempt.fault = Some(kind.to_owned()));
     }
 
-    /// The head of what the application gets.
+    /// Records the head of the response to the application.
     pub fn respond(&self, status: u16, headers: HeaderMap) {
         let mut raw = self.raw();
         let ms = raw.elapsed_ms();
         raw.response.head(status, headers, ms);
     }
 
-    /// A piece of what the application gets.
+    /// Records a piece of the response to the application.
     pub fn send(&self, bytes: Bytes) {
         let mut raw = self.raw();
         let ms = raw.elapsed_ms();
         raw.response.piece(bytes, ms);
     }
 
-    /// The application got all of it.
+    /// Records that the application got the whole response.
     pub fn sent(&self) {
         self.raw().response.end(true);
     }
 
-    /// What is known of the exchange besides its messages.
+    /// Changes the captured exchange, to add its id, scope, policy, verdict and so on.
     pub fn note(&self, note: impl FnOnce(&mut Raw)) {
         note(&mut self.raw());
     }
 }
 
-/// The thread that writes.
+/// The recorder's thread.
 struct Behind {
     writer: Writer,
     recording: Recording,
@@ -222,7 +222,7 @@ impl Behind {
                     tracing::error!(%error, lost = count, lost_in_all = self.unwritten, "exchanges could not be recorded");
                 }
             }
-            // Only now is there room for others.
+            // Only now does the queue have room again.
             drop(held);
         }
         if let Err(error) = self.writer.sync() {
@@ -238,7 +238,7 @@ impl Behind {
     }
 }
 
-/// Is this where exchanges are recorded already? Then nothing may be played from there that is being written.
+/// True if both paths are the same: a cassette that is being written must not be played.
 pub fn same(path: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute(path) == absolute(other)

@@ -1,8 +1,8 @@
-//! A recorded exchange judged again: the same core, the same order of attempts, the same decisions as on the wire, with
+//! Judges a recorded exchange again: the same core, the same order of attempts and the same decisions as on the wire, with
 //! the recorded answers in place of a model.
 //!
-//! What hangs on something that a recording doesn't hold is not judged, and says so: it never counts as a difference,
-//! and never as passed. Pure.
+//! Anything that depends on data outside the recording is reported as not judged: it never counts as a difference, and
+//! never as passed. Pure.
 
 use std::sync::Arc;
 
@@ -31,36 +31,36 @@ use crate::{
     wire::json::Document,
 };
 
-/// What judging again came to.
+/// Result of judging a recorded exchange again.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Judgement {
-    /// What was found; the verdict is empty where nothing was judged.
+    /// Verdict and violations; the verdict is empty if nothing was judged.
     pub found: Recorded,
-    /// Why nothing, or not all, was judged.
+    /// The reason, if nothing or only a part was judged.
     pub not_judged: Option<String>,
-    /// The model asked for.
+    /// The model named in the request.
     pub model: String,
-    /// The model would have been asked again, and what it would have answered isn't recorded.
+    /// The model would have been asked again, but its answer isn't recorded.
     pub open: bool,
 }
 
 impl Judgement {
-    /// Nothing of it was judged.
+    /// A result of an exchange that isn't judged at all.
     fn none(why: impl Into<String>) -> Self {
         Self { not_judged: Some(why.into()), ..Self::default() }
     }
 
-    /// Was it judged, at least in part?
+    /// True if at least a part was judged.
     pub fn judged(&self) -> bool {
         !self.found.verdict.is_empty()
     }
 }
 
-/// Codes of what is known only beside the exchange: loops over several, and what the ledger says.
+/// Codes that depend on data outside the exchange: loops over several exchanges, and the ledger.
 const ELSEWHERE: [Code; 3] = [Code::LoopDetected, Code::RewrittenResult, Code::ExecutionElsewhere];
-/// Codes of what the world said, or a second model: neither is asked again.
+/// Codes that depend on a state probe or on the verifier, which aren't asked again.
 const ASKED: [Code; 3] = [Code::StateMismatch, Code::StateUnknown, Code::VerifierContradiction];
-/// Codes that hang on marks.
+/// Codes that depend on marks.
 const OF_MARKS: [Code; 9] = [
     Code::UnverifiedCall,
     Code::AlteredCall,
@@ -118,7 +118,7 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     judging.end(model)
 }
 
-/// What the next attempt does.
+/// The continuation after an attempt.
 enum Next {
     Again,
     Ended,
@@ -154,7 +154,7 @@ impl Judging<'_> {
     fn attempt(&mut self, attempt: &Attempt, number: u32, more: bool) -> Next {
         self.looping.attempt();
         let Some(response) = attempt.response.as_ref().filter(|_| attempt.failure.is_none()) else {
-            // Another try followed, or the application got an error.
+            // The proxy tried again, or the application got an error.
             self.tally.blocked |= !more;
             return if more { Next::Again } else { Next::Ended };
         };
@@ -193,7 +193,7 @@ impl Judging<'_> {
         }
     }
 
-    /// Where the upstream served chat completions to a request of the Responses API.
+    /// Translation context, if the upstream answered a request of the Responses API with chat completions.
     fn origin(&self, attempt: &Attempt) -> Option<Origin> {
         let url = &attempt.request.as_ref()?.url;
         let translated = self.api == Api::Responses && path_of(url) == "/chat/completions";
@@ -201,11 +201,11 @@ impl Judging<'_> {
         translated.then(|| Origin::new(&self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
     }
 
-    /// An error of the upstream's: perhaps its refusal of a call that the model made badly.
+    /// Handles an error of the upstream, which may be its rejection of a malformed call.
     fn reported(&mut self, json: &[u8], number: u32, more: bool) -> Next {
         let error = Reported::read(json).filter(|_| !self.context.observes());
         let Some(turn) = error.and_then(|error| EchoedTurn::of_failed_call(&error, &self.context.rules.checks)) else {
-            // Passed on, or tried again.
+            // The error was passed on, or the request was tried again.
             return if more { Next::Again } else { Next::Ended };
         };
         self.tally.violations.extend(turn.violations.iter().cloned());
@@ -254,7 +254,7 @@ impl Judging<'_> {
         self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
     }
 
-    /// Nothing was marked or stamped in it, so what needs that can't be judged.
+    /// Nothing in the exchange was marked or stamped, so violations that depend on marks become `not_judged`.
     fn excuse_marks(&mut self) {
         let needs =
             |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);
@@ -283,7 +283,7 @@ fn is_stream(response: &Response, body: &Bytes) -> bool {
     response.is_stream() || looks_streamed(body)
 }
 
-/// What was found, as a line of a cassette says it.
+/// The findings in the form of a cassette.
 pub fn recorded(tally: &Tally) -> Recorded {
     let found = |violation: &Violation| Found {
         code: violation.code.as_str().into(),
@@ -308,26 +308,26 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// How two judgements of one exchange differ.
+/// Difference between two judgements of one exchange.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Difference {
-    /// In nothing.
+    /// No difference.
     None,
-    /// In what can't be told from a recording: why.
+    /// A difference that a recording can't decide, with the reason.
     Excused(&'static str),
-    /// In this.
+    /// A difference in verdict or codes.
     Differs {
         /// The verdicts, before and after.
         verdicts: [String; 2],
-        /// Codes that were found before only.
+        /// Codes found only before.
         gone: Vec<String>,
-        /// Codes that are found after only.
+        /// Codes found only after.
         new: Vec<String>,
     },
 }
 
-/// Compares a judgement with an earlier one of the same exchange. `marks`: they can be told from inventions. `alike`:
-/// the earlier one knew no more than this one, so that nothing excuses a difference.
+/// Compares a judgement with an earlier one of the same exchange. `marks`: marks could be verified. `alike`: the earlier
+/// judgement used the same data, so that every difference counts.
 pub fn compare(before: &Recorded, after: &Judgement, exchange: &Exchange, marks: bool, alike: bool) -> Difference {
     let codes = |found: &Recorded| {
         let listed = found.violations.iter().map(|found| found.code.clone()).filter(|code| code != Code::NotJudged.as_str());
@@ -348,7 +348,7 @@ pub fn compare(before: &Recorded, after: &Judgement, exchange: &Exchange, marks:
     Difference::Differs { verdicts: [before.verdict.clone(), after.found.verdict.clone()], gone, new }
 }
 
-/// Why a recording can't tell what differs.
+/// The reason why a recording can't decide the difference, if there is one.
 fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &Exchange, marks: bool) -> Option<&'static str> {
     let all_of = |codes: &[Code]| gone.iter().chain(new).all(|code| codes.iter().any(|own| own.as_str() == code));
     let changed = !gone.is_empty() || !new.is_empty();

@@ -1,5 +1,4 @@
-//! What a model says, as an answer of either API, whole or streamed: for faults on purpose and for scripted upstreams.
-//! Pure.
+//! A scripted answer, encoded for either API, whole or streamed: for fault injection and for scripted upstreams. Pure.
 
 use std::fmt::Write as _;
 
@@ -7,26 +6,26 @@ use serde_json::{Value, json};
 
 use super::offline::Api;
 
-/// What a model says in one answer.
+/// Text and calls of one scripted answer, independent of the API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Saying {
     /// Text, if any.
     pub text: Option<String>,
-    /// Calls: the id, the tool, and the arguments as they are written.
+    /// The calls: id, tool, and arguments as written.
     pub calls: Vec<(String, String, String)>,
 }
 
-/// An answer.
+/// A scripted answer, encoded for one API.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Answer {
     /// `application/json` or `text/event-stream`.
     pub content_type: &'static str,
-    /// Its body, in pieces: of a stream its events.
+    /// The body in pieces; each event of a stream is one piece.
     pub pieces: Vec<String>,
 }
 
 impl Saying {
-    /// The answer that says it. `name`: goes into its id.
+    /// Encodes the answer. `name`: becomes part of its id.
     pub fn answer(&self, api: Api, streamed: bool, model: &str, name: &str) -> Answer {
         match (api, streamed) {
             (Api::Chat, false) => whole(&self.chat(model, name)),
@@ -71,7 +70,7 @@ impl Saying {
         chunks
     }
 
-    /// Its output items; the text first.
+    /// The output items, text first.
     fn items(&self) -> Vec<Value> {
         let text = self.text.iter().map(|text| {
             let part = json!({ "type": "output_text", "text": text, "annotations": [] });

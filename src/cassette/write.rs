@@ -1,6 +1,6 @@
-//! Writes cassettes: appends whole lines to a file, or to files of a directory that are changed by size and time.
+//! Writes cassettes: appends whole lines to a file, or to the files of a directory, which are rotated by size and time.
 //!
-//! Each batch of lines is one write, so that a crash can cut off the last line only; opening a file again mends that.
+//! Each batch of lines is one write, so that a crash can cut off the last line only; reopening the file repairs it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,47 +12,47 @@ use std::{
 
 use super::line::Exchange;
 
-/// When a directory gets its next file.
+/// Limits after which a directory gets its next file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rotation {
-    /// After so many bytes.
+    /// Size of a file, in bytes.
     pub bytes: u64,
-    /// After so long.
+    /// Age of a file.
     pub every: Duration,
 }
 
-/// Why nothing can be written.
+/// Error of writing a cassette.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file or directory.
+    /// The file or directory can't be written.
     #[error("the cassette {path} can't be written: {source}", path = path.display())]
     Open {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Two processes in one file would mix their lines.
+    /// Another process writes to the file; their lines would mix.
     #[error("another process records into {path}: choose another file, or a directory", path = path.display())]
     Locked {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
 }
 
-/// What was made of a last line that a crash had cut off.
+/// Repair of a last line that a crash cut off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mended {
-    /// Nothing: there was none.
+    /// No repair was needed.
     Whole,
-    /// It was whole but for its end.
+    /// The line was complete, and its line end was added.
     Recovered,
-    /// It was not, and is gone.
+    /// The line was incomplete, and was removed.
     Dropped,
 }
 
-/// A cassette that is written.
+/// An open cassette that lines are appended to.
 #[derive(Debug)]
 pub struct Writer {
     place: Place,
@@ -69,13 +69,13 @@ enum Place {
     Directory { path: PathBuf, rotation: Rotation, serial: u32 },
 }
 
-/// Is it meant as a directory? It is one, or is written like one, or has no extension.
+/// True if the path means a directory: it is one, or doesn't exist and ends with `/` or has no extension.
 pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && (path.to_string_lossy().ends_with('/') || path.extension().is_none()))
 }
 
 impl Writer {
-    /// Opens the cassette at `path` to append to it, and makes what isn't there. `now_ms`: Unix milliseconds.
+    /// Opens the cassette at `path` for appending, and creates missing files and directories. `now_ms`: Unix milliseconds.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -96,20 +96,20 @@ impl Writer {
         Ok(Self { place, file, path: own, bytes: 0, since_ms: now_ms, mended: Mended::Whole })
     }
 
-    /// The file that is written now.
+    /// The file that is being written.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What opening it made of its last line.
+    /// The repair made when the file was opened.
     pub fn mended(&self) -> Mended {
         self.mended
     }
 
-    /// Appends lines, each with its end, in one write.
+    /// Appends lines, each with its line end, in one write.
     ///
     /// # Errors
-    /// [`WriteError`]: the lines are not in it, as far as is known.
+    /// [`WriteError`]: as far as is known, none of the lines was written.
     pub fn append(&mut self, lines: &[u8], now_ms: u64) -> Result<(), WriteError> {
         if let Place::Directory { path, rotation, serial } = &mut self.place
             && self.bytes > 0
@@ -129,7 +129,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until all of it is on disk.
+    /// Waits until everything is on disk.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -140,7 +140,7 @@ impl Writer {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    // Conversations are nobody else's business.
+    // Conversations are private: only the owner may read the file.
     options.read(true).append(true).create(true).mode(0o600);
     options
 }
@@ -161,7 +161,7 @@ fn lock(file: &File, path: &Path) -> Result<(), WriteError> {
     }
 }
 
-/// A new file, named by its time; its name sorts after those before it.
+/// Creates a file named by its time; the name sorts after those of earlier files.
 fn next_file(directory: &Path, now_ms: u64, serial: &mut u32) -> Result<(File, PathBuf), WriteError> {
     let time = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(now_ms)).to_string();
     let time: String = time.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -179,7 +179,7 @@ fn next_file(directory: &Path, now_ms: u64, serial: &mut u32) -> Result<(File, P
     }
 }
 
-/// Puts the end to a last line that lacks only that, and takes out one that lacks more.
+/// Adds the line end to a complete last line that lacks it, and removes an incomplete one.
 fn mend(file: &mut File) -> io::Result<Mended> {
     const STEP: u64 = 64 << 10;
     let length = file.metadata()?.len();

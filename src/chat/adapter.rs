@@ -1,4 +1,4 @@
-//! Chat completions as the shell sees them. Pure.
+//! Adapter of chat completions for the shell. Pure.
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
-//! A whole chat answer: read once, judged choice by choice, passed on by splices.
+//! A buffered chat answer: read once, judged choice by choice, and written by splices.
 //!
-//! Source: OpenAI API reference, "The chat completion object"; FACTS §3 for what upstreams make of it. Pure.
+//! Source: OpenAI API reference, "The chat completion object"; docs/wire-facts.md#odd-answers-to-accept. Pure.
 
 use std::ops::Range;
 
@@ -35,13 +35,13 @@ use crate::{
     },
 };
 
-/// One choice of a whole answer.
+/// One choice of a buffered answer.
 struct WholeChoice {
     assembler: Assembler,
     texts: Vec<TextPlace>,
-    /// What the model said.
+    /// Text of the choice.
     text: String,
-    /// What it thought.
+    /// Reasoning of the choice.
     reasoning: String,
     finish_reason: Option<String>,
     answer: AnswerNature,
@@ -53,16 +53,16 @@ impl WholeChoice {
     }
 }
 
-/// A whole answer.
+/// A buffered answer.
 pub struct Answer {
-    /// As the upstream sent it.
+    /// The upstream's bytes.
     came: Bytes,
     document: Document,
-    /// In their order.
+    /// The choices, in order.
     choices: Vec<WholeChoice>,
-    /// The tools of calls that were written as text.
+    /// Tools of calls that were promoted from text.
     promoted: Vec<String>,
-    /// Text beside it was left out.
+    /// Text outside the answer was left out.
     stray: bool,
 }
 
@@ -188,7 +188,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
 }
 
 impl WholeChoice {
-    /// Takes a text through its gate; true where there is any.
+    /// Feeds a text through its gate; true if there is any.
     fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
         let Some(place) = TextPlace::read(strings_of(value)?, context) else { return Ok(false) };
         self.text.push_str(&place.text);

@@ -1,6 +1,6 @@
-//! Joins the fragments of one choice's calls, in whatever shape an upstream sends them.
+//! Joins the fragments of one choice's calls, in any form that upstreams send.
 //!
-//! FACTS, "General normalisation list": index missing, repeated or always 0; id missing, empty or
+//! Source: docs/wire-facts.md#odd-answers-to-accept: index missing, repeated or always 0; id missing, empty or
 //! repeated; names repeated or split; arguments as object, null, `""` or absent. Nothing is released
 //! from here: a prefix of a valid call may still end as a forbidden one. Sans-IO.
 
@@ -16,34 +16,34 @@ use crate::{
     wire::{json::Value, text::unescape},
 };
 
-/// One call as far as it has come.
+/// A partial call.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The upstream's id.
+    /// The upstream's id of the call.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// What kind of call.
+    /// Kind of the call.
     pub kind: CallKind,
-    /// Members that toolmark doesn't know, as `"name":value`, in their order.
+    /// Members unknown to toolmark, as `"name":value`, in order.
     pub extras: Vec<String>,
-    /// Members of `function` (or `custom`) that toolmark doesn't know.
+    /// Members of `function` (or `custom`) unknown to toolmark.
     pub inner_extras: Vec<String>,
     text: String,
-    /// The first half of a surrogate pair, as its escape, while the second hasn't come.
+    /// Escape of a high surrogate, until the low surrogate arrives.
     half: String,
     form: Form,
     scan: Scan,
 }
 
-/// How far the JSON object in the arguments has come: cheap enough to be kept with every fragment.
+/// Bracket state of the JSON object in the arguments; cheap enough to be updated with every fragment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
     depth: usize,
     in_string: bool,
     escaped: bool,
     ended: bool,
-    /// Something follows the object, or it never was one.
+    /// There is text after the object, or there was no object.
     broken: bool,
 }
 
@@ -67,10 +67,10 @@ impl Scan {
     }
 }
 
-/// Bytes of the escape of half a pair: `\ud83d`.
+/// Length of the escape of half a surrogate pair, such as `\ud83d`, in bytes.
 const HALF_BYTES: usize = 6;
 
-/// Does a string's inside end with the first half of a surrogate pair?
+/// True if the contents of a string end with a high surrogate.
 fn opens_a_pair(inside: &str) -> bool {
     let Some(at) = inside.len().checked_sub(HALF_BYTES) else { return false };
     let Some(digits) = inside.get(at..).and_then(|end| end.strip_prefix("\\u")) else { return false };
@@ -91,7 +91,7 @@ enum Form {
 }
 
 impl Slot {
-    /// The call in the core's terms.
+    /// The call in the terms common to all APIs.
     pub fn call(&self) -> Call {
         // Half a pair alone is no character, and becomes what stands for one.
         let text = || if self.half.is_empty() { self.text.clone() } else { self.text.clone() + &unescape(&self.half) };
@@ -106,7 +106,7 @@ impl Slot {
         Call { name: self.name.clone(), kind: self.kind, arguments, id }
     }
 
-    /// Its arguments were longer than may be held, and are lost.
+    /// True if the arguments exceeded the limit and were discarded.
     pub fn too_long(&self) -> bool {
         self.form == Form::TooLong
     }
@@ -115,12 +115,13 @@ impl Slot {
         !self.text.trim().is_empty()
     }
 
-    /// The arguments are one whole object, as far as brackets tell: what follows belongs to another call.
+    /// True if the arguments are one complete object, judging by brackets: further fragments belong to another call.
     fn complete(&self) -> bool {
         self.scan.ended && !self.scan.broken
     }
 
-    /// The text of a string; of a pair that comes in two strings, each half waits for the other.
+    /// Text of a string, with the high surrogate held back from the previous string in front. A high surrogate at its end
+    /// is held back for the next one. `None` if the value isn't a string.
     fn whole_text<'v>(&mut self, value: Value<'v>) -> Option<Cow<'v, str>> {
         let inside = value.raw_str().strip_prefix('"')?.strip_suffix('"')?;
         if self.half.is_empty() && !opens_a_pair(inside) {
@@ -160,7 +161,7 @@ impl Slot {
     }
 }
 
-/// The calls of one choice.
+/// Assembles the calls of one choice.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     slots: Vec<Slot>,
@@ -169,7 +170,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// `bytes_max`: of one call's arguments.
+    /// `bytes_max`: limit for one call's arguments, in bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { slots: Vec::new(), by_index: HashMap::new(), bytes_max }
     }
@@ -179,7 +180,7 @@ impl Assembler {
         &self.slots
     }
 
-    /// Takes the `tool_calls` of a delta or message. `known`: is there a tool of this name?
+    /// Adds the `tool_calls` of a delta or message. `known` tells if a tool of this name exists.
     ///
     /// # Errors
     /// [`AssembleError`] for what can't be judged.
@@ -196,7 +197,7 @@ impl Assembler {
         tool_calls.items().try_for_each(|call| self.fragment(call, &known))
     }
 
-    /// Takes the `tool_calls` of a whole message: every element is a call of its own.
+    /// Adds the `tool_calls` of a complete message: every element is a call of its own.
     ///
     /// # Errors
     /// [`AssembleError`] for what can't be judged.
@@ -212,7 +213,7 @@ impl Assembler {
         })
     }
 
-    /// Takes a legacy `function_call`.
+    /// Adds a legacy `function_call`.
     ///
     /// # Errors
     /// [`AssembleError`] for what can't be judged.
@@ -320,10 +321,10 @@ impl Assembler {
     }
 }
 
-/// A part of a call, read.
+/// A parsed fragment of a call.
 struct Fragment<'d> {
     call: Value<'d>,
-    /// `function` or `custom`; some upstreams leave out the inner object.
+    /// `function` or `custom`; the call itself if an upstream leaves out the inner object.
     body: Option<Value<'d>>,
     custom: bool,
     id: Cow<'d, str>,
@@ -375,13 +376,13 @@ impl<'d> Fragment<'d> {
     }
 }
 
-/// Does the body of a call name a tool, or bring arguments?
+/// True if the body of a call contains a name or arguments.
 fn says(body: Value<'_>) -> bool {
     let some = |name: &str| body.get_some(name).is_some_and(|value| !value.is_text(""));
     ["name", "arguments", "input"].into_iter().any(some)
 }
 
-/// Keeps members that toolmark doesn't know; of one name the first.
+/// Stores members unknown to toolmark; of several with the same name, the first.
 fn keep_extras(extras: &mut Vec<String>, object: Value<'_>, known: impl Fn(&str) -> bool) {
     const EXTRAS_MAX: usize = 16;
     for member in object.members().filter(|member| !known(&member.name())) {

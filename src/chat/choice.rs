@@ -1,4 +1,4 @@
-//! One choice of a streamed answer: text flows as far as it is decided, calls are held.
+//! One choice of a streamed answer: text is released as soon as it is judged, calls are held.
 //!
 //! ```text
 //!  take(event) ─▶ texts ─▶ gates ─▶ queue ─▶ pump: what is cleared leaves
@@ -35,9 +35,9 @@ use crate::{
     },
 };
 
-/// Cleared text of an event that is still held in part leaves by itself from so many bytes on.
+/// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
 const PART_BYTES_MIN: usize = 16;
-/// Reasoning kept for a repair.
+/// Limit for the reasoning kept for a repair, in bytes.
 const REASONING_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct Facts {
     finish: bool,
 }
 
-/// See the module.
+/// One choice of a streamed answer.
 pub struct ChoiceStream {
     index: u64,
     gates: [TextGate; TEXTS.len()],
@@ -63,26 +63,27 @@ pub struct ChoiceStream {
     has_audio: bool,
     role_said: bool,
     keep_text: bool,
-    /// A call was demanded: without one the text may not stand.
+    /// A call was demanded: no text is released before there is one.
     waits_for_call: bool,
-    /// Text of it has left, in this attempt or an earlier one.
+    /// Text of the choice was released, in this attempt or an earlier one.
     follows: bool,
-    /// An earlier attempt's text has left: this one's begins with a paragraph of its own.
+    /// An earlier attempt's text was released: this attempt's text starts a new paragraph.
     gap: bool,
-    /// Characters of text have left.
+    /// Characters of text were released.
     pub released: bool,
-    /// Text beside its deltas that is no copy of theirs was left out.
+    /// Text outside the deltas that doesn't repeat them was left out.
     pub stray: bool,
-    /// Bytes in memory of the events that wait.
+    /// Memory held by the queued events, in bytes.
     pub held_bytes: usize,
-    /// Calls stood beside its deltas.
+    /// There were calls outside the deltas.
     copied_calls: bool,
-    /// How it ended was said elsewhere than in its `finish_reason`.
+    /// The ending was given in another member than `finish_reason`.
     finish_elsewhere: bool,
 }
 
 impl ChoiceStream {
-    /// For the choice of this index. `role_said`: an earlier attempt has said it; `follows`: and some text.
+    /// State of the choice with this index. `role_said`: an earlier attempt sent the role; `follows`: it also sent some
+    /// text.
     pub fn new(index: u64, context: &Context, role_said: bool, follows: bool) -> Self {
         Self {
             index,
@@ -114,27 +115,27 @@ impl ChoiceStream {
         }
     }
 
-    /// Its calls came where no client looks for them, and nowhere else.
+    /// True if calls were found only in a place in which no client looks for them.
     pub fn lacks_calls(&self) -> bool {
         self.copied_calls && self.assembler.slots().is_empty()
     }
 
-    /// Which choice.
+    /// Index of the choice.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Something of it has left.
+    /// True if something of the choice was sent.
     pub fn started(&self) -> bool {
         self.role_said
     }
 
-    /// It has a `finish_reason`.
+    /// True if the choice has a `finish_reason`.
     pub fn finished(&self) -> bool {
         self.finish_reason.is_some()
     }
 
-    /// Takes an event with this one choice.
+    /// Handles an event with this one choice.
     ///
     /// # Errors
     /// A shape that can't be judged.
@@ -165,7 +166,7 @@ impl ChoiceStream {
         Ok(())
     }
 
-    /// Perplexity's `message` beside a delta: what the deltas have said so far.
+    /// Handles Perplexity's `message` beside a delta, which repeats the text of the deltas so far.
     fn take_copy(&mut self, message: Value<'_>) -> Result<(), AssembleError> {
         places::check_copy(message)?;
         self.copied_calls |= places::copies_calls(message);
@@ -176,7 +177,7 @@ impl ChoiceStream {
         Ok(())
     }
 
-    /// Takes an event that differs from one before in nothing but its text, which is this.
+    /// Handles an event that differs from an earlier one only in its text, `text`.
     pub fn take_repeated(&mut self, event: Event, text: String, context: &Context) {
         self.last_event = event.data.clone();
         let texts = vec![self.hear(0, text, context)];
@@ -252,12 +253,12 @@ impl ChoiceStream {
         Some(front)
     }
 
-    /// Text may not stand before the call that was demanded is there.
+    /// True if text must wait because a demanded call hasn't arrived.
     fn waits(&self, pending: &Pending) -> bool {
         self.waits_for_call && self.assembler.slots().is_empty() && !pending.texts.is_empty()
     }
 
-    /// Lets go of what is cleared.
+    /// Releases cleared events.
     pub fn pump(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
         while let Some(front) = self.queue.front() {
             let cleared = front.texts.iter().all(|span| span.end <= self.gates[span.kind].cleared());
@@ -270,7 +271,7 @@ impl ChoiceStream {
         self.emit_part(identity, out);
     }
 
-    /// The cleared part of an event that isn't cleared as a whole.
+    /// Releases the cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
         let Some(front) = self.queue.front() else { return };
         let [span] = &front.texts[..] else { return };
@@ -315,7 +316,7 @@ impl ChoiceStream {
         delta
     }
 
-    /// The text of a span up to `cleared`, without what is taken out.
+    /// Text of a span up to `cleared`, without removals.
     fn allowed(&self, span: &TextSpan, cleared: usize) -> String {
         let mut text = String::with_capacity(cleared - span.start);
         let mut from = span.start;
@@ -329,7 +330,7 @@ impl ChoiceStream {
         text
     }
 
-    /// The first text of an attempt doesn't run into the last of the one before.
+    /// Puts a paragraph break before the first text of an attempt if an earlier attempt's text was released.
     fn spaced(&mut self, kind: usize, text: String) -> String {
         if kind != 0 || text.is_empty() || !std::mem::take(&mut self.gap) {
             return text;
@@ -362,7 +363,7 @@ impl ChoiceStream {
         out.extend_from_slice(&pending.write(&changes));
     }
 
-    /// The texts of an event that leave otherwise than they came; notes that text leaves.
+    /// The changed texts of an event that is sent; records that text was released.
     fn leaving(&mut self, pending: &Pending) -> Vec<(usize, String)> {
         let mut texts = Vec::new();
         for span in &pending.texts {
@@ -377,7 +378,7 @@ impl ChoiceStream {
         texts
     }
 
-    /// Lets go of all that is left but calls: the answer goes on with another attempt.
+    /// Releases everything except calls: another attempt follows.
     pub fn flush(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
         // INVARIANT: nothing blocks, so every gate has cleared all of its text.
         for pending in std::mem::take(&mut self.queue) {
@@ -385,7 +386,7 @@ impl ChoiceStream {
         }
     }
 
-    /// No more events: judges the choice.
+    /// Judges the choice after its last event.
     pub fn conclude(&mut self, context: &Context) -> JudgedChoice {
         for gate in &mut self.gates {
             context.close(gate);
@@ -396,19 +397,19 @@ impl ChoiceStream {
         context.judge_choice(&calls, &self.gates.each_ref(), answer)
     }
 
-    /// The calls as they came.
+    /// The calls as received.
     pub fn slots(&self) -> &[Slot] {
         self.assembler.slots()
     }
 
-    /// What it says, as far as it is kept.
+    /// The model's turn, as far as it was kept.
     pub fn said(&self) -> Said {
         let calls = self.slots().iter().map(|slot| (slot.call(), slot.extras.clone())).collect();
         Said { text: self.texts[0].clone(), reasoning: self.reasoning.clone(), calls, items: Vec::new() }
     }
 }
 
-/// Does an event say more than role, calls and texts?
+/// True if an event has more than a role, calls and texts.
 fn says_more(document: &Document) -> bool {
     let root = document.root();
     let Some(choice) = choice_of(document) else { return true };

@@ -1,6 +1,6 @@
-//! One event of a chat stream: what in it is text, what is calls, and how it is written anew where it must.
+//! One event of a chat stream: finds its text and calls, and rewrites it if needed.
 //!
-//! Source: FACTS §0, the emission rules. An event that nothing changes leaves as the bytes that came. Pure.
+//! Source: docs/wire-facts.md#emission-rules. An event that nothing changes leaves as the bytes that came. Pure.
 
 use bytes::Bytes;
 
@@ -13,10 +13,10 @@ use crate::wire::{
     text::quote,
 };
 
-/// The parts of a delta that are text, each with a gate of its own.
+/// Parts of a delta that are text; each has its own gate.
 pub const TEXTS: [&str; 3] = ["content", "refusal", "audio"];
 
-/// What identifies the completion: that of the first attempt, for all its events. Raw JSON values.
+/// Identity of the completion, as raw JSON values. The first attempt's is used in all events.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     members: [Option<String>; 3],
@@ -25,7 +25,7 @@ pub struct Identity {
 const IDENTITY: [&str; 3] = ["id", "created", "model"];
 
 impl Identity {
-    /// That of this event.
+    /// Reads the identity of an event.
     pub fn read(root: Value<'_>) -> Self {
         Self { members: IDENTITY.map(|name| root.get_some(name).map(|value| value.raw_str().to_owned())) }
     }
@@ -44,53 +44,53 @@ impl Identity {
 /// A piece of text in an event.
 #[derive(Clone, Debug)]
 pub struct TextSpan {
-    /// Which of [`TEXTS`].
+    /// Index into [`TEXTS`].
     pub kind: usize,
-    /// Where it starts in that text as a whole.
+    /// Start in the joined text of that kind.
     pub start: usize,
-    /// Where it ends.
+    /// End in the joined text of that kind.
     pub end: usize,
-    /// It itself.
+    /// The piece itself.
     pub text: String,
 }
 
-/// Is the role said in this event?
+/// Treatment of the `role` in an event.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Role {
-    /// As it came.
+    /// Unchanged.
     #[default]
     Keep,
-    /// Not again.
+    /// Removed: it was already sent.
     Drop,
-    /// It lacks.
+    /// Added: it is missing.
     Add,
 }
 
-/// What is written differently in an event.
+/// Changes to an event.
 #[derive(Debug, Default)]
 pub struct Changes<'c> {
-    /// The identity of the first attempt.
+    /// Identity of the first attempt.
     pub identity: Option<&'c Identity>,
-    /// The texts as they leave, by kind.
+    /// Changed texts, by kind.
     pub texts: Vec<(usize, String)>,
-    /// The calls are held.
+    /// Removes the calls, which are held.
     pub drop_calls: bool,
-    /// The `logprobs` belong to nothing that leaves with the event.
+    /// Removes the `logprobs`: they belong to nothing in the event.
     pub drop_logprobs: bool,
-    /// The role.
+    /// Treatment of the role.
     pub role: Role,
-    /// The `finish_reason`, JSON.
+    /// New `finish_reason`, JSON.
     pub finish: Option<String>,
-    /// The whole delta, JSON.
+    /// New delta, JSON.
     pub delta: Option<String>,
-    /// The sum of `usage` over all attempts, JSON.
+    /// Sum of `usage` over all attempts, JSON.
     pub usage: Option<String>,
-    /// Without usage: it is said in another event.
+    /// Removes the usage: it is sent in another event.
     pub drop_usage: bool,
 }
 
 impl Changes<'_> {
-    /// Does the event leave as it came?
+    /// True if the event is unchanged.
     pub fn is_nothing(&self) -> bool {
         let kept = self.identity.is_none() && self.texts.is_empty() && self.role == Role::Keep;
         let dropped = self.drop_calls || self.drop_logprobs || self.drop_usage;
@@ -98,7 +98,7 @@ impl Changes<'_> {
     }
 }
 
-/// What an event says beside its choices, found in one go.
+/// Members of an event, found in one pass.
 #[derive(Default)]
 pub struct Parts<'d> {
     /// `error`, also where it is `null`.
@@ -112,7 +112,7 @@ pub struct Parts<'d> {
 }
 
 impl<'d> Parts<'d> {
-    /// Of this event.
+    /// Reads an event.
     pub fn of(root: Value<'d>) -> Self {
         let mut parts = Self::default();
         for member in root.members() {
@@ -128,12 +128,12 @@ impl<'d> Parts<'d> {
     }
 }
 
-/// The one choice of an event.
+/// The first choice of an event.
 pub fn choice_of(document: &Document) -> Option<Value<'_>> {
     document.root().get("choices")?.items().next()
 }
 
-/// A choice's delta; some upstreams call it `message`.
+/// Delta of a choice; some upstreams name it `message`.
 pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
     choice.get_some("delta").or_else(|| choice.get_some("message"))
 }
@@ -144,8 +144,9 @@ pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
     if TEXTS[kind] == "audio" { value.get_some("transcript") } else { Some(value) }
 }
 
-/// How a choice ended: its `finish_reason`, else what some say in its place (`finish_details`, `native_finish_reason`,
-/// `done_reason`), in OpenAI's words. Of those a plain end is believed of the first only: the others may come early.
+/// Ending of a choice in OpenAI's terms: its `finish_reason`, else a substitute (`finish_details`,
+/// `native_finish_reason`, `done_reason`). Of the substitutes, only `finish_details` may report a normal end: the
+/// others may come early.
 pub fn finish_of(choice: Value<'_>) -> Option<String> {
     if let Some(own) = choice.get("finish_reason").filter(|own| !is_nothing(*own)) {
         return Some(own.text().map_or_else(|| own.raw_str().to_owned(), Into::into));
@@ -166,13 +167,13 @@ pub fn finish_of(choice: Value<'_>) -> Option<String> {
     }
 }
 
-/// Other names and spellings under which some client might look for a call or a text.
+/// True for other names and spellings under which some client might look for a call or a text.
 pub fn is_disguise(name: &str) -> bool {
     let names = ["tool_call", "tool_calls", "function_call", "function_calls", "custom_tool_call", "content", "refusal", "audio"];
     names.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Writes an event. Where nothing changes, the bytes that came.
+/// Writes an event; the original bytes if nothing changes.
 pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
     let root = document.root();
     // Nearly every event of nearly every stream.
@@ -256,7 +257,7 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
     }
 }
 
-/// `data` as an event.
+/// Frames `data` as an event.
 pub fn frame(data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 16);
     out.extend_from_slice(b"data: ");
@@ -265,7 +266,8 @@ pub fn frame(data: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The `finish_reason` that fits, as JSON, where the upstream's doesn't. FACTS §0 rule 10.
+/// The `finish_reason` that fits the calls, as JSON; `None` if the upstream's does. Source:
+/// docs/wire-facts.md#emission-rules, rule 10.
 pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Option<&'static str> {
     match (reason, calls > 0) {
         (Some("tool_calls"), true) if !legacy => None,
@@ -278,7 +280,7 @@ pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Optio
     }
 }
 
-/// The data of a one-line event.
+/// Parsed data of a one-line event.
 pub fn data_of(event: &Bytes) -> Option<Document> {
     let mut parser = crate::wire::sse::Parser::default();
     let mut data = None;
@@ -286,7 +288,7 @@ pub fn data_of(event: &Bytes) -> Option<Document> {
     Document::parse(data?).ok()
 }
 
-/// A one-line event with this usage.
+/// A one-line event with `usage` set.
 pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
     let Some(document) = data_of(event) else { return event.clone() };
     let mut edits = Edits::default();

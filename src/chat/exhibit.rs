@@ -1,4 +1,4 @@
-//! Calls and their results in a chat request. Pure.
+//! Calls and their results in a chat request, by id. Pure.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Finds the calls with these ids, and what answers them.
+/// Finds the calls with these ids, and their results.
 pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
     let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
     for message in request.root().get("messages").into_iter().flat_map(Value::items) {

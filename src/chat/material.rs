@@ -1,4 +1,4 @@
-//! What was said in a request, for comparing an answer's claims with it. Pure.
+//! Texts of a request, as evidence for an answer's claims. Pure.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Reads it.
+/// Extracts the texts of a request, and the results in `answered`.
 pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let messages: Vec<Value<'_>> = head.messages.items().collect();
@@ -37,7 +37,7 @@ pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
     words
 }
 
-/// The arguments of one of a message's calls.
+/// Arguments of one of a message's calls.
 fn arguments_of(message: Value<'_>, number: usize) -> Option<String> {
     let calls = message.get("tool_calls").into_iter().flat_map(Value::items);
     let call = calls.chain(message.get_some("function_call")).nth(number)?;

@@ -1,4 +1,4 @@
-//! The messages of a chat request: what happened, and where it lies.
+//! Messages of a chat request: their meaning, and their position in the request.
 //!
 //! Source: OpenAI API reference, "Create chat completion", `messages`. Pure.
 
@@ -11,15 +11,15 @@ use crate::{
     wire::json::Value,
 };
 
-/// Where things lie in one message.
+/// Position of one message's parts in the request.
 pub struct Place<'d> {
-    /// What it says.
+    /// Content of the message.
     pub content: Option<Value<'d>>,
-    /// The ids of calls, or the id that a result answers.
+    /// Ids of its calls, or the id of the call that a result answers.
     pub ids: Vec<Value<'d>>,
 }
 
-/// Reads the messages: each as a step of the conversation, and where its parts lie.
+/// Reads the messages, each as an item of the history and the position of its parts.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.

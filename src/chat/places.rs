@@ -1,4 +1,4 @@
-//! The places of a chat answer, whole or one event of it, for the table of places ([`crate::exchange::places`]). Pure.
+//! Places of a chat answer, buffered or one event of it, for the table of places ([`crate::exchange::places`]). Pure.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Members of an answer, or of an event, that are read.
 pub const ROOT: [&str; 3] = ["choices", "error", "toolmark"];
-/// Members of a choice of a whole answer that are read.
+/// Members of a choice of a buffered answer that are read.
 pub const CHOICE: [&str; 2] = ["message", "logprobs"];
 /// Members of a choice of an event that are read.
 pub const CHOICE_OF_EVENT: [&str; 3] = ["delta", "message", "logprobs"];
@@ -26,7 +26,7 @@ const CALL: [&str; 6] = ["id", "function", "custom", "name", "arguments", "input
 /// Members of the audio of a message.
 const AUDIO: [&str; 2] = ["data", "transcript"];
 
-/// A whole answer without what doesn't belong, and whether anything was left out that is no copy.
+/// A buffered answer without anything out of place; true if something was left out that isn't a copy of judged text.
 ///
 /// # Errors
 /// [`Fault`] for a call in an unknown place.
@@ -57,7 +57,7 @@ fn delta_content(choice: Value<'_>) -> Cow<'_, str> {
     joined(delta_of(choice).and_then(|delta| delta.get("content")))
 }
 
-/// An event likewise.
+/// Like [`swept`], for an event.
 ///
 /// # Errors
 /// As [`swept`].
@@ -86,7 +86,7 @@ fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fa
     Ok((swept.unwrap_or(document), differs))
 }
 
-/// Goes through a message or a delta.
+/// Examines a message or a delta.
 fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeError> {
     let content = message.get("content");
     sweep.object(message, &MESSAGE, None, || joined(content))?;
@@ -110,7 +110,7 @@ fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeE
     Ok(())
 }
 
-/// What tokens may stand for: the text, the refusal, what was thought, and all of it in a row.
+/// Texts that tokens may spell: the content, the refusal, the reasoning, and their concatenations.
 fn said(message: Value<'_>) -> Vec<Cow<'_, str>> {
     let own = |member: &crate::wire::json::Member<'_>| {
         let name = member.name();
@@ -133,7 +133,7 @@ fn said(message: Value<'_>) -> Vec<Cow<'_, str>> {
     texts.into_iter().chain([Cow::Owned(thoughts + &rest)]).collect()
 }
 
-/// Members of the `message` beside a delta: what the deltas have said so far. It never leaves.
+/// Checks the `message` beside a delta, which repeats the deltas so far and is never passed on.
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a call under a name of its own.
@@ -141,7 +141,7 @@ pub fn check_copy(message: Value<'_>) -> Result<(), ShapeError> {
     crate::exchange::places::refuse_calls_beside(message, &["tool_calls", "function_call"], None)
 }
 
-/// Does the `message` beside a delta bring calls?
+/// True if the `message` beside a delta has calls.
 pub fn copies_calls(message: Value<'_>) -> bool {
     ["tool_calls", "function_call"].iter().any(|name| message.get(name).is_some_and(|calls| !is_nothing(calls)))
 }

@@ -1,7 +1,7 @@
-//! Calls written as text in a chat answer, made real ones before anything else reads it. Pure.
+//! Promotes calls written as text in a chat answer, before anything else reads the answer. Pure.
 //!
-//! A stream is held from its first character of text on, for as long as that may become calls; nothing of a call's text
-//! leaves.
+//! A stream is held from its first character of text, as long as the text may become calls; none of a call's text is
+//! passed on.
 
 use super::chunk::{self, choice_of};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The answer with calls in place of its text, and their tools; `None` where it stays as it is.
+/// The answer with its text promoted to calls, and the names of their tools; `None` if it is unchanged.
 pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<String>)> {
     if !promote::allowed(context) {
         return None;
@@ -43,13 +43,13 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     Some((document, calls.into_iter().map(|call| call.tool).collect()))
 }
 
-/// Is there a call, a refusal or audio beside the text?
+/// True if there is a call, a refusal or audio beside the text.
 fn says_more(message: Value<'_>) -> bool {
     let names = ["tool_calls", "function_call", "refusal", "audio"];
     names.iter().any(|name| message.get(name).is_some_and(|value| !is_nothing(value)))
 }
 
-/// The answer wasn't written to its end.
+/// True if the answer was truncated.
 fn is_cut(choice: Value<'_>) -> bool {
     choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| Ending::of_finish(&reason) != Ending::Complete)
 }
@@ -63,19 +63,19 @@ fn elements(calls: &[Promoted], numbered: bool) -> String {
     format!("[{}]", calls.iter().enumerate().map(element).collect::<Vec<_>>().join(","))
 }
 
-/// What stands in front of a streamed answer's judge.
+/// Stage in front of a streamed answer's judge that promotes calls.
 pub struct Promoter {
-    /// What is held of it.
+    /// Held events.
     pub held: Held,
 }
 
 impl Promoter {
-    /// For one attempt.
+    /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(promote::allowed(context)) }
     }
 
-    /// Takes an event; gives back those that go on.
+    /// Handles an event; returns the events to forward.
     pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
         if !self.held.is_open() {
             return vec![(event, document)];
@@ -104,7 +104,7 @@ impl Promoter {
         }
     }
 
-    /// The stream has ended without a word about how.
+    /// Ends a stream that has no `finish_reason`; returns the events to forward.
     pub fn finish(&mut self, context: &Context) -> Passed {
         if self.held.events.is_empty() {
             return Vec::new();
@@ -115,7 +115,7 @@ impl Promoter {
         }
     }
 
-    /// The calls stand where the text began; what else the events say stays.
+    /// Puts the calls in place of the text; the other members of the events are kept.
     fn promote(&mut self, calls: &[Promoted]) -> Passed {
         self.held.tools = calls.iter().map(|call| call.tool.clone()).collect();
         let mut first = Some(elements(calls, true));

@@ -1,6 +1,6 @@
-//! The next attempt's request: the last one, the rejected turn, and what was wrong with it.
+//! Request for the next attempt: the last request, the rejected turn, and its violations.
 //!
-//! DESIGN.md, "Repair". What is echoed is legal upstream: names sanitised, arguments that are no object
+//! docs/wire-facts.md#repair. What is echoed is legal upstream: names sanitised, arguments that are no object
 //! replaced by `{}` with the raw text quoted in the error, one tool message for each call. Pure.
 
 use bytes::Bytes;
@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// The request for the next attempt. `attempt`: counts from 1, for the ids of the echoed calls.
+/// Builds the request for the next attempt. `attempt` counts from 1 and is used in the ids of the echoed calls.
 ///
 /// # Errors
-/// [`JsonError`] where `body` is not the request that was prepared, which can't be.
+/// [`JsonError`] if `body` isn't the prepared request, which can't happen.
 pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32) -> Result<Bytes, JsonError> {
     let document = Document::parse(body.clone())?;
     let Some(messages) = document.root().get("messages") else { return Err(JsonError::Syntax(0)) };
@@ -27,7 +27,7 @@ pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32) -> Result<Byt
     Ok(edits.apply(body))
 }
 
-/// The messages that are added, comma-separated JSON.
+/// The added messages, comma-separated JSON.
 fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
     let text = if turn.text.is_empty() && !turn.calls.is_empty() { "null".to_owned() } else { quote(&turn.text) };
     let mut out = format!(r#"{{"role":"assistant","content":{text}"#);
@@ -66,7 +66,7 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
     out
 }
 
-/// Nine alphanumerics, which every upstream takes.
+/// An id of nine alphanumerics, which every upstream accepts.
 fn call_id(attempt: u32, at: usize) -> String {
     format!("r{:02}c{:05}", attempt % 100, at % 100_000)
 }

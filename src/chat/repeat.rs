@@ -1,5 +1,5 @@
-//! Events that differ from one before in nothing but their text, as nearly all of nearly every stream do: what is the same
-//! was judged, and needn't be read again. Pure.
+//! Template of an event, for events that differ from an earlier one only in their text, as most do: the rest was judged
+//! and isn't parsed again. Pure.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -13,16 +13,16 @@ use crate::{
     },
 };
 
-/// What such events have in common: JSON, but for a string between each two pieces of it.
+/// Common part of such events: pieces of JSON, with a string between each two.
 pub struct Pattern {
     pieces: Vec<Bytes>,
-    /// Which of the strings is the text.
+    /// Index of the string that is the text.
     text: usize,
     index: u64,
 }
 
 impl Pattern {
-    /// That of an event which was judged; `None` where it says more than text of one choice.
+    /// Template of a judged event; `None` if the event has more than text of one choice.
     pub fn of(event: &Event, document: &Document) -> Option<Self> {
         if !is_simple(event) {
             return None;
@@ -56,12 +56,12 @@ impl Pattern {
         Some(Self { pieces, text: strings.iter().position(|span| *span == text)?, index })
     }
 
-    /// Which choice it is of.
+    /// Index of the choice.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// The text of another such event; `None` where it is another, or says nothing.
+    /// Text of an event that matches; `None` if the event doesn't match, or has no text.
     pub fn text<'e>(&self, event: &'e Event) -> Option<Cow<'e, str>> {
         let data = event.data.as_deref().filter(|_| is_simple(event))?;
         // Most often it is here that they differ.
@@ -86,7 +86,7 @@ fn is_simple(event: &Event) -> bool {
     event.plain && event.name.is_none()
 }
 
-/// Where the text of a choice stands that says nothing else.
+/// Position of a choice's text; `None` if the choice has anything else.
 fn text_of(choice: Value<'_>) -> Option<Range<usize>> {
     let mut text = None;
     for member in choice.members() {

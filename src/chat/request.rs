@@ -1,7 +1,7 @@
 //! A chat-completions request: read once, verified, and prepared for the upstream by splices.
 //!
-//! Source: OpenAI API reference, "Create chat completion". Pure. What toolmark needs not understand
-//! passes; what it must understand and can't is refused here.
+//! Source: OpenAI API reference, "Create chat completion". Pure. Members that toolmark doesn't use pass unread; a
+//! member that it needs and can't read is refused here.
 
 use std::borrow::Cow;
 
@@ -33,38 +33,38 @@ use crate::{
     },
 };
 
-/// How deep a request must be known: `messages[].tool_calls[].function.arguments`.
+/// Depth to which a request is indexed: `messages[].tool_calls[].function.arguments`.
 pub const DEPTH_NOTED: usize = 6;
 
-/// What preparing needs besides the request.
+/// Inputs of the preparation besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'i> {
     /// The policy.
     pub rules: &'i Rules,
-    /// The keys.
+    /// Keys of the marks.
     pub ring: &'i KeyRing,
-    /// Whose marks count.
+    /// Scope in which marks are valid.
     pub scope: &'i Scope,
-    /// Unix milliseconds.
+    /// Current time in Unix milliseconds.
     pub now_ms: u64,
-    /// The upstream's needs.
+    /// Requirements of the upstream.
     pub upstream: Upstream,
-    /// The protocol text, as a JSON string, where the model is told something.
+    /// Protocol text as a JSON string, if it is to be added to the instructions.
     pub protocol: Option<&'i str>,
 }
 
-/// What a request says, as far as toolmark must know.
+/// Members of a request that toolmark uses.
 #[derive(Clone, Debug)]
 pub struct Head<'d> {
-    /// The model asked for; empty where none is named.
+    /// Model requested; empty if the request has none.
     pub model: Cow<'d, str>,
-    /// Server-sent events are asked for.
+    /// Server-sent events are requested.
     pub stream: bool,
-    /// Answers asked for.
+    /// Number of choices requested.
     pub choices: u64,
     /// `response_format` asks for JSON.
     pub json_only: bool,
-    /// The tools as they lie in the request.
+    /// The request's `tools`.
     tools: Option<Value<'d>>,
     /// The legacy `functions`.
     functions: Option<Value<'d>>,
@@ -72,10 +72,10 @@ pub struct Head<'d> {
 }
 
 impl<'d> Head<'d> {
-    /// Reads what must be known before an upstream is chosen.
+    /// Reads the members that are needed before an upstream is chosen.
     ///
     /// # Errors
-    /// [`Refusal`] for members of a wrong type and for two members of one name where it matters.
+    /// [`Refusal`] for members of the wrong type, and for two members of the same name where it matters.
     pub fn read(document: &'d Document) -> Result<Self, Refusal> {
         let root = document.root();
         if !root.is_object() {
@@ -107,7 +107,7 @@ impl<'d> Head<'d> {
         Ok(head)
     }
 
-    /// The tools that it brings.
+    /// The request's tools.
     pub fn brought(&self) -> Brought<'d> {
         match (self.tools, self.functions) {
             (None, Some(functions)) => Brought { dialect: Dialect::Legacy, array: Some(functions), further: &[] },
@@ -115,7 +115,7 @@ impl<'d> Head<'d> {
         }
     }
 
-    /// The conversation's own data as text: what users, tools and instructions said, not the model.
+    /// Texts of the conversation's own data: those of users, tools and instructions, without the model's.
     pub fn data(&self) -> Vec<String> {
         let mut data: Vec<String> = Vec::new();
         for message in self.messages.items() {
@@ -130,7 +130,7 @@ impl<'d> Head<'d> {
     }
 }
 
-/// Reads, verifies and prepares a request: an exchange begins.
+/// Reads, verifies and prepares a request, and starts its exchange.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
@@ -230,7 +230,7 @@ fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: 
     }
 }
 
-/// A result that brings an execution ID: fine where it is the very stamp it would get.
+/// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
 fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &Place<'_>) -> Option<Violation> {
     let text = place.content.and_then(text_of).unwrap_or_default();
     if own.is_some_and(|execution| text.contains(&execution.id)) {
@@ -293,7 +293,7 @@ fn read_tool_choice(root: Value<'_>, any: bool) -> ToolChoice {
     named.map_or(ToolChoice::Auto, |name| ToolChoice::Named(kind, name.into_owned()))
 }
 
-/// Puts the protocol text at the end of the first system or developer message, else into a new first one.
+/// Appends the protocol text to the first system or developer message, or adds a new first message.
 fn inject_protocol(edits: &mut Edits, messages: Value<'_>, quoted: &str) {
     let instructs = |message: &Value<'_>| message.get("role").is_some_and(|role| role.is_text("system") || role.is_text("developer"));
     let content = messages.items().find(instructs).and_then(|message| message.get("content"));

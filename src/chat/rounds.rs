@@ -1,7 +1,7 @@
-//! Rounds that toolmark ran itself, as messages of the conversation: put behind a request, and put back later.
+//! Hidden turns as messages of a conversation: appended to a request, and restored in later ones.
 //!
-//! A round has the form in which an application would have sent it, with the marks as ids: from there on all is as for
-//! calls that applications run, so that what the upstream sees is the same in this exchange and in the next. Pure.
+//! A hidden turn has the form in which an application would have sent it, with the marks as ids. From there on it is
+//! handled like calls that applications run, so that the upstream sees the same in this exchange and in the next. Pure.
 
 use std::collections::HashSet;
 
@@ -124,7 +124,7 @@ fn call_again((call, mark): &(&ValidCall, &str), (own, extras): &(Call, Vec<Stri
     format!(r#"{{"id":{},"type":"{kind}","{kind}":{body}{extras}}}"#, quote(mark))
 }
 
-/// A turn without the calls that the application was given and doesn't have any more: nothing would answer them.
+/// A turn without the calls that the application was given but no longer has: no result would answer them.
 fn without_dropped(message: &str, behind: &[String], ids: &HashSet<&str>) -> String {
     let parse = |json: &str| Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok();
     let Some(document) = parse(message) else { return message.to_owned() };

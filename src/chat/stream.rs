@@ -1,4 +1,4 @@
-//! One attempt's streamed answer: from the upstream's events to what the application gets.
+//! One attempt's streamed answer: from the upstream's events to the application's.
 //!
 //! ```text
 //!  event ─▶ usage, errors, identity ─▶ choice by choice ([`ChoiceStream`]) ─▶ out
@@ -37,33 +37,33 @@ use crate::{
     },
 };
 
-/// Choices of one answer; OpenAI allows 128.
+/// Limit for the choices of one answer; OpenAI allows 128.
 const CHOICES_MAX: u64 = 128;
 
-/// See the module.
+/// Judge of one attempt's chat stream.
 pub struct StreamJudge {
     context: Arc<Context>,
     choices: Vec<ChoiceStream>,
-    /// Events that come last: usage.
+    /// Trailing events: usage.
     tail: Vec<(Event, Document)>,
-    /// The identity of the first attempt, once it is known.
+    /// Identity of the first attempt, once known.
     identity: Option<Identity>,
-    /// An earlier attempt gave the identity.
+    /// The identity is an earlier attempt's, and is written into the events.
     rewrite: bool,
-    /// Choices whose role an earlier attempt said.
+    /// An earlier attempt sent the role of choice 0.
     role_said: bool,
-    /// An earlier attempt's text has left.
+    /// An earlier attempt's text was sent.
     follows: bool,
     own_usage: Option<String>,
-    /// The same, where it stood in its place.
+    /// The usage in the member `usage`, for writing it in its place.
     root_usage: Option<String>,
     done: bool,
-    /// In observe mode: what came can't be judged, and passes all the same.
+    /// In observe mode: the answer can't be judged, and passes all the same.
     unjudged: bool,
-    /// Text beside the answer was left out.
+    /// Text outside the answer was left out.
     stray: bool,
     promoter: Promoter,
-    /// Of the event before.
+    /// Template of the previous event.
     pattern: Option<Pattern>,
     scratch: BytesMut,
 }
@@ -300,7 +300,7 @@ impl StreamJudge {
         }
     }
 
-    /// One choice of an event with several, as an event of its own; the last keeps the usage.
+    /// Handles one choice of an event with several, as an event of its own; the last one keeps the usage.
     fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
         let mut edits = Edits::default();
         if let Some(choices) = document.root().get("choices") {
@@ -384,7 +384,7 @@ impl StreamJudge {
         Ok(())
     }
 
-    /// An event that goes on with the text of the one before.
+    /// Handles an event that continues the text of the previous one.
     fn repeated(&mut self, index: u64, event: Event, text: String, out: &mut BytesMut) -> Flow {
         if let Some((at, stream)) = self.choices.iter_mut().enumerate().find(|(_, stream)| stream.index() == index) {
             stream.take_repeated(event, text, &self.context);
@@ -393,8 +393,8 @@ impl StreamJudge {
         Flow::More
     }
 
-    /// Lets go of what is cleared in this choice and those that waited for it to start: clients expect
-    /// the first event of choice 0 before that of choice 1 (FACTS §0 rule 4).
+    /// Releases the cleared events of this choice and of those that waited for it to start: clients expect
+    /// the first event of choice 0 before that of choice 1 (docs/wire-facts.md#emission-rules, rule 4).
     fn pump(&mut self, from: usize, out: &mut BytesMut) {
         let identity = self.identity.as_ref().filter(|_| self.rewrite);
         for at in from..self.choices.len() {

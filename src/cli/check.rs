@@ -1,4 +1,4 @@
-//! `toolmark check`: what is in force, in words, or the place of the fault.
+//! `toolmark check`: describes the settings and policies in force, or names the place of the first fault.
 //!
 //! Reads what `serve` reads and starts nothing. Keys are named by their variable, never shown.
 
@@ -20,10 +20,10 @@ use crate::{
     upstreams::{fit::Fitting, preset::Preset, probe::Schedule},
 };
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// Where settings, policy or a tool are wrong.
+/// Settings, a policy or a tool that isn't valid.
 pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
     let prepared = prepare(flags)?;
     let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
@@ -38,7 +38,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The MCP servers as they are now, connected and listed.
+/// Connects to the MCP servers and lists their tools.
 fn servers(settings: &Settings) -> Result<String, Error> {
     let mut out = String::new();
     if settings.mcp.is_empty() {
@@ -53,7 +53,7 @@ fn servers(settings: &Settings) -> Result<String, Error> {
     }
 }
 
-/// What is wrong with the tools and their schemas, a line each; nothing where all is well.
+/// Errors of the tools and their schemas, one line each; empty if there are none.
 pub fn compile_tools(rules: &Rules) -> Vec<String> {
     let fault = |tool: &crate::policy::rules::PolicyTool| {
         let compiled =
@@ -64,7 +64,7 @@ pub fn compile_tools(rules: &Rules) -> Vec<String> {
     rules.tools.iter().filter_map(fault).collect()
 }
 
-/// All that is in force, for people.
+/// Describes everything in force.
 pub fn explain(prepared: &Prepared) -> String {
     let Prepared { settings, rules, client_rules } = prepared;
     let mut out = String::new();
@@ -192,7 +192,7 @@ fn upstream(upstream: &Upstream) -> String {
     text
 }
 
-/// What an upstream's requests are changed in, in words.
+/// Describes the changes made to requests for an upstream.
 fn fitting(fitting: &Fitting) -> String {
     let mut parts = Vec::new();
     if !fitting.drop.is_empty() {

@@ -1,4 +1,4 @@
-//! `toolmark demo`: the failures played and caught, over real sockets.
+//! `toolmark demo`: plays failures of a model over real sockets and shows that toolmark catches them.
 //!
 //! ```text
 //!  client ─▶ proxy ─▶ scripted upstream
@@ -28,10 +28,10 @@ use crate::{
     testing::{Proxy, ScriptedUpstream},
 };
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// Where the system gives no port, thread or directory.
+/// The system provides no port, thread or directory.
 pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
     if flags.config.is_some() {
         return Err(Error::Failed("the demo has settings of its own: leave --config out".into()));
@@ -69,19 +69,19 @@ pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
     Ok(if caught { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What a scene came to, in one mode.
+/// Result of one scene in one mode.
 pub struct Outcome {
-    /// Whole or streamed.
+    /// Form of the answer: whole or streamed.
     pub mode: Mode,
-    /// What toolmark did.
+    /// toolmark's verdict and codes, in words.
     pub toolmark: String,
-    /// What the application saw.
+    /// Text, calls and errors that the application got.
     pub saw: Vec<String>,
     /// The checks that failed.
     pub failed: Vec<String>,
 }
 
-/// Upstream and proxy; both end with it.
+/// Upstream and proxy; both stop when this is dropped.
 struct Stage {
     proxy: Proxy,
     upstream: ScriptedUpstream,
@@ -116,7 +116,7 @@ impl Stage {
     }
 }
 
-/// A directory of our own, gone when this is dropped.
+/// A temporary directory, removed when this is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -129,7 +129,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What can't be removed is the system's to clean.
+        // If it can't be removed, the system cleans it up.
         let _left = std::fs::remove_dir_all(&self.0);
     }
 }

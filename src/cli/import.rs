@@ -17,7 +17,7 @@ use crate::cassette::{
     write::{Rotation, Writer, is_directory},
 };
 
-/// A form of recordings.
+/// A format that can be imported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Form {
     /// vcrpy and pytest-recording: YAML
@@ -31,7 +31,7 @@ pub enum Form {
 /// `toolmark import`
 #[derive(Args, Clone, Debug)]
 pub struct Import {
-    /// What the files are
+    /// Format of the files
     #[arg(value_enum, value_name = "FORM")]
     pub form: Form,
     /// The files, in the order in which they come into the cassette
@@ -48,7 +48,7 @@ pub struct Import {
     pub keep_credentials: bool,
 }
 
-/// A form that others read.
+/// A format that can be exported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum OutForm {
     /// vcrpy and pytest-recording: YAML
@@ -60,7 +60,7 @@ pub enum OutForm {
 /// `toolmark export`
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// What to write
+    /// Format to write
     #[arg(value_enum, value_name = "FORM")]
     pub form: OutForm,
     /// The cassette: a file, or a directory of them
@@ -71,10 +71,10 @@ pub struct Export {
     pub output: PathBuf,
 }
 
-/// Imports.
+/// Runs `toolmark import`.
 ///
 /// # Errors
-/// Files that can't be read, or aren't what they should be; a cassette that is there already.
+/// Files that can't be read or have another format; an output file that exists already.
 pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
     let pointers = arguments.redact.iter().map(|text| {
         pointer(text)
@@ -114,10 +114,10 @@ pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Exports.
+/// Runs `toolmark export`.
 ///
 /// # Errors
-/// A cassette that can't be read; a file that is there already.
+/// A cassette that can't be read; an output file that exists already.
 pub fn export(arguments: &Export) -> Result<ExitCode, Error> {
     if arguments.output.exists() {
         return Err(exists(&arguments.output));

@@ -1,7 +1,7 @@
 //! `toolmark judge`: one exchange judged offline, through the same core as on the wire.
 //!
-//! Reads two files, prints a report, changes nothing. What would need a key that isn't here is said to be
-//! not judged, and never counts as passed.
+//! Reads two files, prints a report, changes nothing. Checks that need a missing key are reported as not judged, and never
+//! count as passed.
 
 use std::{
     path::Path,
@@ -37,10 +37,10 @@ mod report;
 pub(super) use report::Marks;
 use report::{Choice, Report};
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// Files that can't be read or aren't what they should be; settings or a policy that are wrong.
+/// Files that can't be read or have another format; settings or a policy that aren't valid.
 pub fn run(judge: &super::Judge, flags: Flags) -> Result<ExitCode, Error> {
     let flags = Flags { policy: judge.policy.clone(), ..flags };
     let offline = settings::load_offline(&flags, &Environment::of_process(), Path::new(""))?;
@@ -65,7 +65,7 @@ fn read(path: &Path, what: &str) -> Result<Bytes, Error> {
     Ok(read.into())
 }
 
-/// The files that are judged.
+/// The files to judge.
 struct Files<'a> {
     request: &'a Path,
     response: &'a Path,
@@ -85,7 +85,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// A request's body; messages alone are made one.
+/// A request's body; a list of messages is wrapped into one.
 fn conversation(body: Bytes) -> Bytes {
     if !body.trim_ascii_start().starts_with(b"[") {
         return body;
@@ -93,7 +93,7 @@ fn conversation(body: Bytes) -> Bytes {
     [&br#"{"model":"","messages":"#[..], &body, b"}"].concat().into()
 }
 
-/// The body of an answer that says this.
+/// The body of an answer with this text.
 fn answer(text: &[u8], as_responses: bool) -> Bytes {
     let quoted = quote(&String::from_utf8_lossy(text));
     let body = if as_responses {
@@ -106,7 +106,7 @@ fn answer(text: &[u8], as_responses: bool) -> Bytes {
     body.into()
 }
 
-/// What of which file can't be judged.
+/// Error of reading one of the files.
 enum Unreadable {
     Request(String),
     Response(String),
@@ -167,7 +167,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
     Ok(report)
 }
 
-/// The keys, where there are any; a missing file isn't made.
+/// The keys, if there are any; a missing key file isn't created.
 pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
     let missing = match keys {
         KeySource::File(path) if !path.exists() => Some(format!("there is no key in {}", path.display())),
@@ -186,10 +186,10 @@ pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Er
     Ok((Arc::new(KeyRing::new(&keys)), marks))
 }
 
-/// Why toolmark would break off.
+/// The message with which toolmark would end the answer.
 ///
 /// # Errors
-/// [`Unreadable`] where it is no answer at all.
+/// [`Unreadable`] if the file isn't an answer at all.
 fn unreadable(unheard: Unheard, streamed: bool) -> Result<String, Unreadable> {
     let fault = match unheard {
         Unheard::Fault(fault) => fault,

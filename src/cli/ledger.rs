@@ -1,4 +1,4 @@
-//! `toolmark ledger verify | export | anchor`, and what they share with `toolmark verify`.
+//! `toolmark ledger verify | export | anchor`, and functions shared with `toolmark verify`.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -29,18 +29,18 @@ const READ: usize = 500;
 /// `toolmark ledger`
 #[derive(Args, Clone, Debug)]
 pub struct Ledger {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: LedgerCommand,
 }
 
-/// What to do with the ledger.
+/// The commands of `toolmark ledger`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum LedgerCommand {
     /// Check that no record was changed, removed, inserted or reordered; exit 1 and the first one if so
     #[command(after_help = VERIFY_EXAMPLE)]
     Verify {
-        /// What `toolmark ledger anchor` printed earlier: records cut off since then are noticed too
+        /// Output of an earlier `toolmark ledger anchor`: records cut off since then are noticed too
         #[arg(long, value_name = "FILE")]
         anchor: Option<PathBuf>,
     },
@@ -59,10 +59,10 @@ pub enum LedgerCommand {
     Anchor,
 }
 
-/// What `toolmark ledger anchor` prints.
+/// The output of `toolmark ledger anchor`.
 #[derive(Debug, Deserialize, Serialize)]
 struct Noted {
-    /// RFC 3339.
+    /// The time, as RFC 3339.
     at: String,
     chains: Vec<NotedChain>,
 }
@@ -74,7 +74,7 @@ struct NotedChain {
     mac: Digest,
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.
@@ -88,7 +88,7 @@ pub fn run(ledger: &Ledger, flags: &Flags) -> Result<ExitCode, Error> {
     }
 }
 
-/// The ledger that the settings name, to be read.
+/// Opens the ledger named in the settings for reading.
 pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
     if offline.ledger.url == LedgerUrl::Memory {
         return Err(Error::Failed("the ledger is `memory:`, which ends with its process: there is nothing to be read".into()));
@@ -96,7 +96,7 @@ pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
     open_to_read(&offline.ledger.url).map_err(failed)
 }
 
-/// The keys; none are made here.
+/// The keys; none are created here.
 pub(super) fn keys(offline: &Offline) -> Result<Vec<[u8; 32]>, Error> {
     if let KeySource::File(path) = &offline.keys
         && !path.exists()

@@ -1,6 +1,6 @@
-//! `toolmark mcp`: what the servers offer, a call by hand, and the pins of their tools.
+//! `toolmark mcp`: lists and calls the servers' tools, and pins them.
 //!
-//! Reads the settings that `serve` reads, and connects as it does; a server that is required and missing is shown, not
+//! Reads the same settings as `serve`, and connects in the same way; a required server that is missing is shown, and isn't
 //! fatal.
 
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
@@ -26,7 +26,7 @@ pub struct McpArgs {
     what: What,
 }
 
-/// What to do.
+/// The commands of `toolmark mcp`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
     /// Connect to the servers and list their tools; exit 1 if one is down
@@ -59,7 +59,7 @@ pub enum What {
         #[arg(value_name = "SERVER")]
         server: String,
     },
-    /// What isn't as it was pinned; exit 1 if anything
+    /// Compare the tools with their pins; exit 1 if anything differs
     #[command(after_help = "EXAMPLE\n  toolmark mcp diff\n  toolmark mcp diff todo")]
     Diff {
         /// Only this server
@@ -68,10 +68,10 @@ pub enum What {
     },
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// Settings that can't be used, servers or tools that there aren't, pins that can't be read or written.
+/// Settings that can't be used, unknown servers or tools, pins that can't be read or written.
 pub fn run(args: &McpArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let settings = settings::load(flags, &Environment::of_process(), std::path::Path::new(""))?;
     if settings.mcp.is_empty() {
@@ -100,7 +100,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _infallible = writeln!(out, "{text}");
 }
 
-/// A server's tools now, by its name.
+/// The present tools of the server with this name.
 fn tools(mcp: &Mcp, name: &str) -> Result<Arc<Vec<ServerTool>>, Error> {
     let known: Vec<&str> = mcp.servers().iter().map(|server| &*server.settings.name).collect();
     let server = mcp.servers().iter().find(|server| *server.settings.name == *name);
@@ -118,7 +118,7 @@ fn names(mcp: &Mcp, only: Option<&str>) -> Vec<String> {
     }
 }
 
-/// All servers and what they offer, for people; false where one is down.
+/// Lists all servers and their tools; returns false if a server is down.
 pub fn list(mcp: &Mcp, out: &mut String) -> bool {
     let catalog = mcp.catalog();
     let mut fine = true;

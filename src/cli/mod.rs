@@ -1,4 +1,4 @@
-//! The command line: its grammar, and what each command's end means. CONTRACT.md, "Commands".
+//! The command line: its grammar, and what each command's end means. docs/contract.md#commands.
 //!
 //! The outermost shell. Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.
 
@@ -32,12 +32,12 @@ pub struct Cli {
     /// The settings file, instead of toolmark.toml in the working directory
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands of `toolmark`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the proxy
@@ -77,7 +77,7 @@ pub enum Command {
 /// `toolmark serve`
 #[derive(Args, Clone, Debug)]
 pub struct Serve {
-    /// Where to listen [default: 127.0.0.1:8787]
+    /// Address to listen on [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// The model server, instead of the upstreams in the settings. Where it has no path, /v1 is added
@@ -111,7 +111,7 @@ pub struct Judge {
     /// The response's body: JSON, or the events of a stream
     #[arg(long, value_name = "FILE", conflicts_with = "answer", requires = "request")]
     pub response: Option<PathBuf>,
-    /// What came before an answer: a request's body, or its messages alone, as JSON
+    /// The conversation before the answer: a request's body, or its messages alone, as JSON
     #[arg(long, value_name = "FILE", requires = "answer")]
     pub conversation: Option<PathBuf>,
     /// The answer's text, as it is
@@ -122,7 +122,7 @@ pub struct Judge {
     pub policy: Option<String>,
 }
 
-/// Why a command came to no answer; its exit code is 2.
+/// Error of a command; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The settings are wrong.
@@ -131,7 +131,7 @@ pub enum Error {
     /// The policy is wrong.
     #[error(transparent)]
     Policy(#[from] load::Error),
-    /// Anything else, in words.
+    /// Any other error, as a message.
     #[error("{0}")]
     Failed(String),
 }
@@ -160,29 +160,29 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
     }
 }
 
-/// Settings with all policies they name, compiled.
+/// The settings and all policies they name, compiled.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The settings.
     pub settings: Settings,
     /// The policy in force.
     pub rules: Rules,
-    /// The policies of the clients, in their order; `None`: the one in force.
+    /// The clients' own policies, in the clients' order; `None` means the policy in force.
     pub client_rules: Vec<Option<Rules>>,
 }
 
-/// Reads settings and policies from the process's surroundings.
+/// Reads settings and policies from the process's environment and working directory.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error found.
 pub fn prepare(flags: &Flags) -> Result<Prepared, Error> {
     prepare_in(flags, &Environment::of_process(), Path::new(""))
 }
 
-/// The same with the surroundings given.
+/// Reads settings and policies from the given environment and directory.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error found.
 pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Prepared, Error> {
     let settings = settings::load(flags, environment, directory)?;
     let rules = settings.policy.load()?;
@@ -278,7 +278,7 @@ EXAMPLE
 
 Importing the file gives the same cassette again.";
 
-/// Prints; a closed pipe is no panic, as it is for `println!`.
+/// Prints to standard output; unlike `println!`, it doesn't panic if the pipe is closed.
 fn print(text: &str) {
     let _closed = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `toolmark replay`: recorded traffic judged again, on all cores; what differs, as text, JSON or JUnit.
+//! `toolmark replay`: judges recorded traffic again, on all cores; reports differences as text, JSON or JUnit.
 
 mod junit;
 mod parallel;
@@ -54,7 +54,7 @@ pub struct Replay {
     pub strict: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// A cassette, settings or a policy that can't be read.
@@ -90,7 +90,7 @@ fn bench(policy: &PolicySource, ring: &Arc<KeyRing>) -> Result<Bench, Error> {
     Ok(Bench { standard: Arc::new(standard), ring: ring.clone(), schemas: Arc::new(SchemaCache::default()) })
 }
 
-/// Without the key, marks hold that the cassette itself shows to have been issued.
+/// A key ring that accepts the marks found in the cassette, for use without the key.
 fn recorded_ring(ring: &KeyRing, cassette: &Path) -> Result<Arc<KeyRing>, Error> {
     let mut marks = RecordedMarks::default();
     for line in Lines::open(cassette).map_err(failed)? {
@@ -101,25 +101,25 @@ fn recorded_ring(ring: &KeyRing, cassette: &Path) -> Result<Arc<KeyRing>, Error>
     Ok(Arc::new(ring.clone().with_recorded(Arc::new(marks))))
 }
 
-/// What exchanges are judged by.
+/// The offline judges: for one policy, or for two that are compared.
 struct Benches {
     first: Bench,
     second: Option<Bench>,
-    /// The key is there.
+    /// The key is available.
     known: bool,
 }
 
-/// What became of one line.
+/// Result for one line of the cassette.
 pub(super) struct Case {
     /// The exchange's id; empty for a line that a crash cut off.
     id: String,
     /// `FILE:LINE`
     place: String,
-    /// The model asked for.
+    /// The model named in the request.
     model: String,
-    /// As recorded, or under the first policy.
+    /// The recorded verdict, or the one under the first policy.
     before: Option<crate::cassette::line::Recorded>,
-    /// Under the policy, or under the second one.
+    /// The result under the policy, or under the second one.
     after: Judgement,
     difference: Difference,
 }
@@ -144,7 +144,7 @@ impl Benches {
             None => (exchange.verdict.clone(), first),
             Some(second) => (first.judged().then_some(first.found), rejudge::judge(second, &exchange)),
         };
-        // Two policies see the same marks; a recording may have seen others.
+        // Two policies judge the same marks; the recording may have been judged with others.
         let marks = self.second.is_some() || (self.known && self.opens(&exchange));
         let difference = match &before {
             Some(before) if after.judged() => rejudge::compare(before, &after, &exchange, marks, self.second.is_some()),
@@ -153,7 +153,7 @@ impl Benches {
         Ok(Case { id: exchange.id, place, model: after.model.clone(), before, after, difference })
     }
 
-    /// Is it known whose marks count in it?
+    /// True if the scope of the exchange's marks can be read with this key.
     fn opens(&self, exchange: &Exchange) -> bool {
         exchange.scope.as_deref().is_some_and(|sealed| crate::judge::marks::Scope::opened(sealed, &self.first.ring).is_some())
     }

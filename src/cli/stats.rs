@@ -1,4 +1,4 @@
-//! `toolmark stats`: the statistics as a table, out of the ledger that the settings name.
+//! `toolmark stats`: prints the statistics of the ledger named in the settings, as a table or as JSON.
 //!
 //! Reads only; `toolmark serve` may be writing the same ledger. The dashboard shows the same figures.
 
@@ -21,9 +21,9 @@ use crate::{
     settings::{self, Environment, Flags, LedgerUrl},
 };
 
-/// Rows of each table.
+/// Rows of each table at most.
 const ROWS_MAX: usize = 20;
-/// Characters of a name.
+/// Characters of a name at most.
 const NAME_CHARS_MAX: usize = 40;
 
 /// `toolmark stats`
@@ -37,7 +37,7 @@ pub struct StatsArguments {
     pub json: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// Settings or a ledger that can't be read.
@@ -60,7 +60,7 @@ pub fn run(arguments: &StatsArguments, flags: &Flags) -> Result<ExitCode, Error>
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of it, for people.
+/// The statistics as text.
 pub fn table(stats: &Stats) -> String {
     let mut out = String::new();
     let time = |ms: u64| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ms)).to_string();
@@ -148,7 +148,7 @@ fn section(out: &mut String, title: &str, head: &[&str], rows: impl ExactSizeIte
     }
 }
 
-/// A name that models and clients chose, safe for a terminal.
+/// A name chosen by models or clients, made safe for a terminal.
 fn name(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(NAME_CHARS_MAX + 1).collect();
     if plain.chars().count() > NAME_CHARS_MAX { plain.chars().take(NAME_CHARS_MAX - 1).chain(['…']).collect() } else { plain }

@@ -1,4 +1,4 @@
-//! `toolmark verify ID`: is this execution ID one of ours, and what does the ledger know of it?
+//! `toolmark verify ID`: checks whether an execution ID is toolmark's own, and shows the ledger's record of it.
 
 use std::{
     fmt::Write as _,
@@ -28,7 +28,7 @@ pub struct Verify {
     pub credential_env: Option<String>,
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.

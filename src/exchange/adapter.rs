@@ -1,4 +1,4 @@
-//! What the shell asks of an API's adapter: to read answers, whole and streamed, and to write what leaves.
+//! Interface between the shell and an API's adapter: reading answers, buffered and streamed, and writing responses.
 //!
 //! The shell ([`crate::proxy`]) knows no wire form but through these; judging and deciding is common to all
 //! ([`super::context`], [`super::decide`]). All of it is pure.
@@ -20,7 +20,7 @@ use crate::wire::{
     sse::Event,
 };
 
-/// An API that is enforced.
+/// An enforced API: its adapter.
 pub trait Adapter: RoundForm + Send + Sync + 'static {
     /// Its path below an upstream's base URL, as `/chat/completions`.
     const PATH: &'static str;
@@ -29,20 +29,20 @@ pub trait Adapter: RoundForm + Send + Sync + 'static {
     /// Its streamed answers.
     type Stream: AnswerStream + Send;
 
-    /// The request for the next attempt. `attempt`: counts from 1, for the ids of echoed calls.
+    /// Builds the request for the next attempt. `attempt` counts from 1 and is used in the ids of echoed calls.
     ///
     /// # Errors
-    /// [`JsonError`] where `body` is not the request that was prepared, which can't be.
+    /// [`JsonError`] if `body` isn't the prepared request, which can't happen.
     fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError>;
 
-    /// A whole answer in toolmark's own words.
+    /// Builds a complete answer that contains toolmark's own text.
     fn words(made: &Made<'_>, context: &Context) -> Bytes;
 }
 
-/// What an answer in toolmark's own words is made of.
+/// Contents of an answer in toolmark's own words.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'m> {
-    /// What it says.
+    /// Text of the answer.
     pub words: &'m str,
     /// The model asked for.
     pub model: &'m str,
@@ -52,93 +52,93 @@ pub struct Made<'m> {
     pub verdict: &'m str,
 }
 
-/// A whole answer.
+/// A buffered (non-streamed) answer.
 pub trait WholeAnswer: Sized {
-    /// Reads an answer and takes its texts through their gates.
+    /// Reads an answer and feeds its texts through their gates.
     ///
     /// # Errors
-    /// [`Fault`] where it isn't one, or can't be judged.
+    /// [`Fault`] if it isn't an answer, or can't be judged.
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault>;
     /// Judges every choice.
     fn judge(&self, context: &Context) -> Vec<JudgedChoice>;
-    /// Text beside it was left out before it was read.
+    /// Records that text outside the answer was left out before the answer was read.
     fn note_stray(&mut self) {}
-    /// What its choices say, in the order of [`Self::judge`].
+    /// The model's turn in one choice; `choice` is an index into the result of [`Self::judge`].
     fn said(&self, choice: usize) -> Said;
     /// Its `usage`.
     fn usage(&self) -> Option<Value<'_>>;
-    /// The answer as it leaves: every choice as `finals` say, usage added to `earlier`, and the verdict as
-    /// a member where there is one. In observe mode the bytes that came.
+    /// The answer to send: every choice as in `finals`, usage added to `earlier`, and the verdict as a member if given.
+    /// In observe mode, the upstream's bytes.
     fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;
 }
 
-/// An answer as it leaves, and what is to be remembered of it.
+/// An answer to send, with the conversation update to store.
 pub struct Written {
-    /// What leaves.
+    /// Body of the answer.
     pub body: Bytes,
-    /// What is to be remembered.
+    /// Conversation update to store, if any.
     pub memo: Option<Memo>,
 }
 
-/// Does more come?
+/// State of a stream after an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Flow {
-    /// Perhaps.
+    /// More events may follow.
     More,
     /// The answer has ended.
     Done,
 }
 
-/// How a stream ends.
+/// Outcome with which a stream ends.
 pub struct End<'e> {
-    /// How its choices end.
+    /// Outcome of each choice.
     pub finals: Vec<Final>,
-    /// The usage of the attempts before.
+    /// Summed usage of the earlier attempts.
     pub earlier: Option<serde_json::Value>,
     /// The verdict: a JSON object.
     pub verdict: &'e str,
-    /// It is also said as a member of the last event.
+    /// The verdict is also written as a member of the last event.
     pub as_member: bool,
 }
 
 /// One attempt's streamed answer: from the upstream's events to what the application gets.
 pub trait AnswerStream: Sized {
-    /// For an attempt; `earlier`: that of the attempt before, whose identity goes on.
+    /// Starts an attempt. `earlier` is the previous attempt's stream, whose identity (id, created, model) is kept.
     fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self;
-    /// Takes one event; what may leave is appended to `out`.
+    /// Handles one event; what may be released is appended to `out`.
     ///
     /// # Errors
-    /// [`Fault`]: the stream is to be given up, with an error downstream.
+    /// [`Fault`]: the stream must be aborted, with an error downstream.
     fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault>;
-    /// Text beside the answer was left out before it came here.
+    /// Records that text outside the answer was left out before the events arrived here.
     fn note_stray(&mut self) {}
-    /// No more events: judges every choice.
+    /// Judges every choice after the last event.
     ///
     /// # Errors
-    /// [`Fault::Cut`] where the answer isn't whole.
+    /// [`Fault::Cut`] if the answer is incomplete.
     fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault>;
-    /// What its choices say, in the order of [`Self::conclude`].
+    /// The model's turn in one choice; `choice` is an index into the result of [`Self::conclude`].
     fn said(&self, choice: usize) -> Said;
-    /// In observe mode: what came could not be judged.
+    /// True in observe mode if the answer could not be judged.
     fn unjudged(&self) -> bool;
-    /// Text has left.
+    /// True if text has been released to the application.
     fn released(&self) -> bool;
-    /// The response's id as the application knows it, once it does, where the upstream may keep it.
+    /// The response's id as sent to the application, once known, if the upstream may store the response.
     fn response_id(&self) -> Option<String> {
         None
     }
-    /// Bytes in memory of what it holds.
+    /// Memory held by the stream, in bytes.
     fn held_bytes(&self) -> usize;
     /// This attempt's usage, JSON.
     fn usage(&self) -> Option<&str>;
-    /// Lets go of the text that is left, but not of the end: what is still to be said about a judged answer that nothing
-    /// blocks is waited for without it.
+    /// Releases the remaining text, but not the end of the answer. Used while the verdict on an answer that nothing
+    /// blocks is still pending.
     fn release(&mut self, out: &mut BytesMut);
-    /// Lets go of all text that is left, where an accepted attempt is followed by another.
+    /// Releases all remaining text; used if another attempt follows an accepted one.
     fn flush(&mut self, out: &mut BytesMut);
-    /// Ends the stream, in observe mode without a word.
+    /// Ends the stream; in observe mode nothing is added.
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo>;
-    /// Ends the stream in toolmark's own words, where the attempt gave nothing to end it with.
+    /// Ends the stream with toolmark's own text, if the attempt gave nothing to end it with.
     fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo>;
     /// Ends the stream with an error: OpenAI's envelope, JSON.
     fn fail(&mut self, envelope: &str, out: &mut BytesMut);

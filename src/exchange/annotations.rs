@@ -1,4 +1,4 @@
-//! Annotations point into the answer's text: where citations were taken out of it, they move along.
+//! Shifts annotations, which point into the answer's text, where citations were taken out of that text.
 //!
 //! Source: OpenAI API reference, `message.annotations[].url_citation`: `start_index` and `end_index` count
 //! characters. Pure.
@@ -7,15 +7,15 @@ use std::ops::Range;
 
 use crate::wire::{edit::Edits, json::Value};
 
-/// Moves the annotations of `message`, or of a part of one, whose own text was `text` and lost `removals` (bytes of
-/// that text, in order).
+/// Shifts the annotations of `message`, or of one of its parts, whose original text is `text` and lost `removals` (byte
+/// ranges of that text, in order).
 pub fn shift(edits: &mut Edits, message: Value<'_>, text: &str, removals: &[Range<usize>]) {
     for annotation in message.get("annotations").into_iter().flat_map(Value::items) {
         shift_one(edits, annotation, text, removals);
     }
 }
 
-/// Moves one annotation likewise.
+/// Shifts one annotation in the same way.
 pub fn shift_one(edits: &mut Edits, annotation: Value<'_>, text: &str, removals: &[Range<usize>]) {
     if removals.is_empty() {
         return;

@@ -22,20 +22,20 @@ use crate::{
     },
 };
 
-/// Parameters that hold the answer where a tool has several texts.
+/// Names of parameters that hold the answer if a tool has several string parameters.
 const PARAMETERS: [&str; 11] =
     ["answer", "final_answer", "result", "response", "reply", "output", "text", "message", "content", "summary", "completion"];
 
-/// What the answers of a turn's calls come to.
+/// Result of judging the answers that a turn gives through calls.
 #[derive(Default)]
 pub(super) struct Answered {
-    /// Verified execution IDs that they cite.
+    /// Verified execution IDs that the answers cite.
     pub citations: Vec<String>,
-    /// One of them may not be passed on.
+    /// True if one of the answers must not be passed on.
     pub blocked: bool,
 }
 
-/// The names of parameters that hold the answer; none where the tool isn't one for answers.
+/// Names of the parameters that hold the answer; empty if the tool isn't an answer tool.
 fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
     if tool.kind != ToolKind::Function || !names.iter().any(|name| is_same(name, &tool.name)) {
         return Vec::new();
@@ -52,21 +52,22 @@ fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
     }
 }
 
-/// Is it the same name, whatever the case and the separators?
+/// Compares names, ignoring case and separators.
 fn is_same(name: &str, tool: &str) -> bool {
     let folded = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect() };
     name == tool || folded(name) == folded(tool)
 }
 
 impl Context {
-    /// Are these calls nothing but answers?
+    /// True if there are calls and each is a call of an answer tool.
     pub(super) fn are_answers(&self, calls: &[Call]) -> bool {
         let names = &self.rules.policy.tools.answers;
         let is = |call: &Call| self.tools.registry.tool(&call.name).is_some_and(|tool| !parameters(tool, names).is_empty());
         !calls.is_empty() && calls.iter().all(is)
     }
 
-    /// Judges the texts of calls that are answers, and takes out of them what is taken out of texts.
+    /// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
+    /// citations).
     pub(super) fn judge_answers(&self, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
         let (names, mut answered) = (&self.rules.policy.tools.answers, Answered::default());
         for (call, judged) in calls.iter().zip(&mut turn.calls) {
@@ -106,7 +107,7 @@ impl Context {
         }
     }
 
-    /// The call with these arguments, where it passes with them too.
+    /// The call with new arguments; `None` if it isn't valid with them.
     fn rejudged(&self, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
         let arguments = String::from_utf8(arguments.to_vec()).ok()?;
         let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
@@ -116,8 +117,8 @@ impl Context {
         }
     }
 
-    /// The call through which `words` are said where a call is demanded; `None` where no tool is there for it, or needs
-    /// more than the words: nothing else is made up.
+    /// A call of an answer tool that carries `words`, for requests that demand a call. `None` if no such tool exists,
+    /// or if it requires more arguments than the text: nothing else is made up.
     pub fn words_as_call(&self, words: &str) -> Option<ValidCall> {
         let kept = self.hidden.store || self.hidden.conversation.is_some();
         if !self.turn.tool_choice.demands() || self.observes() || kept || self.choices > 1 {
@@ -140,7 +141,7 @@ impl Context {
         })
     }
 
-    /// What else is known of a choice whose calls are answers: they are its text.
+    /// Traits of a choice whose calls may be answers: those count as its text.
     pub(super) fn with_answers(&self, calls: &[Call], answer: AnswerNature) -> AnswerNature {
         AnswerNature { has_text: answer.has_text || self.are_answers(calls), ..answer }
     }

@@ -1,4 +1,4 @@
-//! Whether the user asked for a call as text: JSON, an example, how something is called. Pure.
+//! Detects that the user asked for a call as text: JSON, an example, or how something is called. Pure.
 //!
 //! A model that writes a call as text where nobody asked for one meant to call. Where somebody did, it is an answer. Read off
 //! the words that the user said last; only of calls that name no known tool, which other data may look like, the rest of
@@ -14,9 +14,9 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Bytes of what the user said that are looked at, from its beginning and from its end: the question stands there.
+/// Bytes of the user's last message that are examined, at its beginning and at its end.
 const ASKED_BYTES_MAX: usize = 4 << 10;
-/// Such text is asked for.
+/// Requests for a call as text.
 const TEXT: &str = r"(?x)
     \b(?:as|in)\ (?:an?\ |valid\ |raw\ |pure\ |plain\ |one\ |single\ |pretty\ )*(?:json|yaml|xml)\b
     | \b(?:json|yaml|xml)[\ -](?:object|array|only|format|formatted|output|response|string|block|snippet|blob|schema|payload|body|example|representation)s?\b
@@ -35,10 +35,10 @@ const TEXT: &str = r"(?x)
     | \b(?:ein|als|zeig\w*|gib|nenn\w*)\b[^.?!\n]{0,40}\bbeispiel | \b(?:un|dame|muestra\w*|montre\w*|donne\w*|mostra\w*|um)\b[^.?!\n]{0,40}\b(?:ejemplo|exemple|esempio|exemplo)
     | \b(?:покажи|приведи|дай)\b[^.?!\n]{0,40}\bпример
 ";
-/// Some text with names and parameters is asked for, whatever its form.
+/// Requests for some text with names and parameters, in any form.
 const DATA: &str = r"(?x) \bjson | \byaml | \b(?:config\w*|code|script|snippet|template|manifest|payload|request\ body|objects?|records?|entit(?:y|ies)|extract\w*|classif\w*|pars(?:e|ing)|schemas?|fields?)\b";
 
-/// Whose calls count as such where they are written as text; `None` where the user asked for such text.
+/// Tool names whose calls count as calls if they are written as text; `None` if the user asked for such text.
 pub fn names(context: &Context) -> Option<Names> {
     *context.written.get_or_init(|| read(context))
 }
@@ -58,7 +58,7 @@ fn read(context: &Context) -> Option<Names> {
     Some(if about_data { Names::Wrapped } else { Names::Any })
 }
 
-/// The beginning and the end of a text, which may be all of it.
+/// The beginning and the end of a text, at most [`ASKED_BYTES_MAX`] each; for a short text that is all of it.
 fn ends(text: &str) -> [&str; 2] {
     let (head, tail) = (text.floor_char_boundary(ASKED_BYTES_MAX), text.ceil_char_boundary(text.len().saturating_sub(ASKED_BYTES_MAX)));
     let tail = if head == text.len() { head } else { tail };
@@ -70,7 +70,7 @@ fn mentions_json(text: &str) -> bool {
         || memchr::memmem::find_iter(text.as_bytes(), b"json").next().is_some()
 }
 
-/// What the user said last, in either API's form.
+/// Text of the last user message, in either API's form.
 fn said_last(request: &Document) -> Option<String> {
     let root = request.root();
     if let Some(input) = root.get("input").filter(|input| input.is_string()) {
@@ -81,7 +81,7 @@ fn said_last(request: &Document) -> Option<String> {
     Some(text_of(last.get("content")?))
 }
 
-/// What the application tells the model.
+/// System and developer messages, and `instructions`.
 fn instructions(request: &Document) -> Vec<String> {
     let root = request.root();
     let turns = root.get("messages").or_else(|| root.get("input").filter(|input| input.is_array()));

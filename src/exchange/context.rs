@@ -1,6 +1,6 @@
-//! What one exchange is judged by, and the judgement of one choice: the same for whole and streamed answers.
+//! State for judging one exchange, and the judgement of one choice; the same for buffered and streamed answers.
 //!
-//! Pure: the adapters bring calls and gates, this file says what is wrong with them.
+//! Pure: the adapters supply calls and gates, this file finds the violations.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,76 +36,76 @@ use crate::{
     wire::json::Document,
 };
 
-/// Executions that are looked through one by one.
+/// Up to this many executions are searched linearly.
 const FEW: usize = 16;
 
-/// What an exchange is judged by.
+/// Inputs and state for judging one exchange.
 #[derive(Debug)]
 pub struct Context {
-    /// The exchange.
+    /// Id of the exchange.
     pub id: Uuid,
     /// The policy.
     pub rules: Arc<Rules>,
     /// The policy's rules for calls, compiled.
     pub call_rules: Arc<CallRules>,
-    /// The keys.
+    /// Keys of the marks.
     pub ring: Arc<KeyRing>,
-    /// Whose marks count.
+    /// Scope in which marks and executions are valid.
     pub scope: Scope,
     /// The tools.
     pub tools: Arc<ToolSet>,
-    /// `tool_choice` and what else binds a turn.
+    /// Rules of the turn, such as `tool_choice`.
     pub turn: TurnRules,
-    /// What the history proves.
+    /// Executions that the history proves.
     pub executions: Vec<Execution>,
     /// Tools with a successful result.
     pub succeeded: Vec<String>,
-    /// What the gates are held to.
+    /// Rules of the text gates.
     pub text: crate::judge::text::Rules,
     /// `response_format` asks for JSON.
     pub json_only: bool,
-    /// Answers asked for.
+    /// Number of choices requested.
     pub choices: u64,
-    /// Bytes held of one call.
+    /// Limit for the bytes held of one call.
     pub held_bytes_max: usize,
     /// The part of the conversation that isn't in the request.
     pub hidden: Hidden,
-    /// What its calls are watched by.
+    /// State of loop control.
     pub loops: Loops,
-    /// What judging asks the ledger.
+    /// Questions for the ledger.
     pub inquiry: Inquiry,
     request: Document,
     data_of: DataOf,
-    /// The conversation's own data, decoded when first asked for.
+    /// The conversation's own data, decoded on first use.
     data: OnceLock<Vec<String>>,
-    /// Whose calls count where they are written as text, read off the request when first asked for.
+    /// Tool names whose calls count if written as text; read from the request on first use.
     pub(super) written: OnceLock<Option<Names>>,
-    /// Where words stand in that data.
+    /// Index of that data, for looking up phrases.
     pub(super) standing: Standing,
-    /// The executions by their ids, where they are many.
+    /// Executions by id; used if there are more than [`FEW`].
     by_id: OnceLock<HashMap<String, usize>>,
-    /// Pairs of names and tools that were compared for being nearly the same.
+    /// Number of comparisons of names with tool names for near matches.
     pub(super) compared: AtomicUsize,
-    /// What claims are compared with.
+    /// Evidence that claims are compared with.
     pub(super) evidence: Material,
 }
 
-/// What users, tools and instructions said in a request, not the model.
+/// Extracts the texts of users, tools and instructions from a request, without the model's.
 pub type DataOf = fn(&Document) -> Vec<String>;
 
-/// What the upstream that will serve the request demands.
+/// Requirements of the upstream that will serve the request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Upstream {
-    /// What `tool_choice` is asked for where the request says nothing and has tools.
+    /// Default `tool_choice`, sent if the request has tools and no `tool_choice`.
     pub tool_choice: Option<&'static str>,
 }
 
 /// A request made ready for the upstream, and what was found on the way.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What goes upstream; in observe mode the bytes that came.
+    /// Body for the upstream; in observe mode the request's own bytes.
     pub body: Bytes,
-    /// What may be called, and how.
+    /// The request's `tool_choice`.
     pub tool_choice: ToolChoice,
     /// `parallel_tool_calls`, where the request says it.
     pub parallel: Option<bool>,
@@ -113,26 +113,26 @@ pub struct Prepared {
     pub executions: Vec<Execution>,
     /// Tools with a successful result in the history.
     pub succeeded: Vec<String>,
-    /// What was called since the user spoke last.
+    /// Calls since the last user message.
     pub trail: Trail,
     /// The results of the history, with the ids of those that are executions.
     pub evidence: Material,
-    /// What is wrong with the request, registry and history.
+    /// Violations found in the request, the registry and the history.
     pub violations: Vec<Violation>,
     /// `response_format` asks for JSON.
     pub json_only: bool,
-    /// Answers asked for.
+    /// Number of choices requested.
     pub choices: u64,
     /// The part of the conversation that isn't in the request.
     pub hidden: Hidden,
-    /// Reads the request's own data.
+    /// Extracts the request's own data.
     pub data_of: DataOf,
 }
 
-/// What an exchange is judged by, besides the request itself.
+/// Inputs of an exchange besides the request itself.
 #[derive(Clone, Debug)]
 pub struct Basis<'b> {
-    /// The exchange.
+    /// Id of the exchange.
     pub id: Uuid,
     /// The policy.
     pub rules: &'b Arc<Rules>,
@@ -140,37 +140,37 @@ pub struct Basis<'b> {
     pub call_rules: &'b Arc<CallRules>,
     /// The policy's rules for text.
     pub text: &'b crate::judge::text::Rules,
-    /// The keys.
+    /// Keys of the marks.
     pub ring: &'b Arc<KeyRing>,
-    /// Whose marks count.
+    /// Scope in which marks and executions are valid.
     pub scope: Scope,
     /// The tools of this request.
     pub tools: Arc<ToolSet>,
-    /// Unix milliseconds.
+    /// Current time in Unix milliseconds.
     pub now_ms: u64,
-    /// What the upstream needs.
+    /// Requirements of the upstream.
     pub upstream: Upstream,
-    /// The protocol text, as a JSON string, where the model is told something.
+    /// Protocol text as a JSON string, if it is to be added to the instructions.
     pub protocol: Option<&'b str>,
-    /// Bytes held of one call.
+    /// Limit for the bytes held of one call.
     pub held_bytes_max: usize,
-    /// What loop control counts besides the conversation.
+    /// Counts for loop control from outside the conversation.
     pub beyond: Beyond,
 }
 
 /// A request that was read, verified and prepared.
 #[derive(Debug)]
 pub struct Begun {
-    /// What its answers are judged by.
+    /// Context for judging the answers.
     pub context: Arc<Context>,
-    /// What goes upstream.
+    /// Body for the upstream.
     pub body: Bytes,
-    /// What is wrong with the request, registry and history.
+    /// Violations found in the request, the registry and the history.
     pub violations: Vec<Violation>,
 }
 
 impl Begun {
-    /// Begins the exchange of a prepared request. `document`: the request as it came.
+    /// Starts the exchange of a prepared request. `document` is the original request.
     pub fn new(document: &Document, prepared: Prepared, basis: Basis<'_>) -> Self {
         let Prepared {
             body,
@@ -227,35 +227,36 @@ impl Begun {
         Self { context, body, violations }
     }
 
-    /// What its answers are judged by, to be changed; nobody else has it yet.
+    /// Mutable context; available until it is shared.
     pub fn unshared(&mut self) -> Option<&mut Context> {
         Arc::get_mut(&mut self.context)
     }
 }
 
 impl Context {
-    /// Is anything changed?
+    /// True in observe mode: nothing is changed.
     pub fn observes(&self) -> bool {
         self.rules.policy.mode == Mode::Observe
     }
 
-    /// Words of toolmark's own go into the `refusal`: where they stood in the content, a parser would choke on them.
+    /// True if toolmark's own text goes into `refusal`: JSON was requested, and a parser would fail on plain text in
+    /// `content`.
     pub fn words_are_refusal(&self) -> bool {
         self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Refusal
     }
 
-    /// Words of toolmark's own have no place in the answer.
+    /// True if toolmark's own text must not appear in the answer: an error is returned instead.
     pub fn words_are_error(&self) -> bool {
         self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Error
     }
 
-    /// Without a call nothing of an answer may pass.
+    /// True if an answer without a call must not be passed on.
     pub fn demands_call(&self) -> bool {
         let blocks = self.rules.checks.severity(Code::ToolChoiceIgnored) == Severity::Block;
         blocks && self.turn.tool_choice.demands() && !self.observes()
     }
 
-    /// The conversation's own data, as far as the request has it.
+    /// The texts of the conversation's own data, as far as the request contains it.
     pub fn data(&self) -> &[String] {
         self.data.get_or_init(|| (self.data_of)(&self.request))
     }
@@ -269,12 +270,12 @@ impl Context {
         self.by_id.get_or_init(by_id).get(id).and_then(|at| self.executions.get(*at))
     }
 
-    /// The request as it came.
+    /// The original request.
     pub fn request(&self) -> &Document {
         &self.request
     }
 
-    /// Checks a text inside a call's arguments for ids that claim an execution.
+    /// Checks a text in a call's arguments for ids that claim an execution.
     fn id_in_arguments(&self, text: &str) -> Option<Violation> {
         if !TextGate::may_find_ids(text, &self.text) {
             return None;
@@ -287,14 +288,14 @@ impl Context {
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
     }
 
-    /// The mark of a call that is passed on.
+    /// Mints the mark of a call that is passed on.
     pub fn mint(&self, tool: &str, arguments: &str, moment: Moment) -> String {
         let mark = self.ring.mint(&self.scope, tool, arguments, moment);
         self.inquiry.minted(moment, &mark);
         mark
     }
 
-    /// Judges one choice, all of whose text has gone through `gates`.
+    /// Judges one choice after all its text has gone through `gates`.
     pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature) -> JudgedChoice {
         let ids = |text: &str| self.id_in_arguments(text);
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
@@ -313,8 +314,8 @@ impl Context {
         JudgedChoice { turn, of_text, citations, stops, answer_blocked: answers.blocked }
     }
 
-    /// Where nothing is changed nothing is stamped, so what lacks a mark can't be told from what would have one:
-    /// it is `not_judged`, and said so once.
+    /// In observe mode nothing is marked or stamped, so a missing mark proves nothing: violations that depend on marks
+    /// are replaced by a single `not_judged`.
     pub fn excuse_marks(&self, violations: &mut Vec<Violation>) {
         if self.observes() {
             excuse_marks(violations, &self.rules.checks);
@@ -357,13 +358,13 @@ impl Context {
         )
     }
 
-    /// It repeats what another agent of its session reported, whose execution stands in this conversation's data. What is no
-    /// execution of this conversation was verified by the ledger, for the same caller and session.
+    /// True if the answer repeats a report of another agent in its session, whose execution ID is in this
+    /// conversation's data. The ledger verified such ids for the same caller and session.
     fn cites_what_was_handed_over(&self, citations: &[String]) -> bool {
         citations.iter().any(|id| self.execution(id).is_none() && self.data().iter().any(|text| text.contains(id.as_str())))
     }
 
-    /// It says that it reports nothing, or is the JSON that a prompt asks for.
+    /// True if the answer says that it reports nothing, or is JSON that the prompt asks for.
     fn owes_no_citation(&self, gates: &[&TextGate]) -> bool {
         let texts: Vec<&str> = gates.iter().filter_map(|gate| gate.text()).filter(|text| !text.trim().is_empty()).collect();
         let [text] = texts[..] else { return false };
@@ -380,7 +381,7 @@ impl Context {
     }
 }
 
-/// What else is known of a choice.
+/// Traits of a choice besides its calls and texts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AnswerNature {
     /// It has text.
@@ -389,14 +390,15 @@ pub struct AnswerNature {
     pub has_audio: bool,
     /// It has calls of tools that the upstream runs itself.
     pub hosted_calls: bool,
-    /// It has calls of built-in tools that the application runs, and that only an unknown part of the conversation can offer.
+    /// It has calls of built-in tools that the application runs and that only an unknown part of the conversation can
+    /// offer.
     pub unoffered_calls: bool,
-    /// How it ended.
+    /// Ending of the choice, by its `finish_reason`.
     pub ending: Ending,
 }
 
 impl AnswerNature {
-    /// From `finish_reason`, and whether there is a refusal.
+    /// Traits from `finish_reason` and the presence of a refusal.
     pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
         let ending = match finish_reason.map_or(Ending::Complete, Ending::of_finish) {
             // A refusal beside an answer excuses the answer from nothing.
@@ -407,44 +409,44 @@ impl AnswerNature {
     }
 }
 
-/// A choice's judgement.
+/// Judgement of one choice.
 #[derive(Debug)]
 pub struct JudgedChoice {
-    /// Its calls, and the turn as a whole.
+    /// Judgement of its calls, and of the turn as a whole.
     pub turn: TurnVerdict,
-    /// The text.
+    /// Violations of the text.
     pub of_text: Vec<Violation>,
-    /// Verified execution IDs that it cites.
+    /// Verified execution IDs that the text cites.
     pub citations: Vec<String>,
-    /// Calls that loop control objects to.
+    /// Calls stopped by loop control.
     pub stops: Vec<Stopped>,
-    /// An answer that is given through a tool may not be passed on.
+    /// An answer that is given through a tool must not be passed on.
     pub answer_blocked: bool,
 }
 
 impl JudgedChoice {
-    /// The text may not be passed on.
+    /// True if the text must not be passed on.
     pub fn blocks_text(&self) -> bool {
         self.of_text.iter().any(Violation::blocks)
     }
 
-    /// Nothing of it may be passed on as it is.
+    /// True if anything in the choice blocks it.
     pub fn blocks(&self) -> bool {
         self.turn.blocks() || self.blocks_text()
     }
 
-    /// Everything that is wrong.
+    /// All violations.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.turn.all_violations().chain(&self.of_text)
     }
 
-    /// Everything that blocks.
+    /// All blocking violations.
     pub fn blocking(&self) -> Vec<&Violation> {
         self.violations().filter(|violation| violation.blocks()).collect()
     }
 }
 
-/// What would need marks becomes one `not_judged`.
+/// Replaces violations that depend on marks by one `not_judged`.
 fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::judge::violation::Checks) {
     // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
     let needs_marks =

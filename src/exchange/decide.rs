@@ -1,6 +1,6 @@
-//! What is done about a judged answer, and what is said about the exchange in the end.
+//! Decides what is done about a judged answer, and sums up the findings of the exchange.
 //!
-//! The same for whole and streamed answers. Pure.
+//! The same for buffered and streamed answers. Pure.
 
 use super::{
     context::JudgedChoice,
@@ -17,49 +17,49 @@ use crate::{
     wire::text::quote,
 };
 
-/// What is left to try with.
+/// Remaining budget for repairs, and conditions that rule them out.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Repairs.
+    /// Repairs left.
     pub repairs_left: u32,
-    /// Upstream requests.
+    /// Upstream requests left.
     pub attempts_left: u32,
-    /// The deadline hasn't passed since the first rejection, or nothing was repaired yet.
+    /// The repair deadline, which starts with the first rejection, hasn't passed; or nothing was repaired yet.
     pub in_time: bool,
-    /// Text of the answer has left already.
+    /// Text of the answer was already sent to the application.
     pub text_released: bool,
-    /// The same bad turn came before.
+    /// The previous attempt gave the same bad turn.
     pub repeated: bool,
-    /// Answers asked for; of several none is repaired.
+    /// Number of choices requested; with more than one nothing is repaired.
     pub choices: u64,
-    /// Words have no place in the answer: JSON was asked for, and `on_blocked_json` is `error`.
+    /// Plain text is no valid answer: JSON was requested, and `on_blocked_json` is `error`.
     pub words_are_error: bool,
 }
 
-/// What is done.
+/// Action for a judged answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decision {
     /// Every choice is passed on.
     Accept,
     /// The model is asked again.
     Repair,
-    /// Bad choices are replaced by words.
+    /// Bad choices are replaced by an explanation.
     Replace,
-    /// HTTP 422 with this.
+    /// HTTP 422 with this violation.
     Refuse(Violation),
 }
 
-/// How a choice ends downstream.
+/// Outcome of one choice downstream.
 pub enum Final {
-    /// As the model said it: with these calls, each with its mark's moment.
+    /// The model's turn with these calls, each with the time of its mark.
     Accept(Vec<(ValidCall, Moment)>),
-    /// With this instead of what is held.
+    /// This text in place of the rest of the choice.
     Say(String),
-    /// With this call instead, since a call was demanded: it says the words.
+    /// This call in place of the rest of the choice; it carries toolmark's text, because a call was demanded.
     Call(Box<(ValidCall, Moment)>),
 }
 
-/// Decides about an answer.
+/// Chooses the action for a judged answer.
 pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted: OnExhausted) -> Decision {
     let Some(bad) = judged.iter().find(|choice| choice.blocks()) else { return Decision::Accept };
     if mode == Mode::Observe {
@@ -76,7 +76,7 @@ pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted
     }
 }
 
-/// The words that stand instead of a bad choice. `repairs`: how often the model was asked again.
+/// Text that replaces a bad choice. `repairs` is the number of repairs made.
 pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
     let blocking = choice.blocking();
     let looping = blocking.iter().any(|violation| violation.code == Code::LoopDetected);
@@ -87,7 +87,7 @@ pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
     }
 }
 
-/// The turn as it is echoed to the model.
+/// The rejected turn, as echoed to the model.
 pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
     let of_turn: Vec<&Violation> = choice.turn.violations.iter().filter(|violation| violation.blocks()).collect();
     let Said { text, reasoning, calls, items } = said;
@@ -111,7 +111,7 @@ pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
     EchoedTurn { text, reasoning, calls, items, violations }
 }
 
-/// What tells one bad turn from another: an equal one again means that asking doesn't help.
+/// Fingerprint of a rejected turn. If two attempts in a row have the same one, asking again doesn't help.
 pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for call in &turn.calls {
@@ -127,35 +127,35 @@ pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// What was found in an exchange, over all its attempts.
+/// Findings of an exchange, over all its attempts.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Everything that was wrong, in order.
+    /// All violations, in order.
     pub violations: Vec<Violation>,
-    /// Verified execution IDs that the answer cites.
+    /// Verified execution IDs cited in the answer.
     pub citations: Vec<String>,
-    /// Repairs made.
+    /// Number of repairs.
     pub repairs: u32,
     /// Something was refused or replaced.
     pub blocked: bool,
-    /// There is no answer, and that is no fault of the model's or the caller's.
+    /// No answer could be given, through no fault of the model or the caller.
     pub failed: bool,
 }
 
 impl Tally {
-    /// Takes up what was found in an answer.
+    /// Adds the violations of a judged answer.
     pub fn add(&mut self, judged: &[JudgedChoice]) {
         for choice in judged {
             self.violations.extend(choice.violations().cloned());
         }
     }
 
-    /// Notes what the answer that leaves cites.
+    /// Sets the citations to those of the answer that is sent.
     pub fn cite(&mut self, judged: &[JudgedChoice]) {
         self.citations = judged.iter().flat_map(|choice| choice.citations.clone()).collect();
     }
 
-    /// What became of the exchange.
+    /// Verdict of the exchange.
     pub fn verdict(&self) -> Verdict {
         let worst = self.violations.iter().map(|violation| violation.severity).max().unwrap_or_default();
         match (self.blocked, self.repairs, self.violations.is_empty(), worst) {
@@ -168,12 +168,12 @@ impl Tally {
         }
     }
 
-    /// The word for it: a verdict, or `failed` where the upstream gave no answer to judge.
+    /// Name of the verdict, or `failed` if the upstream gave no answer to judge.
     pub fn word(&self) -> &'static str {
         if self.failed && !self.blocked { "failed" } else { self.verdict().as_str() }
     }
 
-    /// The codes of info and above, each once, in the order of the contract's table.
+    /// Violation codes of severity info and above, without duplicates, in the order of the contract's table.
     pub fn codes(&self) -> Vec<Code> {
         // Declared in that order.
         let mut codes: Vec<Code> = self.violations.iter().map(|violation| violation.code).collect();
@@ -192,12 +192,12 @@ impl Tally {
     }
 }
 
-/// Is there anything left to repair with, whatever was wrong?
+/// True if the budget allows another repair.
 pub fn may_repair(budget: &Budget) -> bool {
     budget.repairs_left > 0 && budget.attempts_left > 0 && budget.in_time && budget.choices <= 1 && !budget.repeated
 }
 
-/// The words where repair of a call that the upstream refused is exhausted; `None` where its error is passed on.
+/// Text for a call that the upstream rejected after the last repair; `None` if the upstream's error is passed on.
 pub fn exhausted_words(violations: &[Violation], repairs: u32, on_exhausted: OnExhausted) -> Option<String> {
     match on_exhausted {
         OnExhausted::Explain => Some(reply::exhausted(&violations.iter().collect::<Vec<_>>(), repairs)),

@@ -1,6 +1,6 @@
-//! Upstream errors in whatever shape, read; and the one shape that clients read, written.
+//! Reads upstream errors in any shape, and writes them in the one shape that clients read.
 //!
-//! FACTS §1 "Errors" and §3: nested, flat, in an array, with a number as code, inside a 200. Pure.
+//! Source: docs/wire-facts.md#error-bodies: nested, flat, in an array, with a number as code, inside a 200. Pure.
 
 use bytes::Bytes;
 
@@ -13,19 +13,19 @@ use crate::{
     },
 };
 
-/// Raw text of a failed generation that is looked at.
+/// Limit for the raw text of a failed generation, in bytes.
 const GENERATION_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of an error's message that are passed on, where it came in an answer.
+/// Limit for an error's message that came in an answer, in bytes.
 const MESSAGE_BYTES_MAX: usize = 2 << 10;
-/// Bytes of its type, param and code.
+/// Limit for an error's type, param and code, in bytes each.
 const WORD_BYTES_MAX: usize = 128;
-/// Said where an error has no message.
+/// Message for an error that has none.
 const UNSAID: &str = "the upstream reported an error and didn't say which";
-/// Said where its message can't be passed on.
+/// Message for an error whose own message must not be passed on.
 const UNFIT: &str = "the upstream reported an error whose message claims what can't be verified: it isn't passed on";
 
-/// An error as OpenAI's envelope has it.
+/// An error with the members of OpenAI's envelope.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Reported {
     /// `error.message`
@@ -36,14 +36,14 @@ pub struct Reported {
     pub param: Option<String>,
     /// `error.code`, also where it came as a number.
     pub code: Option<String>,
-    /// The HTTP status that the error names itself, where it is one: 400 to 599.
+    /// HTTP status named in the error itself, 400 to 599.
     pub status: Option<u16>,
     /// Groq's `failed_generation`.
     pub failed_generation: Option<String>,
 }
 
 impl Reported {
-    /// Reads an error from JSON; `None` where there is none in it.
+    /// Reads an error from JSON; `None` if the JSON can't be read.
     pub fn read(json: &[u8]) -> Option<Self> {
         let document = Document::parse(Bytes::copy_from_slice(json)).ok()?;
         let root = document.root();
@@ -69,7 +69,7 @@ impl Reported {
         })
     }
 
-    /// Is it Groq's refusal of a call that its model made badly? Then what was wrong with the call.
+    /// The violation behind Groq's `tool_use_failed` error, with the failed generation; `None` for other errors.
     pub fn failed_call(&self) -> Option<(Code, String)> {
         if self.code.as_deref() != Some("tool_use_failed") {
             return None;
@@ -86,8 +86,8 @@ impl Reported {
         Some((code, cut.to_owned()))
     }
 
-    /// The envelope of an error in an answer or a stream, in which a model's words might stand: bounded, and without what
-    /// claims something that may not be claimed.
+    /// Envelope of an error in an answer or a stream, which may contain the model's words: cut to length, and without
+    /// members that make unverifiable claims.
     pub fn judged_envelope(&self, context: &Context) -> String {
         let said = |text: &str, most: usize| {
             let cut = crate::judge::reply::cut(text, most);
@@ -99,20 +99,20 @@ impl Reported {
             .envelope()
     }
 
-    /// The envelope.
+    /// OpenAI's error envelope.
     pub fn envelope(&self) -> String {
         envelope(&self.message, self.kind.as_deref().unwrap_or("upstream_error"), self.param.as_deref(), self.code.as_deref())
     }
 }
 
-/// OpenAI's error envelope.
+/// Writes OpenAI's error envelope.
 pub fn envelope(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
     let optional = |value: Option<&str>| value.map_or_else(|| "null".to_owned(), quote);
     format!(r#"{{"error":{{"message":{},"type":{},"param":{},"code":{}}}}}"#, quote(message), quote(kind), optional(param), optional(code))
 }
 
-/// An error in the shape that clients read, its members as they came: the one of an array (Gemini), or one without
-/// `error` around it (Cerebras, Mistral, vLLM). Anything else as it came.
+/// An error body in the shape that clients read, with its members unchanged: unwraps the single error of an array
+/// (Gemini), and wraps one without `error` (Cerebras, Mistral, vLLM). Any other body is returned unchanged.
 pub fn enveloped(body: Bytes) -> Bytes {
     let Ok(document) = Document::parse(body.clone()) else { return body };
     let root = document.root();
@@ -126,7 +126,7 @@ pub fn enveloped(body: Bytes) -> Bytes {
     }
 }
 
-/// `body` without `secret`, wherever an error quotes it.
+/// `body` with every occurrence of `secret` masked; replaced as a whole if an escaped one remains.
 pub fn masked(body: Bytes, secret: &str) -> Bytes {
     let text = String::from_utf8_lossy(&body);
     if secret.is_empty() || !(text.contains(secret) || unescape(&text).contains(secret)) {

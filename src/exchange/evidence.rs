@@ -1,4 +1,4 @@
-//! What the conversation proves, for the judging of text. Pure.
+//! Evidence from the conversation, for judging text. Pure.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::judge::{
     textual::Names,
 };
 
-/// Pairs of a name in an answer and a tool's that are compared for small typos.
+/// Limit for comparisons of a name in an answer with tool names for small typos, per exchange.
 const COMPARED_MAX: usize = 1 << 18;
 
 impl Evidence for Context {

@@ -1,10 +1,10 @@
-//! A call and its result as they stand in a request, found again by the call's id: for what is recorded of them. Pure.
+//! A call and its result in a request, found by the call's id for the record. Pure.
 
-/// What a request shows of one call.
+/// A call and its result, as they stand in a request.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Exhibit {
-    /// Its arguments: JSON text, or a custom tool's input; `None` where the call isn't in the request.
+    /// The call's arguments (JSON text) or a custom tool's input; `None` if the call isn't in the request.
     pub arguments: Option<String>,
-    /// Its result's text; `None` likewise.
+    /// Text of the result; `None` if it isn't in the request.
     pub result: Option<String>,
 }

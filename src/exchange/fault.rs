@@ -1,14 +1,14 @@
-//! Why an answer can't be passed on, whole or streamed. Pure.
+//! Reasons why an answer can't be passed on, buffered or streamed. Pure.
 
 use crate::wire::json::JsonError;
 
-/// A call or a text in a shape that can't be judged.
+/// A call or text in a shape that can't be judged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ShapeError {
-    /// Neither an object nor a list of objects.
+    /// A call that is neither an object nor a list of objects.
     #[error("a tool call that is no object")]
     NoObject,
-    /// Two members of one name.
+    /// Two members have the same name.
     #[error("a tool call with two members of one name")]
     Duplicate,
     /// `function` and `custom` in one call, or a name, arguments or input in two places.
@@ -17,27 +17,27 @@ pub enum ShapeError {
     /// `tool_calls` and `function_call` in one answer.
     #[error("tool calls in two forms in one answer")]
     Mixed,
-    /// A text or call where none belongs.
+    /// A text or call in a place where none belongs.
     #[error("a text or call in a place that can't be judged")]
     Text,
-    /// More than [`CALLS_MAX`].
+    /// More than [`CALLS_MAX`] calls.
     #[error("more than {CALLS_MAX} tool calls in one answer")]
     TooMany,
 }
 
-/// Calls of one answer; more are refused.
+/// Maximum number of calls in one answer; more are refused.
 pub const CALLS_MAX: usize = 1024;
 
-/// Why an answer can't be passed on.
+/// Reason why an answer can't be passed on.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is an error, with status 200 or in mid-stream: its JSON.
+    /// The answer is an error, with status 200 or in mid-stream: its JSON.
     #[error("the upstream reported an error in its answer")]
     Reported(String),
-    /// No JSON.
+    /// The answer isn't JSON.
     #[error("the upstream sent what is no JSON: {0}")]
     Json(#[from] JsonError),
-    /// A call's shape can't be judged.
+    /// A call or text in a shape that can't be judged.
     #[error("the upstream sent {0}")]
     Shape(#[from] ShapeError),
     /// Anything else that can't be judged.

@@ -1,5 +1,5 @@
-//! What judging an exchange asks the ledger, what the ledger answered, and what the record is told of the marks that
-//! were given: by value. The shell carries it.
+//! Questions for the ledger that come up while an exchange is judged, with their answers, and the marks minted for the
+//! record. The shell asks the ledger.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -12,10 +12,10 @@ use crate::judge::{
     text::{Known, Progress, Rules, TextGate},
 };
 
-/// Ids of one exchange that are asked for; further ones count as unknown.
+/// Limit for the ids looked up in one exchange; further ones count as unknown.
 const ASKED_MAX: usize = 256;
 
-/// See the module.
+/// Ledger queries of one exchange, and the marks minted in it.
 #[derive(Debug, Default)]
 pub struct Inquiry {
     open: AtomicBool,
@@ -37,7 +37,7 @@ impl Inquiry {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of an id; where nothing is, it is asked for.
+    /// The ledger's answer about an id; `None` queues the id for lookup. Beyond the limit an id counts as unknown.
     pub fn ask(&self, id: &str) -> Option<Known> {
         let mut ids = self.ids();
         if let Some((_, known)) = ids.known.iter().find(|(known, _)| known == id) {
@@ -53,38 +53,38 @@ impl Inquiry {
         None
     }
 
-    /// Notes the mark that a call of that moment got.
+    /// Records the mark that was minted for a call at that moment.
     pub fn minted(&self, moment: Moment, mark: &str) {
         self.ids().marks.push((moment, mark.into()));
     }
 
-    /// The marks that calls got; none are left.
+    /// Takes the recorded marks.
     pub fn marks(&self) -> Vec<(Moment, Box<str>)> {
         std::mem::take(&mut self.ids().marks)
     }
 
-    /// Notes that the application took this execution's result out of the conversation: it can't be cited any more.
+    /// Records that the application trimmed this execution's result, so that it can't be cited any more.
     pub fn trim(&self, execution_id: &str) {
         self.ids().trimmed.push(execution_id.to_owned());
         self.trims.store(true, Ordering::Relaxed);
     }
 
-    /// Did it?
+    /// True if the result of this execution was trimmed.
     pub fn is_trimmed(&self, execution_id: &str) -> bool {
         self.trims.load(Ordering::Relaxed) && self.ids().trimmed.iter().any(|own| own == execution_id)
     }
 
-    /// Is anything asked for and not answered?
+    /// True if a lookup is pending.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The ids that are asked for.
+    /// Ids queued for lookup.
     pub fn asked(&self) -> Vec<String> {
         self.ids().asked.clone()
     }
 
-    /// The answers to all that is asked: what is left out isn't known to the ledger.
+    /// Answers all queued lookups by `known`.
     pub fn answer(&self, mut known: impl FnMut(&str) -> Known) {
         let mut ids = self.ids();
         let asked = std::mem::take(&mut ids.asked);
@@ -97,12 +97,12 @@ impl Inquiry {
 }
 
 impl Context {
-    /// Takes a piece of text through its gate.
+    /// Feeds a piece of text to its gate.
     pub fn feed(&self, gate: &mut TextGate, text: &str) {
         self.feed_by(&self.text, gate, text);
     }
 
-    /// Takes a whole text through its gate, for which the answer's format doesn't count.
+    /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
     pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
         let prose = self.json_only.then(|| Rules { json_only: false, ..self.text.clone() });
         let rules = prose.as_ref().unwrap_or(&self.text);
@@ -120,7 +120,7 @@ impl Context {
         }
     }
 
-    /// Ends a text. Where the ledger must be asked first ([`Inquiry::is_open`]), it is to be called again.
+    /// Ends a text. If a lookup is pending ([`Inquiry::is_open`]), call it again after the answer.
     pub fn close(&self, gate: &mut TextGate) {
         self.close_by(&self.text, gate);
     }
@@ -133,7 +133,7 @@ impl Context {
         }
     }
 
-    /// Tells a gate what is known of the ids that it needs; false where the ledger must be asked.
+    /// Gives a gate the ledger's answers for the ids it needs; false if one must still be looked up.
     fn tell(&self, gate: &mut TextGate, ids: &[String]) -> bool {
         let mut all = true;
         for id in ids {

@@ -1,7 +1,7 @@
-//! Loop control of one exchange: what stops its calls, how often the model was told, and when that is enough.
+//! Loop control of one exchange: stopped calls, warnings to the model, and the end of the run.
 //!
-//! [`crate::judge::loops`] says what stops a call. Told once the model may do something else; told twice it has had
-//! its chance, and the run ends with a plain answer. Pure.
+//! [`crate::judge::loops`] finds the calls to stop. After the first warning the model may do something else; after the
+//! last one the run ends with a plain answer. Pure.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -17,25 +17,24 @@ use crate::{
     policy::OnLimit,
 };
 
-/// How often the model is told of a limit in one exchange before the run ends.
+/// Number of warnings about a limit in one exchange before the run ends.
 pub const TOLD_MAX: u32 = 2;
 
-/// A call that was stopped.
+/// A call stopped by loop control.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stopped {
-    /// The tool; `None` where all are.
+    /// Name of the tool; `None` if all tools are concerned.
     pub tool: Option<Box<str>>,
-    /// Why.
+    /// The limit that was hit.
     pub stop: Stop,
 }
 
-/// What an exchange's calls are watched by. The shell says how far it has come before each judgement, so that judging
-/// needs no clock.
+/// Data for loop control. The shell sets time and counts before each judgement, so that judging needs no clock.
 #[derive(Debug, Default)]
 pub struct Loops {
-    /// What was called since the user spoke last.
+    /// Calls since the last user message.
     pub trail: Trail,
-    /// What counts besides the conversation.
+    /// Counts from outside the conversation.
     pub beyond: Beyond,
     now_ms: AtomicU64,
     told: AtomicU32,
@@ -43,12 +42,12 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// For an exchange that begins now, in Unix milliseconds.
+    /// State at the start of an exchange. `now_ms` is the time in Unix milliseconds.
     pub fn new(trail: Trail, beyond: Beyond, now_ms: u64) -> Self {
         Self { trail, beyond, now_ms: now_ms.into(), told: 0.into(), invented: 0.into() }
     }
 
-    /// An answer is judged now.
+    /// Sets time and counts for the judgement of an answer.
     pub fn judging(&self, now_ms: u64, so_far: &Looping) {
         self.now_ms.store(now_ms, Ordering::Relaxed);
         self.told.store(so_far.told, Ordering::Relaxed);
@@ -57,7 +56,7 @@ impl Loops {
 }
 
 impl Context {
-    /// Objects to calls that are one too many.
+    /// Adds violations for calls that exceed a limit, and returns those calls.
     pub(super) fn watch(&self, turn: &mut TurnVerdict) -> Vec<Stopped> {
         if turn.calls.is_empty() || self.rules.checks.severity(Code::LoopDetected) == Severity::Off {
             return Vec::new();
@@ -99,16 +98,16 @@ impl Context {
     }
 }
 
-/// A call of a tool that doesn't exist.
+/// True for a blocking violation about a tool that doesn't exist.
 fn invents(violation: &Violation) -> bool {
     violation.code == Code::UnknownTool && violation.blocks()
 }
 
-/// How often it has come to that in one exchange, over its attempts.
+/// Loop-control state of one exchange, over its attempts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Looping {
     told: u32,
-    /// Attempts in a row.
+    /// Attempts in a row with an unknown tool.
     invented: u32,
     /// The last attempt was stopped.
     stopped: bool,
@@ -116,7 +115,7 @@ pub struct Looping {
 }
 
 impl Looping {
-    /// Takes up a judged answer.
+    /// Records a judged answer.
     pub fn note(&mut self, judged: &[JudgedChoice], on_limit: OnLimit) {
         let invents = judged.iter().flat_map(JudgedChoice::violations).any(invents);
         self.invented = if invents { self.invented.saturating_add(1) } else { 0 };
@@ -129,17 +128,17 @@ impl Looping {
         self.told = self.told.saturating_add(u32::from(self.stopped));
     }
 
-    /// Another attempt has begun.
+    /// Starts another attempt.
     pub fn attempt(&mut self) {
         (self.stopped, self.ends) = (false, false);
     }
 
-    /// The last answer was stopped, and the model is told so.
+    /// True if the last answer was stopped and the model is warned.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// It has been told often enough.
+    /// True if the model was warned often enough: the run ends.
     pub fn ends(&self) -> bool {
         self.ends
     }

@@ -1,4 +1,4 @@
-//! What an answer's claims are compared with: the request's results and words, decoded when a claim first needs them. Pure.
+//! Evidence for an answer's claims: the request's results and texts, decoded when a claim first needs them. Pure.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -17,23 +17,23 @@ use crate::{
     wire::json::Document,
 };
 
-/// What was said in a request, as far as claims need it.
+/// Texts of a request, as far as claims need them.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
-    /// Of each result: what the call's arguments are, and what it says.
+    /// Arguments and text of each result.
     pub results: Vec<(String, String)>,
-    /// What users, instructions, earlier answers and calls said.
+    /// Texts of users, instructions, earlier answers and calls.
     pub said: Vec<String>,
-    /// What the user said last.
+    /// The last user message.
     pub asked: String,
-    /// The tools as they were brought: JSON.
+    /// The request's tool definitions: JSON.
     pub definitions: String,
 }
 
-/// Reads a request's words; the results are those asked for, in their order.
+/// Extracts the texts of a request; the results are the given ones, in their order.
 pub type WordsOf = fn(&Document, &[Answered]) -> Words;
 
-/// The results of a history, and what is made of them when it is asked for.
+/// The results of a history, with the evidence derived from them on demand.
 #[derive(Debug, Default)]
 pub struct Material {
     answered: Vec<Answered>,
@@ -43,18 +43,18 @@ pub struct Material {
 }
 
 impl Material {
-    /// Of these results.
+    /// Evidence from these results.
     pub fn new(answered: Vec<Answered>, words_of: WordsOf) -> Self {
         Self { answered, words_of: Some(words_of), ..Self::default() }
     }
 
-    /// There are results.
+    /// True if the history has results.
     pub fn has_results(&self) -> bool {
         !self.answered.is_empty()
     }
 }
 
-/// What the claims of an answer in this exchange are compared with.
+/// Evidence index that an answer's claims are compared with.
 pub fn grounds(context: &Context) -> &Grounds {
     let material = &context.evidence;
     material.grounds.get_or_init(|| {
@@ -87,8 +87,8 @@ pub fn grounds(context: &Context) -> &Grounds {
     })
 }
 
-/// Hands the results of the request on, as evidence for what later answers of a conversation claim that the upstream keeps.
-/// True where it has any.
+/// Stores the request's results in `thread`, as evidence for later answers in a conversation that the upstream stores.
+/// True if the request has results.
 pub fn prove(context: &Context, thread: &mut Thread) -> bool {
     if context.evidence.answered.is_empty() {
         if context.hidden.spoke {
@@ -111,12 +111,12 @@ pub fn prove(context: &Context, thread: &mut Thread) -> bool {
     true
 }
 
-/// The executions of the request itself: those that are remembered stand in front of them.
+/// Executions of the request itself, without the remembered ones, which are in front.
 fn own(context: &Context) -> impl Iterator<Item = &Execution> {
     context.executions.iter().filter(|execution| execution.item != usize::MAX)
 }
 
-/// What the tools of this exchange can do, and which ran.
+/// Capabilities of the exchange's tools, and which of the tools ran.
 pub fn abilities(context: &Context) -> &Abilities {
     let material = &context.evidence;
     material.abilities.get_or_init(|| {

@@ -1,7 +1,7 @@
-//! One exchange, whatever its API: what it is judged by, what is decided about its answers, what is said in the end.
+//! One exchange in terms common to all APIs: its judgement, the decision about its answers, and its findings.
 //!
-//! The adapters ([`crate::chat`], [`crate::responses`]) bring their wire form into these terms and back, so that no
-//! check and no decision exists twice. Pure; what waits and sends is in [`crate::proxy`].
+//! The adapters ([`crate::chat`], [`crate::responses`]) translate their wire format to and from these types, so that no
+//! check and no decision exists twice. Pure; I/O and waiting are in [`crate::proxy`].
 
 pub mod adapter;
 pub mod annotations;

@@ -1,8 +1,8 @@
-//! Does an answer owe a citation? One that says that nothing was looked up reports no result; one that is JSON because the
-//! prompt asks for JSON has no room for prose. Pure.
+//! Exempts answers from the duty to cite: an answer that says that nothing was looked up reports no result, and one
+//! that is JSON because the prompt asks for it has no room for prose. Pure.
 //!
-//! Read narrowly, since everything let off here escapes `[citations] require`: every sentence must be one of a few forms
-//! (in English), with no value in it; and JSON must have been asked for.
+//! Deliberately narrow, since every exempted answer escapes `[citations] require`: each sentence must have one of a few
+//! forms (in English) without any value, and JSON must have been asked for.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::wire::json::Document;
 
-/// Longer answers report something.
+/// Limit in bytes for an answer that reports nothing.
 const NOTHING_BYTES_MAX: usize = 600;
 
 /// A sentence that says that something was not done, and nothing else.
@@ -34,11 +34,11 @@ static NOT_DONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let lead = "(?:(?:i['’]m |i am )?(?:very |so )?sorry,? (?:but )?)?(?:unfortunately,? )?";
     Regex::new(&format!(r"(?i)\A{lead}(?:{})\b[^,;:—–=]{{0,80}}\z", forms.join("|"))).ok()
 });
-/// Words behind which such a sentence reports something after all.
+/// Words after which such a sentence may report something after all.
 static GOES_ON: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:but|because|since|however|although|though|while|whereas|except|so|which|until|unless|and|any|no longer)\b").ok()
 });
-/// A question, a plea, an offer.
+/// A question, a request or an offer.
 static POLITE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\A(?:(?:would you|do you want|should i|shall i|may i|can you|could you|how would you)\b[^,;:—–=]{0,100}\?|(?:please )?(?:let me know|tell me|allow|grant|confirm|approve|ask|try again)\b[^,;:—–=]{0,80}|(?:i['’]m |i am )?(?:very |so )?sorry|my apologies|i apologi[sz]e)\z",
@@ -46,7 +46,7 @@ static POLITE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Does this answer report no result, and say so?
+/// True if the answer reports no result and says so.
 pub fn reports_nothing(text: &str) -> bool {
     let text = text.trim();
     let value = |c: char| c.is_numeric() || matches!(c, '"' | '“' | '”' | '«' | '»' | '`' | '{' | '[' | '<' | '|' | '%' | '$' | '€');
@@ -66,7 +66,7 @@ pub fn reports_nothing(text: &str) -> bool {
     said
 }
 
-/// "Sorry, but …" goes on to nothing.
+/// The sentence without a leading "Sorry, but": that `but` doesn't introduce a report.
 fn without_lead(sentence: &str) -> &str {
     let at = sentence.char_indices().take(24).map(|(at, _)| at).last().unwrap_or_default();
     match sentence.get(..at).and_then(|head| head.find("but ")) {
@@ -79,7 +79,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.split_inclusive(['.', '!', '?'])).map(str::trim).filter(|sentence| !sentence.is_empty())
 }
 
-/// Is this answer one JSON object or array, alone or in a fence, where `data` asks for JSON?
+/// True if the answer is one JSON object or array, alone or in a fence, and `data` asks for JSON.
 pub fn is_json_asked_for(text: &str, data: &[String]) -> bool {
     let text = text.trim();
     let inside = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));

@@ -1,7 +1,7 @@
-//! The table of places: what of an answer is read and judged where it belongs, and what is done about everything else
-//! that an upstream sends along. One for all APIs, for whole answers and for streams.
+//! Table of places: where an answer's calls and texts are read and judged, and how everything else an upstream sends is
+//! treated. One table for all APIs, for buffered answers and streams.
 //!
-//! | What stands in an unknown place | What becomes of it |
+//! | Content in an unknown place | Treatment |
 //! |---|---|
 //! | nothing (`null`, `""`, `[]`, `{}`), a number, a boolean | it passes |
 //! | a call, or what a client might take for one | the answer is refused: an application could run it |
@@ -10,7 +10,8 @@
 //! | a text under a name that clients read (`text`, `delta`, `message` …) | it is left out: a copy says nothing new, anything else is recorded |
 //! | anything else | it is judged by itself; what claims something that may not be claimed is left out and recorded |
 //!
-//! What is recorded is `stray_text`. An answer is rewritten once, as it comes in, before anything else reads it. Pure.
+//! Left-out text is recorded as `stray_text`. An answer is rewritten once, on arrival, before anything else reads it.
+//! Pure.
 
 use std::{borrow::Cow, cell::Cell};
 
@@ -30,17 +31,17 @@ use crate::{
     },
 };
 
-/// Values are looked through so deep; what lies deeper is judged as the bytes that it is.
+/// Maximum depth to which values are examined.
 const DEPTH_MAX: usize = 64;
-/// Strings of one answer or event, besides its text, that are judged one by one: each takes a gate of its own.
+/// Limit for strings outside the text of one answer or event that are judged one by one; each needs its own gate.
 const JUDGED_MAX: usize = 1000;
-/// Shorter strings can't claim anything.
+/// Minimum length of a string that can make a claim, in bytes.
 const CLAIM_BYTES_MIN: usize = 12;
 
-/// Names under which some client might look for a call.
+/// Member names under which some client might look for a call.
 const CALLS: [&str; 8] =
     ["toolcall", "toolcalls", "functioncall", "functioncalls", "customtoolcall", "customtoolcalls", "tooluse", "tooluses"];
-/// Names under which some client might look for the text of an answer.
+/// Member names under which some client might look for the text of an answer.
 const TEXTS: [&str; 23] = [
     "choices",
     "part",
@@ -66,30 +67,30 @@ const TEXTS: [&str; 23] = [
     "audio",
     "item",
 ];
-/// Names under which some upstream repeats the request.
+/// Member names under which some upstreams repeat the request.
 const ECHOES: [&str; 4] = ["messages", "prompt", "input", "inputs"];
 /// Types of content parts and items that are calls.
 const CALL_TYPES: [&str; 8] =
     ["toolcall", "functioncall", "customtoolcall", "tooluse", "toolcalls", "functioncalls", "shellcall", "applypatchcall"];
 
-/// A name without what some clients don't distinguish: case, and what stands between words.
+/// Looks a name up in a list, ignoring case, `_` and `-`, as some clients do.
 fn is_one_of(name: &str, names: &[&str]) -> bool {
     let folded = || name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase());
     let Some(first) = folded().next() else { return false };
     names.iter().any(|own| own.as_bytes().first() == Some(&first) && folded().eq(own.bytes()))
 }
 
-/// May it hold what the model thought? That is no answer.
+/// True for names of members that hold reasoning, which is not part of the answer.
 pub fn is_thought(name: &str) -> bool {
     ["reasoning", "thinking", "thought", "signature", "encrypted"].iter().any(|own| name.starts_with(own))
 }
 
-/// Is it a name under which some client might look for a call?
+/// True for a name under which some client might look for a call.
 pub fn is_call_name(name: &str) -> bool {
     is_one_of(name, &CALLS)
 }
 
-/// Is there something in a value that could be run: an object, or what might be JSON?
+/// True if a value holds something that could be run: a non-empty object, or a string that might be JSON.
 fn might_run(value: Value<'_>) -> bool {
     match value.kind() {
         Kind::Object => !is_nothing(value),
@@ -99,8 +100,8 @@ fn might_run(value: Value<'_>) -> bool {
     }
 }
 
-/// Has it what makes a call, whatever it says that it is? What has a result was run already, and what servers call
-/// themselves they run themselves.
+/// True if an object has the members of a call, whatever its type. Not for objects with a result, which ran already,
+/// nor for calls that the server runs itself.
 fn is_like_call(object: Value<'_>) -> bool {
     let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
     let has = |name: &str| object.get(name).is_some();
@@ -109,13 +110,13 @@ fn is_like_call(object: Value<'_>) -> bool {
     is_one_of(&kind, &CALL_TYPES) || (some("name") && (has("arguments") || has("input")) && !hosted())
 }
 
-/// Is a part of a content a call, or does it carry one?
+/// True if a content part is a call or contains one.
 pub fn is_call_part(part: Value<'_>) -> bool {
     is_like_call(part) || part.members().any(|member| is_call_name(&member.name()) && might_run(member.value))
 }
 
-/// Refuses calls in an unknown member. `read`: under this name some client looks for answers, so that anything in it
-/// that is shaped like a call is one.
+/// Refuses calls in an unknown member. `read`: some client looks for answers under this name, so that anything shaped
+/// like a call in it counts as one.
 fn refuse_calls(name: &str, value: Value<'_>, read: bool, depth: usize) -> Result<(), ShapeError> {
     if is_call_name(name) && might_run(value) {
         return Err(ShapeError::Text);
@@ -134,12 +135,12 @@ fn refuse_calls(name: &str, value: Value<'_>, read: bool, depth: usize) -> Resul
     }
 }
 
-/// Was its inside checked and not noted? It lies too deep.
+/// True for a non-empty value with unindexed contents: it is nested too deeply.
 fn hides(value: Value<'_>) -> bool {
     value.members().next().is_none() && value.items().next().is_none() && !is_nothing(value)
 }
 
-/// Looks into a value whose inside wasn't noted.
+/// Examines a value with unindexed contents by parsing it again.
 fn again<T: Default, E: From<ShapeError>>(value: Value<'_>, look: impl FnOnce(Value<'_>) -> Result<T, E>, depth: usize) -> Result<T, E> {
     // INVARIANT: JSON nests no deeper than is noted sixteen times over, so this ends first.
     if depth > DEPTH_MAX {
@@ -149,15 +150,15 @@ fn again<T: Default, E: From<ShapeError>>(value: Value<'_>, look: impl FnOnce(Va
     look(document.root())
 }
 
-/// Refuses calls in a copy, but for those that stand in the original too, byte for byte.
+/// Refuses calls in a copy, except those that are also in the original, byte for byte.
 fn refuse_other_calls(copy: Value<'_>, original: Value<'_>) -> Result<(), ShapeError> {
     let same = |member: &Member<'_>| original.get(&member.name()).is_some_and(|own| own.raw() == member.value.raw());
     let mut others = copy.members().filter(|member| !(is_call_name(&member.name()) && same(member)));
     others.try_for_each(|member| refuse_calls(&member.name(), member.value, true, 0))
 }
 
-/// Refuses calls in all members of an object but `own`, which are read where they belong; texts there are lost where
-/// the answer is written anew. `original`: what another member may repeat as a whole.
+/// Refuses calls in all members of an object except `own`, which are read elsewhere. Texts in the other members are
+/// lost if the answer is rewritten. `original` is a value that another member may repeat as a whole.
 ///
 /// # Errors
 /// [`ShapeError::Text`].
@@ -176,24 +177,24 @@ pub fn refuse_calls_beside(object: Value<'_>, own: &[&str], original: Option<Val
     Ok(())
 }
 
-/// Goes through one answer, or one event of it. See the module.
+/// Pass over one answer, or one event of it, that removes or judges everything in unknown places.
 pub struct Sweep<'c> {
     context: &'c Context,
     edits: Edits,
-    /// Something was left out that isn't a copy of what is judged.
+    /// True if something was left out that isn't a copy of judged text.
     pub differs: bool,
-    /// Strings that were judged.
+    /// Number of strings judged so far.
     judged: Cell<usize>,
 }
 
 impl<'c> Sweep<'c> {
-    /// Nothing is left out yet.
+    /// Starts a pass; nothing is left out yet.
     pub fn new(context: &'c Context) -> Self {
         Self { context, edits: Edits::default(), differs: false, judged: Cell::new(0) }
     }
 
-    /// Goes through an object, one level of it. `own`: members that are read where they belong; `original`: what another
-    /// member may repeat as a whole; `said`: the text that is judged, of which other members may be copies.
+    /// Examines one level of an object. `own`: members that are read elsewhere; `original`: a value that another member
+    /// may repeat as a whole; `said`: the judged text, of which other members may be copies.
     ///
     /// # Errors
     /// [`ShapeError::Text`] for a call in an unknown place.
@@ -241,8 +242,8 @@ impl<'c> Sweep<'c> {
         Ok(())
     }
 
-    /// Judges each member but `own` of an object that no client takes for an answer: what claims what it may not is left
-    /// out.
+    /// Judges each member except `own` of an object that no client takes for an answer, and leaves out members with
+    /// unverifiable claims.
     ///
     /// # Errors
     /// [`ShapeError::Text`] for a call.
@@ -265,30 +266,31 @@ impl<'c> Sweep<'c> {
         Ok(())
     }
 
-    /// Is anything left out?
+    /// True if anything is left out or replaced.
     pub fn changes(&self) -> bool {
         !self.edits.is_empty()
     }
 
-    /// Empties a string that stands where none belongs yet.
+    /// Empties a string in a place where no text belongs yet.
     pub fn empty(&mut self, string: Value<'_>) {
         self.differs = true;
         self.edits.replace(string.span(), "\"\"");
     }
 
-    /// Puts back what a value repeats, as it came.
+    /// Restores a value to `came`, the application's original.
     pub fn restore(&mut self, value: Value<'_>, came: &str) {
         self.edits.replace(value.span(), came);
     }
 
-    /// Puts this in place of a value.
+    /// Replaces a value.
     pub fn replace(&mut self, value: Value<'_>, with: &str) {
         self.differs = true;
         self.edits.replace(value.span(), with);
     }
 
-    /// Tokens beside a text must spell it; others are judged like any text, or left out where they are only a piece of
-    /// one. `empty`: what stands for none; `piece`: the text goes on in other events.
+    /// Examines `logprobs`: their tokens must spell the text beside them; others are judged like any text, or left out
+    /// if they are only a piece of one. `empty`: replacement for left-out logprobs; `piece`: the text continues in
+    /// other events.
     ///
     /// # Errors
     /// [`ShapeError::Text`] for a call in an unknown place.
@@ -309,10 +311,10 @@ impl<'c> Sweep<'c> {
         Ok(())
     }
 
-    /// Is there a string in it that claims what may not be claimed?
+    /// True if the value contains a string with an unverifiable claim.
     ///
     /// # Errors
-    /// [`ShapeError::Text`] for what is nested too deep.
+    /// [`ShapeError::Text`] if the value is nested too deeply.
     pub fn objects_to(&self, value: Value<'_>, depth: usize) -> Result<bool, ShapeError> {
         match value.kind() {
             Kind::Plain | Kind::Escaped => {
@@ -345,10 +347,10 @@ impl<'c> Sweep<'c> {
         self.judged.get() > JUDGED_MAX || claims(self.context, text)
     }
 
-    /// The answer without what is left out; `None` where it stays as it is.
+    /// The document without what is left out; `None` if it is unchanged.
     ///
     /// # Errors
-    /// [`JsonError`] where that can't be, which would be our own fault.
+    /// [`JsonError`] if the result isn't JSON, which would be a bug.
     pub fn finish(self, document: &Document) -> Result<Option<Document>, JsonError> {
         if self.edits.is_empty() {
             return Ok(None);
@@ -357,7 +359,7 @@ impl<'c> Sweep<'c> {
     }
 }
 
-/// Does a text, all by itself, claim what may not be claimed?
+/// True if a text, by itself, makes a claim that can't be verified.
 pub fn claims(context: &Context, text: &str) -> bool {
     if is_short(text) {
         return false;
@@ -370,12 +372,12 @@ pub fn claims(context: &Context, text: &str) -> bool {
     gate.violations().iter().any(claim) || (gate.blocked().is_none() && gate.cleared() < text.len())
 }
 
-/// Can it claim nothing, short or one word as it is?
+/// True if a text is too short to claim anything, or is a single token.
 fn is_short(text: &str) -> bool {
     text.len() < CLAIM_BYTES_MIN || is_token(text.as_bytes())
 }
 
-/// What is looked for outside the text of an answer.
+/// Violations that are looked for outside the text of an answer.
 const CLAIMS: [Code; 6] = [
     Code::UnknownExecution,
     Code::ExpiredExecution,
@@ -385,18 +387,18 @@ const CLAIMS: [Code; 6] = [
     Code::UnsupportedClaim,
 ];
 
-/// The `logprobs` of an object, where it has any.
+/// The `logprobs` of an object, unless empty.
 pub fn logprobs_of(holder: Value<'_>) -> Option<Value<'_>> {
     holder.get("logprobs").filter(|own| !is_nothing(*own))
 }
 
-/// That something was left out.
+/// The `stray_text` violation: text beside the answer, different from it or with an unverifiable claim, was left out.
 pub fn stray(context: &Context) -> Option<Violation> {
     let message = "the upstream sent text beside the answer that differs from it, or claims what it may not: it was left out";
     context.rules.checks.violation(Code::StrayText, None, message, "")
 }
 
-/// Is it a name of what nearly every answer says about itself?
+/// True for names of metadata that nearly every answer has.
 fn is_about(name: &str) -> bool {
     matches!(
         name,
@@ -413,8 +415,8 @@ fn is_about(name: &str) -> bool {
     )
 }
 
-/// Is it one word of base64, a digest, a name, a URL: nothing that says anything, and no execution's id? With or without
-/// quotes.
+/// True for a single word of base64, a digest, a name or a URL, with or without quotes: nothing that makes a claim, and
+/// no execution's id.
 pub fn is_token(bytes: &[u8]) -> bool {
     let plain =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"');
@@ -427,7 +429,7 @@ pub fn is_token(bytes: &[u8]) -> bool {
     !memchr::memchr_iter(b'_', bytes).any(timed) && !memchr::memchr2_iter(b'e', b'E', bytes).any(labels)
 }
 
-/// Does it say nothing but what was said, as a whole or in parts?
+/// True if a value repeats only the judged text, as a whole or in parts.
 fn is_copy(value: Value<'_>, said: &str) -> bool {
     match value.kind() {
         Kind::Plain | Kind::Escaped => value.text().is_some_and(|text| text.is_empty() || text == said),
@@ -445,7 +447,7 @@ fn is_copy(value: Value<'_>, said: &str) -> bool {
     }
 }
 
-/// What a list of tokens spells: by their bytes, where it has them.
+/// Text spelled by a list of tokens; by their `bytes` where present.
 fn spelled(list: Value<'_>) -> String {
     let mut out = Vec::new();
     for token in list.items() {
@@ -462,7 +464,7 @@ fn spelled(list: Value<'_>) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Without blanks and tokens that say no text, as `<|end|>`.
+/// Text without blanks and without special tokens such as `<|end|>`.
 fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -480,7 +482,7 @@ fn bare(text: &str) -> String {
     out
 }
 
-/// The text of a place, joined; empty where it has none, or none that can be read.
+/// The text of a value, its parts joined; empty if it has none, or none that can be read.
 pub fn joined(value: Option<Value<'_>>) -> Cow<'_, str> {
     match value {
         Some(value) if value.is_string() => value.text().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Calls that a model wrote as text, made real ones: `[calls] promote_textual`. Pure.
+//! Promotion of calls that a model wrote as text to real ones: `[calls] promote_textual`. Pure.
 //!
 //! Only where nothing else is said, and nobody asked for such text ([`super::asked`]). With `"exact"` the tools are known and
 //! the arguments fit their schemas as they are written; otherwise the text stays what it is, and the check
@@ -24,32 +24,32 @@ use crate::{
     },
 };
 
-/// What an event that is held takes besides its data.
+/// Estimated memory of a held event besides its data, in bytes.
 const EVENT_BYTES: usize = 512;
-/// Events say a token each, and so take many times what their text does.
+/// Factor by which held events may exceed the limit for held text; an event often carries a single token.
 const EVENTS_FACTOR: usize = 8;
 
-/// A call made of text.
+/// A call promoted from text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Promoted {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// Its arguments: JSON text of an object.
     pub arguments: String,
 }
 
-/// What a text is made of.
+/// Result of reading a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Promotion {
-    /// These calls.
+    /// The text is these calls.
     Calls(Vec<Promoted>),
-    /// What is there may become calls.
+    /// Undecided: the text may become calls.
     More,
-    /// It stays text.
+    /// The text stays text.
     Text,
 }
 
-/// A text that is held because it may become calls: looked at again when there is a good part more of it, so that many
+/// Text that is held because it may become calls. It is read again only after it has grown by a quarter, so that many
 /// small pieces cost no more than a few large ones.
 #[derive(Debug, Default)]
 pub struct HeldText {
@@ -58,17 +58,17 @@ pub struct HeldText {
 }
 
 impl HeldText {
-    /// Takes a piece.
+    /// Appends a piece.
     pub fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
     }
 
-    /// Has none come yet?
+    /// True if there is no text yet.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// What it is. `last`: no more of it comes.
+    /// Reads the text so far. `last`: the text is complete.
     pub fn read(&mut self, context: &Context, last: bool) -> Promotion {
         if self.text.len() > context.held_bytes_max {
             return Promotion::Text;
@@ -81,56 +81,56 @@ impl HeldText {
     }
 }
 
-/// Events of a stream as they go on to its judge.
+/// Events of a stream that are forwarded to its judge.
 pub type Passed = Vec<(Event, Document)>;
 
-/// What of a stream is held because its text may become calls.
+/// Events of a stream that are held because their text may become calls.
 #[derive(Default)]
 pub struct Held {
-    /// It still may.
+    /// The text may still become calls.
     open: bool,
-    /// The events, from the first of the text on.
+    /// The events, from the first with text on.
     pub events: Passed,
-    /// What they take, about.
+    /// Estimated memory of the events, in bytes.
     bytes: usize,
-    /// The text.
+    /// Text of the events.
     pub text: HeldText,
-    /// The tools of the calls that were made.
+    /// Tools of the calls that were promoted.
     pub tools: Vec<String>,
 }
 
 impl Held {
-    /// For one attempt, in which this may happen at all or not.
+    /// Starts an attempt. `open`: promotion is possible.
     pub fn new(open: bool) -> Self {
         Self { open, ..Self::default() }
     }
 
-    /// May anything still be held?
+    /// True while events may still be held.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Holds an event; false where that is more than may be held.
+    /// Holds an event; false if the limit is exceeded.
     pub fn hold(&mut self, event: Event, document: Document, context: &Context) -> bool {
         self.bytes += event.data.as_ref().map_or(0, Bytes::len) + EVENT_BYTES;
         self.events.push((event, document));
         self.bytes <= context.held_bytes_max.saturating_mul(EVENTS_FACTOR)
     }
 
-    /// What is held, and nothing will be any more.
+    /// Takes the held events and stops holding.
     pub fn release(&mut self) -> Passed {
         self.open = false;
         std::mem::take(&mut self.events)
     }
 }
 
-/// An event like this one with other data.
+/// A copy of an event with other data; `None` if that isn't JSON.
 pub fn made(event: &Event, data: Bytes) -> Option<(Event, Document)> {
     let document = Document::parse(data.clone()).ok()?;
     Some((Event { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
 }
 
-/// May calls be made of text in this exchange?
+/// True if calls may be promoted from text in this exchange.
 pub fn allowed(context: &Context) -> bool {
     // An application of the legacy API would not see them.
     let legacy = context.tools.dialect == Dialect::Legacy;
@@ -141,7 +141,7 @@ pub fn allowed(context: &Context) -> bool {
         && !context.tools.registry.is_empty()
 }
 
-/// What this text is. `last`: no more of it comes.
+/// Reads a text that may be calls. `last`: the text is complete.
 pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
     // The first word of most answers names no tool: it isn't held until the next one says so.
     if !last && textual::is_word(text) && !(textual::begins_mark(text) || context.tools.registry.names().any(|name| name.starts_with(text)))
@@ -170,7 +170,7 @@ pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
     }
 }
 
-/// That it was done, for the verdict.
+/// Informational violations about promoted calls, for the verdict.
 pub fn notes(tools: &[String], context: &Context) -> impl Iterator<Item = Violation> {
     let note = |tool: &String| {
         let message = format!("the call of {} was written as text and was made a real one", quote(tool));
@@ -179,7 +179,7 @@ pub fn notes(tools: &[String], context: &Context) -> impl Iterator<Item = Violat
     tools.iter().filter_map(note)
 }
 
-/// A call to be judged like any other.
+/// A call as written, to be judged like any other.
 fn as_written(written: WrittenCall, context: &Context) -> Promoted {
     let arguments = match written.arguments {
         WrittenArguments::Json(json) => json,
@@ -193,7 +193,7 @@ fn as_written(written: WrittenCall, context: &Context) -> Promoted {
     Promoted { tool: written.tool, arguments }
 }
 
-/// A call that needs no judging any more; `None` where it doesn't fit.
+/// A call that is valid as written; `None` if it isn't.
 fn fitting(written: WrittenCall, context: &Context) -> Option<Promoted> {
     let tool = context.tools.registry.tool(&written.tool)?;
     let arguments = match written.arguments {
@@ -210,7 +210,7 @@ fn fitting(written: WrittenCall, context: &Context) -> Option<Promoted> {
     }
 }
 
-/// Values without types as an object, where the tool's schema says each type.
+/// Untyped values as a JSON object, typed by the tool's schema; `None` if the schema lacks a type.
 fn typed(values: &[(String, String)], tool: &str) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(tool.as_bytes())).ok()?;
     let body = document.root().get("function").unwrap_or(document.root());

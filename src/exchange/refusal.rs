@@ -1,8 +1,8 @@
-//! Why a request is refused before anything is sent. Pure.
+//! Request errors found before anything is sent. Pure.
 
 use crate::judge::{reply, violation::Violation};
 
-/// Why a request is refused before anything is sent: HTTP 400.
+/// A request error, found before anything is sent: HTTP 400.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -15,17 +15,17 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// With this code, about this member of the request.
+    /// An error with this code about member `param` of the request.
     pub fn new(code: &'static str, param: Option<&str>, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), param: param.map(str::to_owned) }
     }
 
-    /// A member of a wrong type.
+    /// Error for a member of the wrong type.
     pub fn wrong(param: &str, expected: &str) -> Self {
         Self::new("invalid_request", Some(param), format!("`{param}` must be {expected}"))
     }
 
-    /// The refusal that a blocking violation of an answer is, which quotes nothing of it.
+    /// Error for a blocking violation of an answer; its message quotes nothing of the answer.
     pub fn of_answer(violation: &Violation) -> Self {
         match reply::without_quotation(violation) {
             Some(message) => Self::new(violation.code.as_str(), None, message),
@@ -33,14 +33,14 @@ impl Refusal {
         }
     }
 
-    /// The refusal that a blocking violation of the request is.
+    /// Error for a blocking violation of the request.
     pub fn of(violation: &Violation) -> Self {
         let advice = if violation.advice.is_empty() { String::new() } else { format!(": {}", violation.advice) };
         Self::new(violation.code.as_str(), None, format!("{}{advice}", violation.message))
     }
 }
 
-/// Refuses two members of one name: another parser may read the other one.
+/// Refuses an object with two members of the same name: another parser may read the other one.
 ///
 /// # Errors
 /// [`Refusal`] that names the member and the `place`.
@@ -51,10 +51,10 @@ pub fn unique(object: crate::wire::json::Value<'_>, place: &str) -> Result<(), R
     }
 }
 
-/// A member that must be an array.
+/// Checks that a member is an array.
 ///
 /// # Errors
-/// [`Refusal`] where it is none.
+/// [`Refusal`] if it isn't an array.
 pub fn array<'d>(value: crate::wire::json::Value<'d>, param: &str) -> Result<crate::wire::json::Value<'d>, Refusal> {
     if value.is_array() { Ok(value) } else { Err(Refusal::wrong(param, "an array")) }
 }

@@ -1,7 +1,8 @@
-//! Rounds of calls that toolmark ran itself and applications never saw: what is kept of them, by what it is found again,
-//! and where in a later request it belongs.
+//! Hidden turns: rounds of calls that toolmark ran itself and applications never saw. Defines the stored format, the
+//! lookup keys, and the restore points in later requests.
 //!
-//! The same for every API: an API says what its turns are, and how it writes them ([`RoundForm`]). Pure.
+//! The same for every API: an API lists the turns of a request and writes hidden turns in its format ([`RoundForm`]).
+//! Pure.
 
 use std::{borrow::Cow, collections::HashSet, ops::Range, sync::Arc};
 
@@ -17,41 +18,41 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Bytes that the rounds behind one visible turn may take to be kept.
+/// Limit in bytes for the hidden turns stored with one visible turn.
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
-/// Turns of one conversation at which something may be put back, the latest.
+/// Limit for the restore points of one conversation; the latest are used.
 pub const PLACES_MAX: usize = 1024;
 
-/// What belongs to one turn that the application has, and that it never saw: messages or items, JSON.
+/// Hidden messages or items that belong to one visible turn, as JSON.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// Before it.
+    /// Messages or items before the visible turn.
     pub before: Vec<String>,
-    /// The turn as the model said it; empty where the application has all of it.
+    /// The full turn of the model; empty if the application has all of it.
     pub whole: Vec<String>,
-    /// Results behind it.
+    /// Results that follow the turn.
     pub behind: Vec<String>,
-    /// It was too large to be kept: there was something, and that is all that is known.
+    /// The hidden turn exceeded the size limit and was not stored.
     pub lost: bool,
 }
 
 impl Kept {
-    /// How much memory it takes.
+    /// Size of its texts in bytes.
     pub fn bytes(&self) -> usize {
         self.before.iter().chain(&self.behind).chain(&self.whole).map(String::len).sum()
     }
 
-    /// It, where it may be kept; else that there was something.
+    /// Returns the hidden turn unchanged, or marked as `lost` if it exceeds [`KEPT_BYTES_MAX`].
     pub fn bounded(self) -> Self {
         if self.bytes() <= KEPT_BYTES_MAX { self } else { Self { lost: true, ..Self::default() } }
     }
 }
 
-/// By what it is found again.
+/// Lookup key of a hidden turn.
 pub type Key = [u8; 32];
 
-/// In which API's form it is: another one has no use for it.
+/// API in whose format a hidden turn is stored; the other API can't use it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// Messages of chat completions.
@@ -60,107 +61,108 @@ pub enum Form {
     Responses,
 }
 
-/// Whose turn it is.
+/// Author of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Speaker {
-    /// Instructions: they may change without its being another conversation.
+    /// Instructions; a change in them doesn't make it another conversation.
     Instructions,
-    /// The model's.
+    /// The model.
     Model,
     /// A tool's result.
     Result,
-    /// The user's, or anybody else's.
+    /// The user, or anyone else.
     Other,
 }
 
 /// A turn of a conversation as the application has it.
 #[derive(Clone, Debug)]
 pub struct Turn<'t> {
-    /// Which messages or items it is.
+    /// Indices of its messages or items in the request.
     pub items: Range<usize>,
-    /// Whose it is.
+    /// Author of the turn.
     pub speaker: Speaker,
-    /// What is said.
+    /// Text of the turn.
     pub text: Cow<'t, str>,
-    /// The ids of its calls, or of the call that it answers.
+    /// Ids of its calls, or of the call that it answers.
     pub ids: Vec<Cow<'t, str>>,
 }
 
-/// How much of something kept belongs into a request.
+/// Extent to which a hidden turn is restored in a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
-    /// All of it: the turn is replaced.
+    /// All of it, in place of the visible turn.
     Whole,
-    /// Its results, in front of the one at that turn: the rest lies upstream.
+    /// Only its results, before the visible one: the upstream stores the rest.
     Results,
 }
 
-/// A turn at which something may be put back.
+/// Restore point: a turn at which a hidden turn may be restored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// Which turn.
+    /// Index of the turn.
     pub turn: usize,
-    /// How much.
+    /// Extent of the restoration.
     pub how: How,
-    /// By what it is found; any will do.
+    /// Lookup keys; any of them will do.
     pub keys: Vec<Key>,
-    /// By the marks there is something.
+    /// The marks prove that a hidden turn belongs here.
     pub surely: bool,
 }
 
-/// What is put back at a turn.
+/// A hidden turn to restore.
 #[derive(Clone, Debug)]
 pub struct Back {
-    /// Which turn.
+    /// Index of the turn.
     pub turn: usize,
-    /// How much.
+    /// Extent of the restoration.
     pub how: How,
-    /// What.
+    /// The hidden turn.
     pub kept: Arc<Kept>,
 }
 
-/// How an API writes rounds, and reads where they belong.
+/// Reads and writes hidden turns in an API's format.
 pub trait RoundForm {
-    /// Which form that is.
+    /// The format.
     const FORM: Form;
     /// The turns of a request.
     fn turns(request: &Document) -> Vec<Turn<'_>>;
-    /// The part of the conversation before the request lies upstream.
+    /// True if the upstream stores the part of the conversation before the request.
     fn continues(request: &Document) -> bool;
-    /// The request with this put back; `turns` are its own. `None` where nothing is to be put back.
+    /// The request with hidden turns restored; `turns` are those of the request. `None` if there is nothing to restore.
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes>;
-    /// The ids that accepted calls get, as the answer is written with them.
+    /// Ids of the accepted calls, as written in the answer.
     fn marks(said: &Said, calls: &[(ValidCall, Moment)], context: &Context) -> Vec<String>;
-    /// What the model said and called, as an application would send it back. `calls`: those that passed, with their marks,
-    /// in the order of `said`.
+    /// The model's text and calls in the form in which an application would send them back. `calls`: the accepted ones
+    /// with their marks, in the order of `said`.
     fn said_again(said: &Said, calls: &[(&ValidCall, &str)], context: &Context) -> Vec<String>;
-    /// A function's result, as an application would send it.
+    /// A function's result in the form in which an application would send it.
     fn result(mark: &str, text: &str) -> String;
-    /// The request with these behind its own. A call that it demanded was made: none is demanded any more.
+    /// The request with these messages or items appended. If it demanded a call, it no longer does: that call was made.
     fn append(request: &Document, added: &[String]) -> Option<Bytes>;
-    /// What of a prepared request that ends with so many results goes upstream.
+    /// The body to send for a prepared request that ends with `results` results. If the upstream stores the
+    /// conversation, only those results are sent.
     fn upstream(body: Bytes, results: usize, context: &Context) -> Bytes;
-    /// What a whole answer says, as it leaves.
+    /// Text of a buffered answer, as sent to the application.
     fn text_of(answer: &Bytes) -> Option<String>;
-    /// Reads what a streamed answer says off the data of one of its events, as they leave.
+    /// Appends the text of one event of a streamed answer, as sent to the application.
     fn tap(data: &Bytes, text: &mut String);
 }
 
-/// The key of a turn by one of its visible calls.
+/// Key for a turn with a visible call, by that call's mark.
 pub fn key_of_mark(form: Form, scope: &Scope, mark: &str) -> Key {
     let mut hasher = begin(form, scope);
     hasher.update(b"mark\0").update(mark.as_bytes());
     *hasher.finalize().as_bytes()
 }
 
-/// The key of an answer: of all that the application has of the conversation up to it, instructions left out.
+/// Key for an answer without calls: a hash of the application's conversation up to it, without instructions.
 pub fn key_of_answer(form: Form, scope: &Scope, turns: &[Turn<'_>], answer: &str) -> Key {
     let mut hasher = begin(form, scope);
     turns.iter().for_each(|turn| digest(&mut hasher, turn));
     answered(&hasher, answer)
 }
 
-/// The key of a response that the application knows by another id than the upstream.
+/// Key for a response whose id differs between application and upstream.
 pub fn key_of_response(scope: &Scope, id: &str) -> Key {
     let mut hasher = begin(Form::Responses, scope);
     hasher.update(b"response\0").update(id.as_bytes());
@@ -191,12 +193,12 @@ fn digest(hasher: &mut blake3::Hasher, turn: &Turn<'_>) {
     turn.ids.iter().for_each(|id| add(id.as_bytes()));
 }
 
-/// Does an id say that more was called in its turn, or before it, than the application saw?
+/// True if the id is a mark that says that the turn, or one before it, has hidden calls.
 fn hides(id: &str) -> bool {
     CallMark::parse(id).is_some_and(|mark| mark.moment().hides())
 }
 
-/// Where in a conversation something may be put back. `continues`: the part of it before these turns lies upstream.
+/// Restore points of a conversation. `continues`: the upstream stores the part before these turns.
 pub fn places(form: Form, scope: &Scope, turns: &[Turn<'_>], continues: bool) -> Vec<Place> {
     let mut hasher = begin(form, scope);
     let called: HashSet<&str> =
@@ -218,7 +220,7 @@ pub fn places(form: Form, scope: &Scope, turns: &[Turn<'_>], continues: bool) ->
     places
 }
 
-/// What a choice of tools becomes once the call that it demanded was made; `None` where it demands none.
+/// Relaxed `tool_choice` for after the demanded call was made; `None` if it demands no call.
 pub fn released_choice(choice: Value<'_>) -> Option<String> {
     if choice.is_null() || choice.is_text("none") || choice.is_text("auto") {
         return None;

@@ -1,7 +1,7 @@
-//! State rules of one answer: what of it is to be looked up in the world, and whether the world agrees.
+//! State rules, pure part: plans the checks for an answer, and compares their results with the expectations.
 //!
-//! Values come from the claim's named groups, from the call's arguments, or from its result. Pure: who looks brings
-//! what was found.
+//! Values come from named groups of the claim's pattern, from the call's arguments, or from its result. The shell runs
+//! the checks.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ use crate::{
     wire::json::{Document, Value as Node},
 };
 
-/// Things looked up for one answer.
+/// Maximum number of checks for one answer.
 pub const LOOKED_MAX: usize = 16;
-/// What is said where a rule names a value that there isn't.
+/// Error for a rule that names a missing value.
 pub const MISSING: &str = "a value that the rule names is missing";
-/// Bytes of a value.
+/// Limit for a value in bytes.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// By name.
+/// Values for a rule's placeholders, by name.
 pub type Values = BTreeMap<String, Value>;
 
-/// What is to be looked up.
+/// A check to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Due {
-    /// Which of the rules.
+    /// Index of the rule.
     pub rule: usize,
-    /// The values.
+    /// Values for the rule's placeholders.
     pub values: Values,
 }
 
-/// A call that succeeded since the user spoke last.
+/// A call that succeeded since the last user message.
 #[derive(Clone, Debug)]
 struct Done {
     tool: String,
@@ -44,7 +44,7 @@ struct Done {
     result: Value,
 }
 
-/// What an answer gives reason to look up, each once; at most [`LOOKED_MAX`].
+/// Checks for an answer, without duplicates; at most [`LOOKED_MAX`].
 pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Natures) -> Vec<Due> {
     let mut due: Vec<Due> = Vec::new();
     let mut add = |rule: usize, values: Values| {
@@ -69,7 +69,7 @@ pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Na
     due
 }
 
-/// Tools are named as their server does, or as the model does.
+/// Compares tool names; `tool` may lack the server's prefix (`server__`).
 fn is(name: &str, tool: &str) -> bool {
     name == tool || name.strip_suffix(tool).is_some_and(|before| before.ends_with("__"))
 }
@@ -88,7 +88,7 @@ fn values_of(done: &Done) -> Values {
     values
 }
 
-/// The calls that succeeded since the user spoke last, of either API.
+/// Calls that succeeded since the last user message, in either API's format.
 fn done(request: &Document, natures: &Natures) -> Vec<Done> {
     let root = request.root();
     let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
@@ -125,7 +125,7 @@ fn done(request: &Document, natures: &Natures) -> Vec<Done> {
     done
 }
 
-/// A JSON value with its placeholders filled in; `None` where a value is missing.
+/// A JSON value with its placeholders filled in; `None` if a value is missing.
 pub fn filled(template: &Value, values: &Values) -> Option<Value> {
     Some(match template {
         // A placeholder alone keeps the value's type.
@@ -143,7 +143,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// So that no value ends the string that it stands in. Source: RFC 9535, section 2.3.1.1.
+/// Escapes a value, so that it can't end the string it stands in. Source: RFC 9535, section 2.3.1.1.
 fn in_path(value: &Value) -> String {
     let escape = |c: char| match c {
         '\'' | '"' | '\\' => format!("\\u{:04x}", c as u32),
@@ -153,7 +153,7 @@ fn in_path(value: &Value) -> String {
     plain(value).chars().map(escape).collect()
 }
 
-/// So that no value ends the part of a URL that it stands in. Source: RFC 3986, section 2.3.
+/// Percent-encodes a value, so that it can't end its part of a URL. Source: RFC 3986, section 2.3.
 fn in_url(value: &Value) -> String {
     let mut out = String::new();
     for byte in plain(value).bytes() {
@@ -165,8 +165,8 @@ fn in_url(value: &Value) -> String {
     out
 }
 
-/// A JSONPath with its placeholders filled in, each value as what may stand there: within a string, as the name of a
-/// member, or as a literal. Source: RFC 9535, sections 2.3 and 2.5.
+/// A JSONPath with its placeholders filled in. Each value is written according to its position: within a string, as a
+/// member name, or as a literal. Source: RFC 9535, sections 2.3 and 2.5.
 fn filled_path(template: &str, values: &Values) -> Result<String, String> {
     let name_char = |c: char| c.is_alphanumeric() || c == '_' || !c.is_ascii();
     let (mut out, mut rest, mut quote) = (String::new(), template, None);
@@ -228,27 +228,27 @@ fn filled_path(template: &str, values: &Values) -> Result<String, String> {
     Ok(out)
 }
 
-/// The value of the placeholder that `text` begins with, and what follows it.
+/// The value of the placeholder at the start of `text`, and the text after it.
 fn placeholder<'t>(text: &'t str, values: &'t Values) -> Result<(&'t Value, &'t str), String> {
     let (name, behind) = text.strip_prefix("{{").and_then(|text| text.split_once("}}")).ok_or(MISSING)?;
     Ok((values.get(name.trim()).ok_or(MISSING)?, behind))
 }
 
-/// A value as a literal of JSONPath: numbers as they are, also those that a phrase spells; anything else as a string.
+/// A value as a JSONPath literal: numbers unquoted, also those in the text of a phrase; anything else as a string.
 fn literal(value: &Value) -> String {
     let text = plain(value);
     let number = serde_json::from_str::<serde_json::Number>(&text).is_ok();
     if number || value.is_boolean() || value.is_null() { text } else { format!("'{}'", in_path(value)) }
 }
 
-/// Where in a schema a value stands.
+/// Position of a placeholder in a schema.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
-    /// What it is compared with: any value.
+    /// Data to compare with: any value.
     Data,
-    /// A regular expression: the value stands for itself.
+    /// A regular expression: the value is escaped.
     Pattern,
-    /// A keyword's value: a text or a number. Anything else would be a schema of the model's.
+    /// Value of a keyword: a text or a number. Anything else would let the model supply a schema.
     Schema,
 }
 
@@ -281,10 +281,10 @@ fn filled_schema(template: &Value, values: &Values, place: Place) -> Result<Valu
     })
 }
 
-/// Where a probe asks with these values.
+/// URL of a probe with these values.
 ///
 /// # Errors
-/// A value is missing, or would make the path another one.
+/// A value is missing, or would change the path's segments.
 pub fn url(probe: &HttpProbe, values: &Values) -> Result<String, String> {
     let filled = filled_text(&probe.template, values, in_url).ok_or(MISSING)?;
     let climbs = |value: &Value| {
@@ -321,10 +321,10 @@ fn filled_text(template: &str, values: &Values, write: fn(&Value) -> String) -> 
     Some(out)
 }
 
-/// Is what was found as it must be?
+/// True if the result of a check meets the expectation.
 ///
 /// # Errors
-/// Why that can't be said.
+/// The expectation can't be evaluated with these values.
 pub fn agrees(expect: &Expect, values: &Values, found: &Value) -> Result<bool, String> {
     match expect {
         Expect::Path(template) => {

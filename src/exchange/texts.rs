@@ -1,4 +1,4 @@
-//! A text joined of its parts as a stream would join them, so that a claim can't hide in a seam. Pure.
+//! A text joined from its parts as a stream would join them, so that a claim can't hide at a boundary. Pure.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -8,26 +8,26 @@ use crate::{
     wire::json::{Kind, Value},
 };
 
-/// A text that has gone through its gate, and where its parts lie.
+/// A text that went through its gate, and the position of its parts.
 pub struct TextPlace {
-    /// Its gate.
+    /// Gate of the text.
     pub gate: TextGate,
-    /// It itself.
+    /// The joined text.
     pub text: String,
-    /// Its strings.
+    /// The strings that it was joined from.
     pub parts: Vec<Part>,
 }
 
-/// A string of a text: where it lies in the answer, and in the text.
+/// One string of the text.
 pub struct Part {
-    /// In the answer, quotes included.
+    /// Range in the answer, including quotes.
     pub span: Range<usize>,
-    /// In the text.
+    /// Range in the joined text.
     pub place: Range<usize>,
 }
 
 impl TextPlace {
-    /// Joins these strings and takes the text through its gate; `None` where there is none.
+    /// Joins the strings and feeds the text through its gate; `None` if there is no text.
     pub fn read<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
         Self::gated(strings, |gate, text| {
             context.feed(gate, text);
@@ -35,14 +35,14 @@ impl TextPlace {
         })
     }
 
-    /// The same where the format that the request asks of answers is none of this text's.
+    /// Like [`Self::read`], but always judged as prose, also if the request asks for JSON answers.
     pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
         Self::gated(strings, |gate, text| {
             context.take_prose(gate, text);
         })
     }
 
-    /// Joins these strings and hands the text to `take` with its gate.
+    /// Joins the strings and passes the text to `take` with its gate.
     fn gated<'d>(strings: impl IntoIterator<Item = Value<'d>>, take: impl FnOnce(&mut TextGate, &str)) -> Option<Self> {
         let (mut text, mut parts) = (String::new(), Vec::new());
         for string in strings {
@@ -58,7 +58,7 @@ impl TextPlace {
         Some(Self { gate, text, parts })
     }
 
-    /// What leaves of a part, where that isn't all of it. `removals`: those of the text, in order.
+    /// The released text of a part; `None` if it is unchanged. `removals`: those of the text, in order.
     pub fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
         let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
         let first = removals.partition_point(|removal| removal.end <= part.place.start);
@@ -71,26 +71,26 @@ impl TextPlace {
         changed.then_some(text)
     }
 
-    /// What is taken out of a part, counted in bytes from its own beginning. `removals`: those of the text, in order.
+    /// The removals within a part, in bytes from the part's start. `removals`: those of the text, in order.
     pub fn removals_in(&self, part: &Part, removals: &[Range<usize>]) -> Vec<Range<usize>> {
         let inside = |removal: &Range<usize>| removal.start.max(part.place.start)..removal.end.min(part.place.end);
         let own = removals.iter().map(inside).filter(|removal| removal.start < removal.end);
         own.map(|removal| removal.start - part.place.start..removal.end - part.place.start).collect()
     }
 
-    /// A part's own text, as it came.
+    /// The original text of a part.
     pub fn text_of(&self, part: &Part) -> &str {
         self.text.get(part.place.clone()).unwrap_or_default()
     }
 
-    /// What leaves of the whole text.
+    /// The released text as a whole.
     pub fn leaving(&self, removals: &[Range<usize>]) -> Cow<'_, str> {
         let whole = Part { span: 0..0, place: 0..self.text.len() };
         self.changed(&whole, removals).map_or(Cow::Borrowed(&*self.text), Cow::Owned)
     }
 }
 
-/// `null`, `""`, `[]` and `{}` say nothing.
+/// True for empty values: `null`, `""`, `[]` and `{}`.
 pub fn is_nothing(value: Value<'_>) -> bool {
     let raw = value.raw();
     match value.kind() {
@@ -102,13 +102,13 @@ pub fn is_nothing(value: Value<'_>) -> bool {
     }
 }
 
-/// Has it two members of one name, or one that some clients take for another?
+/// True if the object has two members of the same name, or one whose name some clients take for another.
 pub fn is_ambiguous(object: Value<'_>) -> bool {
     object.duplicate_name().is_some() || is_respelled(object)
 }
 
-/// Has it a member that some clients take for another? Go's `encoding/json` reads names in any case, and folds two
-/// characters beyond ASCII.
+/// True if the object has a member whose name some clients take for another. Go's `encoding/json` ignores case in
+/// names, and folds two non-ASCII characters.
 fn is_respelled(object: Value<'_>) -> bool {
     const NAMES: [&str; 24] = [
         "type",
@@ -143,7 +143,8 @@ fn is_respelled(object: Value<'_>) -> bool {
     object.members().any(|member| (is_odd(member.key.raw()) || member.key.kind() == Kind::Escaped) && same(&member.name()))
 }
 
-/// Is there an upper-case letter in it, or a character beyond ASCII? Eight bytes at a time: it is asked of every name.
+/// True if a name contains an upper-case letter or a non-ASCII character. Reads eight bytes at a time, as every name is
+/// tested.
 fn is_odd(name: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES * 0x80;
@@ -163,8 +164,8 @@ fn is_odd(name: &[u8]) -> bool {
         }
 }
 
-/// The strings that make up a text: it itself, or those in its parts. What else a part says is another matter
-/// ([`super::places`]).
+/// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see
+/// [`super::places`].
 ///
 /// # Errors
 /// [`ShapeError`] for a part that is a call, or says two things under one name.

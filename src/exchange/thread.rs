@@ -1,7 +1,7 @@
-//! What toolmark must remember of conversations that the upstream keeps: values only, the shell keeps them.
+//! State of conversations that the upstream stores: plain values, held by the shell.
 //!
-//! DESIGN.md, "Marks"; issue "Responses API", `[responses] stateful = "track"`. Everything here is bounded, so
-//! that a conversation without end takes no memory without end. Pure.
+//! For `[responses] stateful = "track"`: docs/wire-facts.md#conversations-that-the-upstream-keeps. Everything here is
+//! bounded, so that a conversation without end takes no memory without end. Pure.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,85 +17,86 @@ use crate::judge::{
     trail::{STEPS_MAX, Step, Trail},
 };
 
-/// Executions of one conversation that are remembered, the latest.
+/// Limit for the remembered executions of one conversation; the latest are kept.
 const EXECUTIONS_MAX: usize = 512;
-/// Bytes of one conversation's own data that are remembered.
+/// Limit for the remembered data of one conversation, in bytes.
 const DATA_BYTES_MAX: usize = 256 << 10;
-/// Bytes of one conversation's tools that came in through items.
+/// Limit for one conversation's tools from input items, in bytes.
 const TOOLS_BYTES_MAX: usize = 1 << 20;
-/// Calls of one conversation's trail that are remembered, the latest.
+/// Limit for the remembered calls of one conversation's trail; the latest are kept.
 const TRAIL_USES_MAX: usize = 1024;
-/// Bytes of one conversation's results that are remembered as evidence, with their calls' arguments; the latest.
+/// Limit for one conversation's results that are kept as evidence, with their calls' arguments, in bytes; the latest
+/// are kept.
 const RESULTS_BYTES_MAX: usize = 192 << 10;
-/// Bytes of one conversation's calls, and of what the user said last, that are remembered as said.
+/// Limit for the remembered calls of one conversation, and separately for the last user message, in bytes.
 const SAID_BYTES_MAX: usize = 64 << 10;
-/// Bytes of one call's arguments.
+/// Limit for one call's arguments, in bytes.
 const ARGUMENTS_BYTES_MAX: usize = 32 << 10;
-/// Calls that the upstream waits for outputs of.
+/// Limit for calls whose outputs the upstream waits for.
 const OWED_MAX: usize = 128;
-/// Responses of one conversation whose ids are remembered, the latest.
+/// Limit for the remembered response ids of one conversation; the latest are kept.
 const ANSWERS_MAX: usize = 256;
-/// Texts that the application wrote in the model's name, the latest.
+/// Limit for the remembered assistant texts that the application wrote; the latest are kept.
 const WRITTEN_MAX: usize = 1024;
-/// Comparisons for which no table is made.
+/// Up to this many comparisons are made without a hash table.
 const FEW: usize = 256;
 
-/// What a conversation is known to hold, up to one response.
+/// Known state of a conversation up to one response.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
     /// Results that were stamped.
     pub executions: Vec<Execution>,
-    /// Tools with a result that is no failure.
+    /// Tools with a successful result.
     pub succeeded: Vec<String>,
-    /// What was called since the user spoke last.
+    /// Calls since the last user message.
     pub trail: Trail,
-    /// Arrays of tools that came in through items: JSON.
+    /// Arrays of tools from input items: JSON.
     pub tools: Vec<Arc<str>>,
-    /// What users, tools and instructions said.
+    /// Texts of users, tools and instructions.
     pub data: Vec<Arc<str>>,
     /// Results, as evidence for what later answers claim.
     pub results: Vec<Arc<KnownResult>>,
-    /// From which of them on they came after what the user said last.
+    /// Index of the first result that came after the last user message.
     pub recent_from: usize,
-    /// What the model called with, as it was let through.
+    /// Calls of the model, as they were passed on.
     pub said: Vec<Arc<str>>,
-    /// What the user said last.
+    /// The last user message.
     pub asked: Arc<str>,
-    /// Not all of it is known or kept.
+    /// Part of the conversation is unknown or was dropped.
     pub incomplete: bool,
-    /// Calls that the upstream keeps and that were never passed on: it must hear what became of them.
+    /// Calls that the upstream stores and that were never passed on: it must be sent outputs for them.
     pub owed: Vec<Owed>,
-    /// The response's id as the upstream has it, where the application knows it by another.
+    /// The upstream's id of the response, if the application has another.
     pub upstream_id: Option<Arc<str>>,
-    /// The responses up to here, by the ids that the application knows them by.
+    /// Ids of the responses so far, as the application has them.
     pub answers: Vec<Arc<str>>,
-    /// [`digest`]s of what the application itself wrote in the model's name.
+    /// [`digest`]s of assistant texts that the application itself wrote.
     pub written: Vec<u64>,
 }
 
-/// A call that was never passed on, and what the model is to be told of it.
+/// A call that was never passed on, and the output to send for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owed {
-    /// Its id, as the upstream has it.
+    /// The upstream's id of the call.
     pub call_id: String,
-    /// It is a custom tool's.
+    /// It is a call of a custom tool.
     pub custom: bool,
-    /// What stands instead of a result.
+    /// Output in place of a result.
     pub output: String,
 }
 
-/// A result that answered a call.
+/// A result of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KnownResult {
     /// The tool.
     pub tool: Box<str>,
-    /// What it was called with.
+    /// Arguments of the call.
     pub arguments: Box<str>,
-    /// What it returned.
+    /// Text of the result.
     pub text: Box<str>,
     /// It reports a failure.
     pub failed: bool,
-    /// Its execution ID, where it has one.
+    /// Execution ID of the result, if any.
     pub execution_id: Option<Box<str>>,
 }
 
@@ -105,62 +106,62 @@ impl KnownResult {
     }
 }
 
-/// A call that was let through.
+/// A call that was passed on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KnownCall {
-    /// Its id as the upstream has it.
+    /// The upstream's id of the call.
     pub upstream_id: Arc<str>,
     /// The tool.
     pub tool: Arc<str>,
-    /// Its mark's moment.
+    /// Time of its mark.
     pub moment: Moment,
-    /// [`crate::judge::trail::call_digest`] of it.
+    /// Its [`crate::judge::trail::call_digest`].
     pub digest: u64,
-    /// Its arguments, which are evidence for what an answer says of its result; the beginning of long ones.
+    /// Its arguments, as evidence for claims about its result; long ones are truncated.
     pub arguments: Arc<str>,
 }
 
-/// Arguments as they are remembered.
+/// Arguments, truncated for storage.
 pub fn kept_arguments(arguments: &str) -> Arc<str> {
     arguments[..arguments.floor_char_boundary(ARGUMENTS_BYTES_MAX)].into()
 }
 
-/// What became of an output item that the upstream keeps, where the application saw another.
+/// Disposition of an output item that the upstream stores but the application did not get.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It belongs to an attempt that was rejected: nothing may refer to it.
+    /// It belongs to a rejected attempt: requests must not refer to it.
     Dropped,
-    /// The application got this instead: an input item, JSON.
+    /// The application got this input item instead: JSON.
     Instead(Arc<str>),
 }
 
-/// What is to be remembered of an exchange that has ended.
+/// Conversation update to store after an exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
-    /// Its response, as the application knows it; empty where the upstream keeps nothing.
+    /// Ids of its response, as the application has them; empty if the upstream stores nothing.
     pub responses: Vec<String>,
-    /// The conversation that it belongs to.
+    /// Id of the conversation that it belongs to.
     pub conversation: Option<String>,
-    /// What is known up to there.
+    /// State of the conversation up to the response.
     pub thread: Thread,
-    /// Calls let through, by their marks.
+    /// Calls that were passed on, by their marks.
     pub calls: Vec<(String, KnownCall)>,
     /// Items by their ids.
     pub items: Vec<(String, Fate)>,
-    /// What the application got, where the upstream keeps its own of it.
+    /// The application's version of the response, if the upstream stores its own.
     pub left: Option<Left>,
 }
 
-/// What the application got of a response.
+/// The application's version of a response.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Left {
     /// All of it: the response object, or the event with it that ended a stream. JSON.
     Whole(Bytes),
-    /// Nothing yet: it is made in the background.
+    /// Nothing yet: the response is made in the background.
     Nothing,
 }
 
-/// What tells one text from another.
+/// Hash for comparing texts.
 pub fn digest(text: &str) -> u64 {
     blake3::hash(text.as_bytes()).as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
@@ -168,25 +169,25 @@ pub fn digest(text: &str) -> u64 {
 /// The part of the conversation that isn't in the request.
 #[derive(Clone, Debug, Default)]
 pub struct Hidden {
-    /// What is known of it.
+    /// Known state of that part.
     pub earlier: Option<Arc<Thread>>,
-    /// There is such a part, and not all of it is known.
+    /// Such a part exists, and not all of it is known.
     pub unseen: bool,
-    /// The user speaks in this request.
+    /// The request has a user message.
     pub spoke: bool,
-    /// The upstream keeps this exchange.
+    /// The upstream stores this exchange.
     pub store: bool,
-    /// The conversation that the upstream appends to.
+    /// Id of the conversation that the upstream appends to.
     pub conversation: Option<String>,
-    /// Arrays of tools that this request brings in items: JSON.
+    /// Arrays of tools from this request's items: JSON.
     pub tools: Vec<Arc<str>>,
-    /// Members of the request that went up otherwise than they came, as they came: JSON. Answers repeat them.
+    /// Original values of request members that were changed for the upstream: JSON. Answers repeat them.
     pub echo: Vec<(&'static str, Box<str>)>,
-    /// The response is made in the background: it may be retrieved before it was ever passed on.
+    /// The response is made in the background: it may be retrieved before it was passed on.
     pub background: bool,
 }
 
-/// A text that is looked up.
+/// A text as a lookup key.
 #[derive(Clone, Copy, Eq)]
 struct Sought<'s>(&'s str);
 
@@ -204,7 +205,7 @@ impl Hash for Sought<'_> {
     }
 }
 
-/// Those that aren't known, each once, in their order.
+/// The new texts that aren't known yet, without duplicates, in order.
 fn new_ones<'n>(known: &[impl AsRef<str>], new: &'n [impl AsRef<str>]) -> Vec<&'n str> {
     let mut found: Vec<&str> = Vec::new();
     if known.len().saturating_add(new.len()).saturating_mul(new.len()) <= FEW {
@@ -222,7 +223,7 @@ fn new_ones<'n>(known: &[impl AsRef<str>], new: &'n [impl AsRef<str>]) -> Vec<&'
 }
 
 impl Thread {
-    /// This and what an exchange adds to it, within bounds.
+    /// The state with an exchange's additions, within the limits.
     #[must_use]
     pub fn with(mut self, executions: &[Execution], succeeded: &[String], tools: &[Arc<str>], data: &[String]) -> Self {
         self.take_executions(executions);
@@ -263,7 +264,7 @@ impl Thread {
         }
     }
 
-    /// Takes up a response that the application got, or is to get.
+    /// Adds the id of a response that the application got, or will get.
     pub fn answer(&mut self, id: &str) {
         self.answers.retain(|own| **own != *id);
         self.answers.push(id.into());
@@ -271,7 +272,7 @@ impl Thread {
         self.answers.drain(..surplus);
     }
 
-    /// Takes up what the application wrote in the model's name.
+    /// Adds digests of assistant texts that the application wrote.
     pub fn write(&mut self, texts: impl IntoIterator<Item = u64>) {
         let mut seen: HashSet<u64> = self.written.iter().copied().collect();
         self.written.extend(texts.into_iter().filter(|text| seen.insert(*text)));
@@ -279,7 +280,7 @@ impl Thread {
         self.written.drain(..surplus);
     }
 
-    /// Goes on with what was called since the user spoke last: `trail` has all of it.
+    /// Replaces the trail: `trail` has all calls since the last user message.
     pub fn follow(&mut self, trail: &[Step]) {
         let mut uses = 0;
         let fits = |step: &&Step| {
@@ -291,8 +292,8 @@ impl Thread {
         self.trail = kept;
     }
 
-    /// Takes up the results of a request as evidence, the latest within bounds. `recent`: how many of them came after what
-    /// the user said last; `spoke`: whether that is in the same request.
+    /// Adds the results of a request as evidence; the latest within the limit are kept. `recent`: number of results
+    /// after the last user message; `spoke`: that message is in the same request.
     pub fn prove(&mut self, results: impl IntoIterator<Item = KnownResult>, recent: usize, spoke: bool) {
         let before = self.results.len();
         self.results.extend(results.into_iter().map(Arc::new));
@@ -310,7 +311,7 @@ impl Thread {
         self.incomplete |= surplus > 0;
     }
 
-    /// Takes up what was said: calls as they were let through, and the user's last words.
+    /// Adds calls as they were passed on, and sets the last user message.
     pub fn hear(&mut self, calls: impl IntoIterator<Item = Arc<str>>, asked: Option<&str>) {
         if let Some(asked) = asked {
             self.asked = asked[..asked.floor_char_boundary(SAID_BYTES_MAX)].into();
@@ -326,14 +327,14 @@ impl Thread {
         self.incomplete |= surplus > 0;
     }
 
-    /// Takes up what is owed.
+    /// Adds calls that were never passed on.
     pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
         self.owed.extend(owed);
         let surplus = self.owed.len().saturating_sub(OWED_MAX);
         self.owed.drain(..surplus);
     }
 
-    /// About how many bytes it takes.
+    /// Estimated size in bytes.
     pub fn weight(&self) -> u64 {
         let data: usize = self.data.iter().map(|text| text.len() + 16).sum();
         let owed: usize = self.owed.iter().map(|owed| owed.output.len() + owed.call_id.len() + 64).sum();
@@ -349,7 +350,7 @@ impl Thread {
     }
 }
 
-/// Takes these up as far as they fit; did all of them?
+/// Adds texts up to the limit; true if all of them fit.
 fn keep_within(own: &mut Vec<Arc<str>>, new: Vec<&str>, bytes_max: usize) -> bool {
     let mut bytes: usize = own.iter().map(|text| text.len()).sum();
     for text in new {

@@ -1,7 +1,6 @@
-//! The tools of a request: from its bytes to the registry, once for each array that comes along.
+//! Tools of a request: parses each array of tools once, and caches the result.
 //!
-//! An application sends the same tools with every request; the set is built for the first and shared
-//! with the rest. Pure but for the cache.
+//! Applications send the same tools with every request, so the set is built once and shared. Pure except for the cache.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,32 +24,32 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// The parameters of a tool whose upstream alone knows them.
+/// Parameters of a tool whose parameters only the upstream knows.
 const ANYTHING: &str = r#"{"type":"object","additionalProperties":true}"#;
-/// Sets kept; an application has a handful.
+/// Limit for cached sets; an application has a handful.
 const SETS_MAX: usize = 4096;
-/// Bytes of the arrays whose sets are kept.
+/// Limit for the arrays whose sets are cached, in bytes.
 const SETS_BYTES_MAX: u64 = 32 << 20;
 
-/// What becomes of the request's `tools`.
+/// Change to the request's `tools`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ToolsEdit {
-    /// They go upstream as they came.
+    /// They are sent unchanged.
     Keep,
-    /// This array goes instead.
+    /// They are replaced by this array.
     Replace(String),
-    /// None are left.
+    /// The `tools` member is removed: no tool is left.
     Remove,
 }
 
-/// How an API writes its tools.
+/// Format of an API's tools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dialect {
-    /// Chat completions: the function in an object of its own.
+    /// Chat completions: the function in an inner object.
     Nested,
     /// Chat's legacy `functions`.
     Legacy,
-    /// The Responses API: flat, in namespaces too.
+    /// The Responses API: flat, possibly in namespaces.
     Flat,
 }
 
@@ -59,7 +58,7 @@ impl Dialect {
         if self == Self::Legacy { "functions" } else { "tools" }
     }
 
-    /// Keeps sets of different dialects apart.
+    /// Prefix of the cache key: sets of different formats are kept apart.
     fn prefix(self) -> &'static [u8] {
         match self {
             Self::Nested => b"",
@@ -69,37 +68,37 @@ impl Dialect {
     }
 }
 
-/// The tools of a request as they lie in it.
+/// Tools of a request, unparsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Brought<'r> {
-    /// How they are written.
+    /// Format of the tools.
     pub dialect: Dialect,
-    /// The array in its place.
+    /// The request's array of tools.
     pub array: Option<Value<'r>>,
-    /// Further arrays that came in otherwise, JSON; they stay where they are.
+    /// Additional arrays from input items, JSON; they stay where they are.
     pub further: &'r [Arc<str>],
 }
 
 /// The tools of an exchange.
 #[derive(Clone, Debug)]
 pub struct ToolSet {
-    /// What may be called.
+    /// Registry of callable tools.
     pub registry: Registry,
-    /// What is wrong with them.
+    /// Violations in the definitions.
     pub violations: Vec<Violation>,
-    /// What goes upstream.
+    /// Change to the request's `tools`.
     pub edit: ToolsEdit,
-    /// Names that the request brought and that don't go upstream.
+    /// Names in the request that are not sent to the upstream.
     pub removed: Vec<String>,
-    /// There is at least one.
+    /// True if there is at least one tool.
     pub any: bool,
-    /// How they are written.
+    /// Format of the tools.
     pub dialect: Dialect,
-    /// The kinds of tools that the upstream runs or defines itself, as `web_search`.
+    /// Types of tools that the upstream runs or defines itself, such as `web_search`.
     pub hosted: Vec<String>,
-    /// Those that MCP servers offer, by name.
+    /// Names of the tools offered by MCP servers.
     pub offered: Vec<Box<str>>,
-    /// Those that toolmark runs, by name.
+    /// The tools that toolmark runs, by name.
     runs: HashMap<Box<str>, Offered>,
     abilities: OnceLock<Arc<[Ability]>>,
 }
@@ -113,20 +112,20 @@ impl Weighter<Bytes, Arc<ToolSet>> for ByBytes {
     }
 }
 
-/// Arrays that were met last: [`Document::parse_noting`] passes over them.
+/// Recently used arrays: [`Document::parse_noting`] skips their contents.
 pub type Recent = Vec<(Bytes, Arc<ToolSet>)>;
 
-/// How many arrays are kept at hand.
+/// Number of recently used arrays that are kept.
 const RECENT_MAX: usize = 8;
-/// Bytes of the compiled patterns of one that is kept at hand.
+/// Limit for the compiled patterns of a recently used array, in bytes.
 const RECENT_PATTERN_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of tools whose schemas are compiled in no time worth mentioning.
+/// Up to this size in bytes, compiling the schemas takes negligible time.
 const AT_ONCE_BYTES_MAX: usize = 8 << 10;
 
-/// The sets of one policy.
+/// Cache of tool sets for one policy.
 pub struct ToolSets {
     sources: Vec<ToolSource>,
-    /// How many of them come before those of MCP servers.
+    /// Number of the policy's own sources, which precede those of MCP servers.
     own: usize,
     offered: Arc<(u64, Catalog)>,
     cache: Cache<Bytes, Arc<ToolSet>, ByBytes>,
@@ -134,7 +133,7 @@ pub struct ToolSets {
 }
 
 impl ToolSets {
-    /// For a policy with these tools, and what MCP servers offer.
+    /// A cache for a policy with these tools, and the tools of MCP servers.
     pub fn new(mut sources: Vec<ToolSource>, offered: Arc<(u64, Catalog)>) -> Self {
         let own = sources.len();
         sources.extend(offered.1.sources());
@@ -146,12 +145,12 @@ impl ToolSets {
         self.sources.get(..self.own).unwrap_or_default()
     }
 
-    /// The arrays that were met last.
+    /// Recently used arrays.
     pub fn recent(&self) -> arc_swap::Guard<Arc<Recent>> {
         self.recent.load()
     }
 
-    /// Are these tools met for the first time, and so many that compiling their schemas takes long?
+    /// True if these tools are new and so large that compiling their schemas may take long.
     pub fn takes_long(&self, brought: &Brought<'_>) -> bool {
         let raw = brought.array.map_or(&b""[..], Value::raw);
         let bytes = raw.len() + brought.further.iter().map(|array| array.len()).sum::<usize>();
@@ -170,10 +169,10 @@ impl ToolSets {
         self.recent.store(Arc::new(recent));
     }
 
-    /// The set for a request that brings these.
+    /// The tool set of a request, from the cache or newly built.
     ///
     /// # Errors
-    /// [`Refusal`] where they can't be read.
+    /// [`Refusal`] if the tools can't be read.
     pub fn get(&self, brought: Brought<'_>, policy: &Policy, checks: &Checks, schemas: &SchemaCache) -> Result<Arc<ToolSet>, Refusal> {
         let raw = brought.array.map_or(&b""[..], Value::raw);
         let plain = brought.further.is_empty();
@@ -248,7 +247,7 @@ impl ToolSets {
 }
 
 impl ToolSet {
-    /// What its tools can do, as their names and descriptions say.
+    /// Capabilities of the tools, derived from their names and descriptions.
     pub fn abilities(&self) -> Arc<[Ability]> {
         let of = |tool: &Tool| {
             let document = Document::parse(Bytes::copy_from_slice(tool.raw.as_bytes())).ok();
@@ -260,18 +259,18 @@ impl ToolSet {
         self.abilities.get_or_init(|| self.registry.tools().iter().map(of).collect()).clone()
     }
 
-    /// Does toolmark run any of them?
+    /// True if toolmark runs any of them.
     pub fn runs_any(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// The tool of this name, where toolmark runs it.
+    /// The tool of this name, if toolmark runs it.
     pub fn runs(&self, name: &str) -> Option<&Offered> {
         if self.runs.is_empty() { None } else { self.runs.get(name) }
     }
 }
 
-/// What becomes of the array, where it doesn't stay. Tools that only the upstream calls stay in front.
+/// The change to the array. Tools that only the upstream calls stay at its front.
 fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Registry, dialect: Dialect, present: bool) -> ToolsEdit {
     let kept: HashSet<usize> = registry.plan().iter().filter_map(|step| if let Step::Keep(at) = step { Some(*at) } else { None }).collect();
     let (mut place, mut out, mut inside) = (0, Vec::new(), HashSet::new());
@@ -295,7 +294,7 @@ fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Regist
     if out.is_empty() && present { ToolsEdit::Remove } else { ToolsEdit::Replace(format!("[{}]", out.join(","))) }
 }
 
-/// A tool of the policy's files, which have chat's form, as `dialect` writes it.
+/// A tool from the policy's files, which have chat's format, written in `dialect`.
 fn put(raw: &str, dialect: Dialect) -> String {
     let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes()));
     let Some(root) = document.as_ref().ok().map(Document::root).filter(|_| dialect != Dialect::Nested) else { return raw.to_owned() };
@@ -315,9 +314,9 @@ fn put(raw: &str, dialect: Dialect) -> String {
 struct Element<'r> {
     raw: &'r str,
     tools: Vec<OwnTool<'r>>,
-    /// The `tools` of a namespace.
+    /// The `tools` of a namespace, raw.
     namespace: Option<&'r str>,
-    /// The kind of a tool that isn't ours to judge.
+    /// The type of a tool that toolmark doesn't judge.
     hosted: Option<String>,
 }
 
@@ -355,7 +354,7 @@ impl<'r> Element<'r> {
 }
 
 impl<'r> OwnTool<'r> {
-    /// `None` for a tool that isn't ours to judge.
+    /// Reads a tool; `None` if toolmark doesn't judge it.
     fn read(tool: Value<'r>, dialect: Dialect) -> Result<Option<Self>, Refusal> {
         let refuse = |code, message: String| Refusal::new(code, Some(dialect.param()), message);
         let kind = tool.get("type").and_then(Value::text);

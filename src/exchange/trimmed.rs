@@ -1,7 +1,7 @@
-//! Results that an application took out of a conversation or cut, to make room: context editing. Pure.
+//! Detects results that the application removed or shortened to save context (context editing). Pure.
 //!
-//! Looked at only where a result isn't the one that was first returned. What is taken for trimmed can't be cited any more,
-//! so nothing is won by making another result look like it.
+//! Used only if a result differs from the one first returned. A trimmed result can't be cited any more, so there is
+//! nothing to gain from imitating one.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -12,26 +12,26 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// A placeholder is no longer than this.
+/// Limit for a placeholder, in bytes.
 const PLACEHOLDER_BYTES_MAX: usize = 240;
-/// Where a cut text says so: in its last characters, or in a bracket within it.
+/// Length of the tail, in characters, that is searched for a note of truncation; notes in brackets are found anywhere.
 const ENDING_CHARS: usize = 120;
 
 const WORDS: &str = "clear(?:ed)?|remov(?:ed|al)|omit(?:ted)?|truncat(?:ed|ion)|trimm?(?:ed)?|elided|pruned|redacted|compact(?:ed|ion)|dropped|snipp?(?:ed)?|cut|shortened|hidden|deleted|evicted|no longer (?:available|shown|kept)";
 
-/// The whole text is a placeholder: bracketed, or a few words about the content itself.
+/// A text that is a placeholder as a whole: bracketed, or a few words about removed content.
 static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let about = "(?:tool|results?|outputs?|content|contents|message|response|observation|context|old|older|earlier|previous|data)";
     let bracketed = format!(r#"[\[(<*_.…\s]+[^\n"{{}}]{{0,160}}\b(?:{WORDS})\b[^\n"{{}}]{{0,160}}[\])>*_.…\s]+"#);
     let plain = format!(r"(?:the |this |an? )?(?:{about}\b[ ,]*){{1,4}}[^\n]{{0,60}}\b(?:{WORDS})\b[^\n]{{0,100}}");
     Regex::new(&format!(r"(?is)\A\s*(?:{bracketed}|{plain}|[.…\s]*)\z")).ok()
 });
-/// A mark within a text, where something was left out.
+/// A note within a text that something was left out.
 static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>"]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>"]{{0,80}}(?:\]|\)|>|\.\.\.|…)"#)).ok()
 });
 
-/// The text of a result in a request; `item`: which message or input item it is.
+/// Text of a result in a request; `item` is the index of its message or input item.
 pub fn content(request: &Document, item: usize) -> Option<Cow<'_, str>> {
     let root = request.root();
     let list = root.get("messages").or_else(|| root.get("input"))?;
@@ -40,7 +40,7 @@ pub fn content(request: &Document, item: usize) -> Option<Cow<'_, str>> {
     content.and_then(text_of)
 }
 
-/// Does this stand in a result's place, or is it a part of one that says so?
+/// True if the text is a placeholder for a result, or a result with a note of truncation.
 pub fn is_trimmed(text: &str) -> bool {
     let is = |regex: &LazyLock<Option<Regex>>, text: &str| regex.as_ref().is_some_and(|regex| regex.is_match(text));
     if text.len() <= PLACEHOLDER_BYTES_MAX && is(&PLACEHOLDER, text) {

@@ -1,4 +1,4 @@
-//! What a model said in one turn, and the turn as it is echoed to it when it isn't passed on. Pure.
+//! The model's turn, and the rejected turn that is echoed to it. Pure.
 
 use super::error::Reported;
 use crate::{
@@ -9,30 +9,30 @@ use crate::{
     wire::json::Document,
 };
 
-/// One choice of an answer, in the core's terms.
+/// The model's turn in one choice, common to all APIs.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// What the model said.
+    /// Text of the turn.
     pub text: String,
-    /// What it thought, as far as it is kept.
+    /// Reasoning, as far as it was kept.
     pub reasoning: String,
-    /// Its calls, each with the members that toolmark doesn't know, as `"name":value`.
+    /// Its calls, each with the members unknown to toolmark, as `"name":value`.
     pub calls: Vec<(Call, Vec<String>)>,
-    /// Its output items in order, where the API has such.
+    /// Its output items in order, for APIs that have items.
     pub items: Vec<SaidItem>,
 }
 
 /// One item of an answer, for APIs that have items.
 #[derive(Clone, Debug)]
 pub enum SaidItem {
-    /// Anything but a call, as it came: JSON.
+    /// Anything but a call, unchanged: JSON.
     Raw(String),
-    /// The call at this place of [`Said::calls`]: its item as it came, JSON.
+    /// The call at this index of [`Said::calls`], with its unchanged item: JSON.
     Call(usize, String),
 }
 
 impl Said {
-    /// The types of its calls of tools that the upstream runs itself, or defines: they pass unjudged.
+    /// Types of its calls of tools that the upstream runs itself, or defines: they pass unjudged.
     pub fn hosted(&self) -> Vec<String> {
         let kind = |item: &SaidItem| {
             let SaidItem::Raw(json) = item else { return None };
@@ -43,43 +43,43 @@ impl Said {
     }
 }
 
-/// One call of the turn that is not passed on.
+/// One call of a rejected turn.
 #[derive(Clone, Debug)]
 pub struct EchoedCall {
-    /// As the model named it.
+    /// Name as written by the model.
     pub name: String,
     /// Its kind.
     pub kind: CallKind,
-    /// Its id, as the upstream gave it.
+    /// The upstream's id of the call.
     pub id: Option<String>,
-    /// JSON text of an object, or a custom tool's input; else what came.
+    /// JSON text of an object, or a custom tool's input; otherwise as received.
     pub arguments: String,
-    /// What was wrong with it; empty for a valid sibling.
+    /// Its violations; empty for a valid sibling of a bad call.
     pub violations: Vec<Violation>,
-    /// How it should have looked.
+    /// Example of a valid call.
     pub example: Option<String>,
-    /// Members of the call that must come back, as `"name":value`.
+    /// Members of the call that must be sent back, as `"name":value`.
     pub extras: Vec<String>,
 }
 
-/// The turn that is not passed on.
+/// A rejected turn.
 #[derive(Clone, Debug, Default)]
 pub struct EchoedTurn {
-    /// What the model said.
+    /// Text of the turn.
     pub text: String,
-    /// `reasoning_content`, which some upstreams demand back with calls.
+    /// `reasoning_content`, which some upstreams require back with calls.
     pub reasoning: String,
     /// Its calls.
     pub calls: Vec<EchoedCall>,
-    /// Its output items in order, where the API has such.
+    /// Its output items in order, for APIs that have items.
     pub items: Vec<SaidItem>,
-    /// What was wrong with the text, or with the turn as a whole.
+    /// Violations of the text, or of the turn as a whole.
     pub violations: Vec<Violation>,
 }
 
 impl EchoedTurn {
-    /// The turn that the upstream refused itself (Groq's `tool_use_failed`), where that is what the error says and the
-    /// policy holds it for wrong.
+    /// The turn that the upstream itself rejected (Groq's `tool_use_failed`); `None` for other errors, and if the
+    /// policy allows it.
     pub fn of_failed_call(error: &Reported, checks: &Checks) -> Option<Self> {
         let (code, generation) = error.failed_call()?;
         let advice = "call one of the tools with arguments that fit its schema";
@@ -90,7 +90,7 @@ impl EchoedTurn {
 }
 
 impl EchoedCall {
-    /// The arguments as they can be echoed, and the raw ones where those can't.
+    /// The arguments in a form that can be echoed, and the raw ones if they can't.
     pub fn legal_arguments(&self) -> (String, Option<&str>) {
         if self.kind == CallKind::Custom {
             return (self.arguments.clone(), None);
@@ -100,14 +100,14 @@ impl EchoedCall {
         if object { (self.arguments.clone(), None) } else { ("{}".to_owned(), Some(&self.arguments)) }
     }
 
-    /// A name that every upstream takes: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    /// A name that every upstream accepts: 1 to 64 of `A-Z a-z 0-9 _ -`.
     pub fn legal_name(&self) -> String {
         let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
         let name: String = self.name.chars().take(64).map(legal).collect();
         if name.is_empty() { "unnamed".to_owned() } else { name }
     }
 
-    /// What the model is told about it, as the content of a tool message.
+    /// Message for the model about the call, as the content of a tool message.
     pub fn answer(&self) -> String {
         use crate::judge::reply;
         if self.violations.is_empty() {

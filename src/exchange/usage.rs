@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Adds `more` (JSON text of a `usage` object) to `sum`, number by number at any depth; what only one
-/// of them has stays.
+/// Adds `more` (JSON text of a `usage` object) to `sum`, number by number at any depth. Members that only one of them
+/// has are kept.
 pub fn add(sum: &mut Option<Value>, more: &str) {
     match sum {
         Some(sum) => merge(sum, more),
@@ -11,7 +11,7 @@ pub fn add(sum: &mut Option<Value>, more: &str) {
     }
 }
 
-/// The same where there is a sum already.
+/// Like [`add`], for an existing sum.
 pub fn merge(sum: &mut Value, more: &str) {
     if let Ok(more) = serde_json::from_str(more) {
         merge_values(sum, more);

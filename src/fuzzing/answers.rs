@@ -1,8 +1,8 @@
-//! Answers as upstreams send them, whatever they send: requests and streams of both APIs, and streams of chat completions
-//! that stand for those of the Responses API.
+//! Answers of upstreams as arbitrary bytes: buffered and streamed answers of both APIs, and chat completions that are translated for the
+//! Responses API.
 //!
-//! Held: nothing panics; no step takes long; any cut of a stream gives the same events, the same verdict and the same
-//! text; what leaves is JSON; each call that leaves was accepted; a forged id never leaves.
+//! Checked: nothing panics; no step takes long; a stream gives the same events, verdict and text however it is cut; everything sent is
+//! JSON; each call that is sent was accepted; a forged id is never sent.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::{
     wire::json::Document,
 };
 
-/// The parts: a request, or nothing for the targets' own; then one answer for each attempt.
+/// Parts of the input: a request, or nothing for the targets' own; then one answer for each attempt.
 struct Answers<'d> {
     input: Input<'d>,
     request: Document,
@@ -54,7 +54,7 @@ fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
     assert_eq!(once, again, "a cut changes what leaves");
 }
 
-/// Where it is asked for, the first answer with its middle event so often that it is long.
+/// The first answer with its middle event repeated until it is long, if flag 7 is set.
 fn repeated_event(input: &Input<'_>) -> Option<Vec<u8>> {
     if !input.flag(7) {
         return None;
@@ -82,7 +82,7 @@ pub(super) fn translated_stream(data: &[u8]) {
     stream::<Responses>(data, Api::Responses, true);
 }
 
-/// Whole chat completions, and the same as answers to requests of the Responses API.
+/// Buffered chat completions, also as answers to requests of the Responses API.
 pub(super) fn chat_whole(data: &[u8]) {
     let Some(Answers { input, request: own, by }) = Answers::of(data, Api::Chat) else { return };
     let Some(begun) = begin(by, Api::Chat, &own) else { return };
@@ -92,7 +92,7 @@ pub(super) fn chat_whole(data: &[u8]) {
     whole::<Responses>(&begun, input.parts_from(1), Some(&Origin::new(&asked, "0".repeat(32), 1_700_000_000)));
 }
 
-/// Whole responses.
+/// Buffered responses.
 pub(super) fn responses_whole(data: &[u8]) {
     let Some(Answers { input, request, by }) = Answers::of(data, Api::Responses) else { return };
     let Some(begun) = begin(by, Api::Responses, &request) else { return };

@@ -1,4 +1,4 @@
-//! What the targets judge by: fixed keys, the built-in policies and two that correct all or nothing, and a conversation in
+//! Fixed environment of the targets: keys, the built-in policies, two policies with all corrections and with none, and a conversation in
 //! which one tool ran.
 
 use std::sync::{Arc, LazyLock};
@@ -15,33 +15,33 @@ use crate::{
     wire::json::Document,
 };
 
-/// The tool that ran.
+/// Tool that ran in the conversation.
 pub(super) const TOOL: &str = "run_speed_test";
-/// An id of our shape that isn't ours.
+/// An execution ID in toolmark's form that was not issued.
 pub(super) const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
-/// When the tool ran, and the mark of each call that leaves.
+/// Time at which the tool ran, and the mark time of each call that is sent.
 pub(super) const MOMENT: Moment = Moment { time_ms: 1_700_000_000_000, counter: 7 };
 const ARGUMENTS: &str = r#"{"server":"a"}"#;
 
-/// By which policy.
+/// Policy that a target judges by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum By {
     Default,
     Strict,
     Observe,
-    /// The default one with every correction.
+    /// The default policy with every correction.
     Correcting,
-    /// The default one with none.
+    /// The default policy without corrections.
     Exact,
 }
 
 impl By {
-    /// The built-in ones and the correcting one, by two bits.
+    /// Chooses among all but `Exact`, by the lowest two bits.
     pub fn of(flags: u8) -> Self {
         [Self::Default, Self::Strict, Self::Observe, Self::Correcting][usize::from(flags & 3)]
     }
 
-    /// What judges by it.
+    /// The bench with this policy.
     pub fn bench(self) -> &'static Bench {
         static ALL: LazyLock<[Bench; 5]> = LazyLock::new(|| {
             use Correction::{Name, NullOptional, Parameters, Syntax, Types};
@@ -68,17 +68,17 @@ fn bench(source: PolicySource, change: impl Fn(&mut Policy)) -> Bench {
     Bench { standard, ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
 }
 
-/// The moment of an exchange that goes on where [`TOOL`] ran.
+/// Metadata of an exchange that follows the run of [`TOOL`].
 pub(super) fn when() -> When {
     When { id: uuid::Uuid::nil(), scope: Scope::shared(), now_ms: MOMENT.time_ms + 1000, upstream: Upstream::default() }
 }
 
-/// Begins an exchange; `None` where its request is refused.
+/// Begins an exchange; `None` if its request is refused.
 pub(super) fn begin(by: By, api: Api, request: &Document) -> Option<Begun> {
     by.bench().begin(api, request, &when(), &Recalled::default()).ok()
 }
 
-/// The tools of the targets' own conversation, as chat completions have them.
+/// The tools of the targets' conversation, in the form of chat completions.
 fn tools() -> Value {
     let function = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "parameters": parameters}});
     json!([
@@ -95,7 +95,7 @@ fn tools() -> Value {
     ])
 }
 
-/// A request in which [`TOOL`] ran once; `stream` as asked.
+/// A request in which [`TOOL`] ran once. `user`: the user's message; `result`: the tool's result.
 pub(super) fn request(api: Api, user: &str, result: &str) -> Document {
     let mark = By::Default.bench().ring.mint(&Scope::shared(), TOOL, ARGUMENTS, MOMENT);
     let request = match api {
@@ -123,7 +123,7 @@ pub(super) fn request(api: Api, user: &str, result: &str) -> Document {
     document.into_iter().next().unwrap_or_else(|| std::process::abort())
 }
 
-/// See [`super::words`].
+/// An issued execution ID and [`FORGED`]: see [`super::words`].
 pub(super) fn words() -> Vec<String> {
     vec![By::Default.bench().ring.execution_id(&Scope::shared(), TOOL, MOMENT), FORGED.to_owned()]
 }

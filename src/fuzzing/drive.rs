@@ -1,5 +1,4 @@
-//! An answer taken through its adapter as the shell does it, repairs included, with nobody waiting; and what an
-//! application reads in what left.
+//! Passes answers through their adapter as the proxy does, repairs included, without any I/O; and reads the output as an application does.
 
 use std::collections::BTreeMap;
 
@@ -27,45 +26,45 @@ use crate::{
     wire::{json::Document, sse::Parser},
 };
 
-/// How an exchange ended.
+/// End of an exchange.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Ending {
-    /// As the model said it.
+    /// With the model's answer.
     Accepted,
-    /// In toolmark's words.
+    /// With a message of toolmark's.
     Replaced,
     /// With an error for a violation.
     Refused(Code),
-    /// With an error, for the upstream's fault.
+    /// With an error caused by the upstream.
     Fault(String),
-    /// The model would have been asked again, and there is no more of it.
+    /// The model would be asked again, but the input has no further answer.
     Open,
 }
 
-/// What came of an exchange.
+/// Result of an exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     pub ending: Ending,
-    /// By attempt and choice: everything that was wrong.
+    /// Violations by choice, of all attempts.
     pub codes: Vec<Vec<Code>>,
-    /// Verified ids that the answer cites.
+    /// Verified execution IDs that the answer cites.
     pub citations: Vec<String>,
-    /// The calls that may leave: name and arguments.
+    /// Calls that may be sent: names and arguments.
     pub allowed: Vec<(String, String)>,
-    /// Some of them were corrected.
+    /// At least one of them was corrected.
     pub corrected: bool,
-    /// What left, event by event; of a whole answer the one body.
+    /// Data of the events that were sent; for a buffered answer, its body.
     pub events: Vec<Vec<u8>>,
-    /// What an application reads in it.
+    /// Content as an application reads it.
     pub read: Delivered,
 }
 
-/// What an application reads.
+/// Content that an application reads.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Delivered {
-    /// By choice.
+    /// Texts by index of the choice.
     pub texts: BTreeMap<u64, String>,
-    /// Name and arguments.
+    /// Names and arguments of the calls.
     pub calls: Vec<(String, String)>,
 }
 
@@ -96,7 +95,7 @@ impl Outcome {
         finals
     }
 
-    /// Everything that was wrong, in whichever attempt.
+    /// Codes of all violations, in all attempts.
     pub fn all_codes(&self) -> Vec<Code> {
         self.codes.iter().flatten().copied().collect()
     }
@@ -107,7 +106,7 @@ impl Outcome {
     }
 }
 
-/// What is left to try with, as the shell counts it; time never runs out here.
+/// Repair budget, counted as the proxy counts it; time never runs out here.
 struct Tries<'b> {
     begun: &'b Begun,
     repairs: u32,
@@ -132,7 +131,7 @@ impl Tries<'_> {
         }
     }
 
-    /// The next attempt's request is one.
+    /// Builds the next attempt's request and checks that it is valid.
     fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn) {
         self.repairs += 1;
         let body = bounded("the next request", || A::next_request(&self.begun.body, turn, self.attempts, &self.begun.context));
@@ -141,7 +140,7 @@ impl Tries<'_> {
     }
 }
 
-/// Takes streamed attempts through their judge. `origin`: where they are chat completions to a request of the Responses API.
+/// Judges streamed attempts. `origin`: set if they are chat completions for a request of the Responses API.
 pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> Outcome {
     let context = &begun.context;
     let (mut outcome, mut out) = (Outcome::new(), BytesMut::new());
@@ -209,7 +208,7 @@ fn read<A: Adapter>(judge: &mut A::Stream, mut reader: Reader, pieces: &[&[u8]],
     bounded("the end of a stream's bytes", || reader.finish(judge, out))
 }
 
-/// Takes whole attempts through their judge.
+/// Judges buffered attempts. `origin`: as in [`streamed`].
 pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Option<&Origin>) -> Outcome {
     let context = &begun.context;
     let mut outcome = Outcome::new();
@@ -257,7 +256,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
     outcome
 }
 
-/// The data of the events that left.
+/// The data of the events that were sent.
 fn events(out: &[u8]) -> Vec<Vec<u8>> {
     let (mut parser, mut events) = (Parser::default(), Vec::new());
     let fed = parser.handle(Bytes::copy_from_slice(out), |event| events.push(event));
@@ -266,7 +265,7 @@ fn events(out: &[u8]) -> Vec<Vec<u8>> {
     events.into_iter().filter_map(|event| event.data).map(|data| data.to_vec()).collect()
 }
 
-/// What holds of everything that leaves.
+/// Checks the invariants of everything that is sent.
 fn hold(begun: &Begun, outcome: &Outcome) {
     if begun.context.observes() {
         return;
@@ -283,7 +282,7 @@ fn hold(begun: &Begun, outcome: &Outcome) {
     assert!(said_by_others || !has_word(&text, FORGED), "a forged id leaves: {text}\n{:?}\n{}", outcome.codes, shown());
 }
 
-/// Does the word stand in the text, and not as a part of a longer one?
+/// Returns whether the text contains the word, not as a part of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
     let (before, after) = (
@@ -293,7 +292,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| !part(before(at)) && !part(after(at + word.len())))
 }
 
-/// What an application reads in what left: chat completions or responses, streamed or whole.
+/// Reads the output as an application does: chat completions or responses, streamed or buffered.
 pub(super) fn delivered(events: &[Vec<u8>]) -> Delivered {
     let mut read = Delivered::default();
     let mut chat: BTreeMap<(u64, String), (String, String)> = BTreeMap::new();
@@ -327,7 +326,7 @@ pub(super) fn delivered(events: &[Vec<u8>]) -> Delivered {
     read
 }
 
-/// The items of the Responses API, wherever an event has some: the last form of each counts, and of its text all.
+/// Reads the items of the Responses API in an event: of a call the last form counts, of a text all parts.
 fn items(event: &Value, read: &mut Delivered, calls: &mut BTreeMap<String, (String, String)>) {
     let response = if event["response"].is_object() { &event["response"] } else { event };
     let output = response["output"].as_array().into_iter().flatten();
@@ -354,7 +353,7 @@ fn items(event: &Value, read: &mut Delivered, calls: &mut BTreeMap<String, (Stri
     }
 }
 
-/// Do these block?
+/// Returns whether any of these violations blocks.
 pub(super) fn block(violations: &[Violation]) -> bool {
     violations.iter().any(Violation::blocks)
 }

@@ -17,7 +17,7 @@ use crate::{
     settings::{self, Environment, Flags},
 };
 
-/// A recording is read or refused; an exchange that was read comes back from its line, and through each form that is written.
+/// A recording is read or refused; an exchange that was read survives its own line format and each export format.
 pub(super) fn import(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let text = String::from_utf8_lossy(data.get(3..).unwrap_or_default());
@@ -33,7 +33,7 @@ pub(super) fn import(data: &[u8]) {
     assert_eq!(import::har::read(&har).ok().as_ref(), Some(&read), "through HAR it comes back as something else: {har}");
 }
 
-/// A line of a cassette is read or refused, comes back as it was, and is judged again twice alike.
+/// A line of a cassette is read or refused, survives a round trip, and gets the same verdict when it is judged again.
 pub(super) fn cassette(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let text = String::from_utf8_lossy(data.get(3..).unwrap_or_default());
@@ -47,7 +47,7 @@ pub(super) fn cassette(data: &[u8]) {
     }
 }
 
-/// A settings file is taken or refused, twice alike, with words that say why.
+/// A settings file is accepted or refused with a message, and the same when it is read again.
 pub(super) fn settings(data: &[u8]) {
     static PLACE: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
         let name = format!("toolmark-fuzz-{}-{:?}.toml", std::process::id(), std::thread::current().id());
@@ -67,7 +67,7 @@ pub(super) fn settings(data: &[u8]) {
     assert!(first.err().is_none_or(|why| !why.trim().is_empty()), "refused without a word");
 }
 
-/// A policy is taken or refused, with words that say why.
+/// A policy is accepted or refused with a message.
 pub(super) fn policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let loaded = bounded("the reading of a policy", || load::from_text(&text));

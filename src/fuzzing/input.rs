@@ -1,65 +1,65 @@
-//! How a target reads its input: three bytes that choose, then parts between NUL bytes; and where it cuts a stream.
+//! Layout of a target's input: three bytes of options, then parts separated by NUL bytes; and the cuts of a stream.
 
 use std::{borrow::Cow, sync::LazyLock, time::Duration};
 
-/// Parts of one input; what is behind belongs to the last.
+/// Parts of one input; the last one contains the rest.
 const PARTS_MAX: usize = 16;
-/// What no step may take, in processor time of a release build: issue 19, "no step of the core holds a worker longer".
+/// Longest that a step of the core may hold its worker, in milliseconds of processor time of a release build (README, "Limits").
 const STEP_MS: u64 = 50;
-/// How much slower a build for tests is at most (no optimisation, as `proxy/aside.rs` has it), and one for fuzzing (counted edges).
+/// Factor by which a build for tests (no optimisation, as in `proxy/aside.rs`) or for fuzzing (counted edges) is slower at most.
 const SLOWNESS: u64 = if cfg!(test) { 60 } else { 12 };
-/// Bytes to which a repeated part is made to grow.
+/// Length in bytes to which a part is repeated.
 const REPEATED_BYTES: usize = 48 << 10;
 
-/// An input, taken apart.
+/// A parsed input.
 pub(super) struct Input<'d> {
-    /// What to vary.
+    /// Option bits of the target.
     pub flags: u8,
-    /// What cuts start from.
+    /// Seed of the cuts.
     pub seed: u16,
     parts: Vec<&'d [u8]>,
 }
 
 impl<'d> Input<'d> {
-    /// `None` for what is too short to be one.
+    /// Parses an input; `None` if it is too short.
     pub fn of(data: &'d [u8]) -> Option<Self> {
         let ([flags, high, low], rest) = data.split_first_chunk::<3>()?;
         let parts = rest.splitn(PARTS_MAX, |byte| *byte == 0).collect();
         Some(Self { flags: *flags, seed: u16::from_be_bytes([*high, *low]), parts })
     }
 
-    /// Is this bit set?
+    /// Returns whether this bit is set.
     pub fn flag(&self, bit: u8) -> bool {
         self.flags & (1 << bit) != 0
     }
 
-    /// The part at this place; empty where there is none.
+    /// The part with this index; empty if there is none.
     pub fn part(&self, at: usize) -> &'d [u8] {
         self.parts.get(at).copied().unwrap_or_default()
     }
 
-    /// The same as text.
+    /// The part with this index, as text.
     pub fn text(&self, at: usize) -> Cow<'d, str> {
         String::from_utf8_lossy(self.part(at))
     }
 
-    /// All parts from this place on.
+    /// All parts from this index on.
     pub fn parts_from(&self, at: usize) -> &[&'d [u8]] {
         self.parts.get(at..).unwrap_or_default()
     }
 
-    /// Where to cut.
+    /// The sequence of cuts for this input.
     pub fn cuts(&self) -> Cuts {
         Cuts(u64::from(self.seed) << 8 | u64::from(self.flags) | 1 << 40)
     }
 }
 
-/// A text so often that it is long: what costs more than its length shows itself.
+/// Repeats a text until it is long, which exposes steps that take more than linear time.
 pub(super) fn repeated(text: &str) -> String {
     text.repeat(REPEATED_BYTES / text.len().max(1))
 }
 
-/// Chooses where a stream is cut; the same each time for the same input.
+/// Generator of cut positions; the same for the same input.
 #[derive(Clone, Debug)]
 pub(super) struct Cuts(pub(super) u64);
 
@@ -72,7 +72,7 @@ impl Cuts {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    /// The bytes in pieces: byte by byte, in a few, or in many of changing length.
+    /// Cuts bytes into pieces: single bytes, a few pieces, or many of varying length.
     pub fn pieces<'b>(&mut self, bytes: &'b [u8]) -> Vec<&'b [u8]> {
         let longest = match self.next() % 4 {
             0 if bytes.len() <= 4096 => 1,
@@ -90,7 +90,7 @@ impl Cuts {
         pieces
     }
 
-    /// The same between characters.
+    /// Cuts a text into pieces, between characters.
     pub fn texts<'t>(&mut self, text: &'t str) -> Vec<&'t str> {
         let (mut from, mut at, mut texts) = (0, 0, Vec::new());
         for piece in self.pieces(text.as_bytes()) {
@@ -105,7 +105,7 @@ impl Cuts {
     }
 }
 
-/// Does one step of the core, and panics where it holds its worker for too long.
+/// Runs one step, and panics if it takes too much processor time.
 pub(super) fn bounded<T>(what: &str, step: impl FnOnce() -> T) -> T {
     static LIMIT: LazyLock<Duration> = LazyLock::new(|| {
         let said = std::env::var("TOOLMARK_FUZZ_STEP_MS").ok().and_then(|said| said.parse().ok());
@@ -118,7 +118,7 @@ pub(super) fn bounded<T>(what: &str, step: impl FnOnce() -> T) -> T {
     done
 }
 
-/// This thread's.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

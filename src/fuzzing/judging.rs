@@ -20,7 +20,7 @@ use crate::{
     policy::Tools,
 };
 
-/// What a gate came to.
+/// Result of a text gate.
 #[derive(Debug, PartialEq)]
 struct Gated {
     codes: Vec<Code>,
@@ -31,8 +31,8 @@ struct Gated {
     released: String,
 }
 
-/// Any cut gives the same verdict and releases the same text; a block before which a forged id stands releases none of it;
-/// where nothing is blocked, all of it clears. The parts: the text, the user's question, the tool's result.
+/// A text gets the same verdict and releases the same text however it is cut; a forged id at its end is not released; unless it is blocked,
+/// all of it is released. The parts: the text, the user's question, the tool's result.
 pub(super) fn text(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let own = input.text(0);
@@ -86,8 +86,8 @@ fn gated(pieces: &[&str], context: &Context) -> Gated {
     }
 }
 
-/// A schema compiles or is refused, and judges what a call brings, both within bounds; the short way and the long one agree;
-/// what is right is passed on byte for byte; what was corrected is right. The parts: the schema, and arguments for it.
+/// A schema compiles or is refused, and judges arguments within bounds; the number of requested faults doesn't change the verdict; right
+/// arguments are passed on unchanged; corrected arguments are right. The parts: the schema, and arguments for it.
 pub(super) fn schema(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let raw = input.text(0);

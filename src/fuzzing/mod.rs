@@ -1,8 +1,8 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes and panics where toolmark breaks one of its promises.
+//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes and panics if toolmark violates one of its guarantees.
 //!
-//! Compiled for tests and with the feature `fuzzing` only: the product doesn't contain it. It lives in the library and
-//! not in `fuzz/` because the promises are about what is private (the text gate, the judge of one call, the settings'
-//! reader), and because `cargo test` runs the same functions over `fuzz/cases` on every change. See `fuzz/README.md`.
+//! Compiled only for tests and with the feature `fuzzing`: the product doesn't contain it. It is part of the library and not of `fuzz/`
+//! because it checks private items (the text gate, the judge of one call, the settings' reader), and because `cargo test` runs the same
+//! functions over `fuzz/cases` on every change. See `fuzz/README.md`.
 
 mod answers;
 mod bench;
@@ -16,7 +16,7 @@ mod script;
 mod tests;
 mod wire;
 
-/// A fuzz target: its name, and what it holds its input to.
+/// A fuzz target: its name and its function, which panics if a check fails.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order in which `fuzz/run` takes them.
@@ -41,16 +41,16 @@ pub const TARGETS: [Target; 18] = [
     ("policy", files::policy),
 ];
 
-/// Runs one target by its name; `false` where there is none of that name.
+/// Runs the target of this name; `false` if there is none.
 pub fn run(name: &str, data: &[u8]) -> bool {
-    // As the program does when it starts: what is compiled once counts for no input.
+    // As at the program's start, so that no input is charged for the one-time compilation.
     static READY: std::sync::Once = std::sync::Once::new();
     READY.call_once(crate::judge::claims::lexicon::warm_up);
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     target.inspect(|(_, run)| run(data)).is_some()
 }
 
-/// What a dictionary of the fuzzer needs and only the key ring of the targets can make: ids that verify.
+/// Valid execution IDs for the fuzzer's dictionary, which only the targets' key ring can make, and a forged one.
 pub fn words() -> Vec<String> {
     bench::words()
 }

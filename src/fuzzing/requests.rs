@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{cassette::offline::Api, responses::translate, wire::json::Document};
 
-/// A request that is taken goes upstream as JSON that keeps its model; under a policy that changes nothing, as it came. What can
-/// be translated becomes a chat request.
+/// An accepted request is sent upstream as JSON with the same model; under a policy that changes nothing, unchanged. A request that can be
+/// translated becomes a chat request.
 pub(super) fn request(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let Ok(document) = bounded("the JSON scanner", || Document::parse(data.get(3..).unwrap_or_default().to_vec().into())) else { return };

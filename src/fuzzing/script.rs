@@ -1,8 +1,8 @@
-//! Differential targets: one answer in several forms, which must come to the same.
+//! Differential targets: one answer in several forms, which must have the same result.
 //!
-//! The input's parts say what the model says, one thing each, by their first byte: `c` a call (name, line end, arguments),
-//! `k` reasoning, `f` another end than usual, `m` a new message, `u` the user's question, `r` the result of the tool that
-//! ran, anything else text (a leading `t` is left out).
+//! Each part of the input is one thing the model emits, by its first byte: `c` a call (name, line end, arguments), `k` reasoning, `f`
+//! another finish reason, `m` a new message; or the conversation before: `u` the user's question, `r` the tool's result. Anything else is
+//! text (a leading `t` is dropped).
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ enum Say {
     Message,
 }
 
-/// What a model says, and what was said before.
+/// The model's answer, and the conversation before it.
 struct Script {
     user: String,
     result: String,
@@ -167,7 +167,7 @@ impl Script {
     }
 }
 
-/// A stream of the Responses API as it is written.
+/// Writer of a Responses API stream.
 struct Written {
     cuts: Cuts,
     events: String,
@@ -227,10 +227,10 @@ impl Written {
     }
 }
 
-/// A whole answer and its stream come to the same. Where they are replaced, text may have left the stream before.
+/// Checks that a buffered answer and its stream have the same result. If they are replaced, the stream may have released text before.
 fn same(whole: &Outcome, stream: &Outcome, what: &str) {
     assert_eq!((&whole.codes, &whole.citations), (&stream.codes, &stream.citations), "{what}: other findings");
-    // What has left of a stream can't be taken back, so that it ends in words where a whole answer is repaired.
+    // Text that a stream has released can't be taken back, so a stream ends with a message where a buffered answer is repaired.
     let ended = |outcome: &Outcome| if outcome.ending == Ending::Open { Ending::Replaced } else { outcome.ending.clone() };
     assert_eq!(ended(whole), ended(stream), "{what}: another end");
     assert_eq!(whole.read.calls, stream.read.calls, "{what}: other calls");
@@ -241,7 +241,7 @@ fn same(whole: &Outcome, stream: &Outcome, what: &str) {
     }
 }
 
-/// What nobody objects to leaves as it was said.
+/// Checks that an answer without violations is passed on unchanged.
 fn lossless(script: &Script, outcome: &Outcome) {
     if outcome.ending == Ending::Accepted && outcome.all_codes().is_empty() && outcome.citations.is_empty() {
         assert_eq!(outcome.text(), script.text().unwrap_or_default(), "a text that is right is changed");
@@ -259,7 +259,7 @@ fn lossless(script: &Script, outcome: &Outcome) {
     }
 }
 
-/// A chat completion whole, streamed in one piece and in any.
+/// A chat completion: buffered, streamed in one piece, and streamed in any pieces.
 pub(super) fn chat_forms(data: &[u8]) {
     let Some(script) = Script::of(data) else { return };
     let Some(begun) = script.begin(script.by, Api::Chat) else { return };
@@ -274,7 +274,7 @@ pub(super) fn chat_forms(data: &[u8]) {
     }
 }
 
-/// A response whole, streamed in one piece and in any.
+/// A response: buffered, streamed in one piece, and streamed in any pieces.
 pub(super) fn responses_forms(data: &[u8]) {
     let Some(script) = Script::of(data) else { return };
     let Some(begun) = script.begin(script.by, Api::Responses) else { return };
@@ -289,10 +289,10 @@ pub(super) fn responses_forms(data: &[u8]) {
     }
 }
 
-/// A chat completion, the same as an answer to a request of the Responses API, whole and streamed.
+/// A chat completion, and the same translated for the Responses API, buffered and streamed.
 pub(super) fn apis(data: &[u8]) {
     let Some(mut script) = Script::of(data) else { return };
-    // In chat completions text stands before calls, and one message holds all of it.
+    // In chat completions text comes before calls, and there is one message.
     script.says.retain(|say| matches!(say, Say::Text(_) | Say::Call(..)));
     script.says.sort_by_key(|say| matches!(say, Say::Call(..)));
     let (Some(chat), Some(responses)) = (script.begin(script.by, Api::Chat), script.begin(script.by, Api::Responses)) else { return };
@@ -314,7 +314,7 @@ pub(super) fn apis(data: &[u8]) {
     }
 }
 
-/// With every correction and with none: what is right without one isn't touched, and what was corrected is right without.
+/// With all corrections and with none: an accepted answer isn't changed, and a corrected answer is accepted without corrections.
 pub(super) fn corrections(data: &[u8]) {
     let Some(script) = Script::of(data) else { return };
     let run = |by: By, body: &[u8]| script.begin(by, Api::Chat).map(|begun| whole::<Chat>(&begun, &[body], None));

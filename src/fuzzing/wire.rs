@@ -1,4 +1,4 @@
-//! What reads bytes first: the parser of server-sent events and the JSON scanner, each beside a plain one.
+//! Parsers of raw bytes: server-sent events and the JSON scanner, each compared with a simple implementation.
 
 use bytes::Bytes;
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ use crate::wire::{
     text::{quote, unescape},
 };
 
-/// Any cut gives the same events, those of a plain reading; no byte is lost or made up.
+/// The events are the same however the bytes are cut, and equal to those of a simple parser; no byte is lost or added.
 pub(super) fn sse(data: &[u8]) {
     let Some(input) = Input::of(data) else { return };
     let body = data.get(3..).unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn sse(data: &[u8]) {
     assert_eq!(datas, plainly(plain), "other events than a plain reading");
 }
 
-/// What of an event anybody acts on.
+/// The parts of events that other code uses: data, name, and `plain`.
 fn said(events: &[Event]) -> Vec<(&Option<Bytes>, &Option<Bytes>, bool)> {
     let with_data = events.iter().filter(|event| event.data.is_some());
     with_data.map(|event| (&event.data, &event.name, event.plain)).collect()
@@ -42,7 +42,7 @@ fn events(pieces: &[&[u8]]) -> (Vec<Event>, Vec<u8>) {
     (events, raw)
 }
 
-/// The data of events, read line by line as the standard says it.
+/// Parses the data of events line by line, as the standard describes it.
 fn plainly(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut lines: Vec<Vec<u8>> = vec![Vec::new()];
     let mut at = 0;
@@ -56,7 +56,7 @@ fn plainly(bytes: &[u8]) -> Vec<Vec<u8>> {
             byte => lines.last_mut().into_iter().for_each(|line| line.push(*byte)),
         }
     }
-    // An empty line at the end is none: the stream ended with a line's end.
+    // An empty last line is none: the stream ended with the end of a line.
     lines.push(Vec::new());
     let (mut datas, mut open) = (Vec::new(), None::<Vec<u8>>);
     for line in lines {
@@ -78,11 +78,11 @@ fn plainly(bytes: &[u8]) -> Vec<Vec<u8>> {
     datas
 }
 
-/// The scanner takes what `serde_json` takes and reads the same in it; edits leave JSON; texts and canonical forms
-/// come back as they went.
+/// The scanner accepts what `serde_json` accepts and reads the same values; edits leave valid JSON; texts and canonical forms survive a
+/// round trip.
 pub(super) fn json(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
-    // All of it noted: by itself the scanner notes what adapters look at.
+    // Noting all values: by default the scanner notes only the depth that adapters need.
     let ours = bounded("the JSON scanner", || Document::parse_noting(bytes.clone(), 256, &[]));
     let noted = bounded("the JSON scanner", || Document::parse(bytes.clone()));
     assert_eq!(ours.as_ref().err(), noted.as_ref().err(), "how much is noted decides what is taken");
@@ -90,7 +90,7 @@ pub(super) fn json(data: &[u8]) {
     match (&ours, &theirs) {
         (Ok(document), Ok(json)) => assert_eq!(&read(document.root()), json, "another reading than serde_json's"),
         (Ok(_), Err(error)) => {
-            // The grammar has numbers beyond f64 and lone surrogates, and one more level of nesting.
+            // The scanner also accepts numbers beyond f64, lone surrogates, and one more level of nesting.
             let known = ["number out of range", "surrogate", "unexpected end of hex escape", "recursion limit"];
             assert!(known.iter().any(|known| error.to_string().contains(known)), "taken, and serde_json says: {error}");
         }
@@ -111,7 +111,7 @@ pub(super) fn json(data: &[u8]) {
     assert_eq!(unescape(inside), text, "a text doesn't come back");
 }
 
-/// A value as the scanner reads it.
+/// Converts a value that the scanner read.
 fn read(value: Value<'_>) -> Json {
     if value.is_object() {
         let _double = value.duplicate_name();
@@ -125,7 +125,7 @@ fn read(value: Value<'_>) -> Json {
     }
 }
 
-/// Members taken out, put in and set leave JSON that lacks and has just those.
+/// Checks that removing and setting members leaves valid JSON with the expected members.
 fn edited(document: &Document) {
     let root = document.root();
     if !root.is_object() || root.duplicate_name().is_some() {

@@ -1,7 +1,7 @@
-//! What about a call doesn't fit its mark, as far as that can be told. Pure.
+//! Explains why a call doesn't fit its mark, as far as that can be found out. Pure.
 //!
-//! A mark is a MAC: it says that something was altered and not what. So a few alterations that frameworks make are undone
-//! in turn, and where one of them makes the mark fit, that was it. Looked for only where a mark doesn't fit.
+//! A mark is a MAC: it shows that something was altered, not what. So the alterations that frameworks commonly make are undone one by one;
+//! the one that makes the mark fit is reported. Used only if a mark doesn't fit.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::wire::{
     text::quote,
 };
 
-/// Longer arguments aren't tried.
+/// Bytes of the longest arguments that are tried.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 /// Members that are tried.
 const MEMBERS_MAX: usize = 24;
@@ -25,7 +25,7 @@ const CALLS_MAX: usize = 64;
 /// Characters of a value in a message.
 const VALUE_CHARS_MAX: usize = 64;
 
-/// Why the mark of `call` doesn't fit it, in words. `others`: the conversation's calls.
+/// Explains in words why the mark of `call` doesn't fit it. `others`: the conversation's calls.
 pub fn what<'c>(
     call: &PastCall<'_>,
     mark: &CallMark<'_>,
@@ -66,7 +66,7 @@ fn value(arguments: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
     None
 }
 
-/// The value with another type: a text that is a number, and the like.
+/// The value with its type changed: a string that spells another scalar becomes that scalar, anything else a string.
 fn retyped(value: Value<'_>) -> Option<String> {
     if let Some(text) = value.text() {
         let scalar = Document::parse(Bytes::copy_from_slice(text.as_bytes())).ok()?;

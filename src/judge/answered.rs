@@ -1,4 +1,4 @@
-//! Results that answer calls, as a history proves them. Values only.
+//! Results paired with the calls that they answer, as a history proves them. Values only.
 
 use std::sync::Arc;
 
@@ -7,30 +7,30 @@ use super::marks::Moment;
 /// A result that answers a call, stamped or not: evidence for what an answer claims.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Answered {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Which item is the result.
+    /// Index of the result's item in the history.
     pub item: usize,
-    /// Which item has the call, and which of its calls it is; `None` where it isn't in the request.
+    /// Index of the call's item, and of the call within it; `None` if the call isn't in the request.
     pub call: Option<(usize, usize)>,
-    /// The arguments of a call that isn't in the request, where they are remembered.
+    /// Arguments of a call that isn't in the request, if they are stored.
     pub arguments: Option<Arc<str>>,
-    /// It reports a failure.
+    /// The result reports a failure.
     pub failed: bool,
-    /// After the last user message.
+    /// The result comes after the last user message.
     pub recent: bool,
-    /// Which of the executions it is, where it is one.
+    /// Index into the history's executions, if the result is one of them.
     pub execution: Option<usize>,
 }
 
 /// The call that a result answers.
 pub(super) struct Answers {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its item, and which of the item's calls it is.
+    /// Index of the call's item, and of the call within it; `None` if the call isn't in the request.
     pub place: Option<(usize, usize)>,
-    /// The call's arguments, where it isn't in the request.
+    /// Arguments of a call that isn't in the request.
     pub arguments: Option<Arc<str>>,
-    /// Its mark's moment, where it is verified.
+    /// Mark time of the call, if its mark is verified.
     pub moment: Option<Moment>,
 }

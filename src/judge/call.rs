@@ -1,8 +1,7 @@
 //! Judges one tool call: its name, its arguments as JSON, its arguments against the tool's schema, its values.
 //!
-//! Comes after a call was assembled and before anything of it is passed on. All issues are reported at once.
-//! Pure. It changes no call, but by the corrections that the policy lists, and arguments that aren't there at
-//! all, which become `{}` where the tool needs none.
+//! Runs after a call is assembled and before any of it is passed on. Reports all issues at once. Pure. It changes a call only by the
+//! corrections that the policy lists; missing arguments become `{}` if the tool needs none.
 
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
@@ -25,7 +24,7 @@ const VALUE_ISSUES_MAX: usize = 20;
 /// Bytes of the compiled placeholder patterns.
 const PLACEHOLDERS_BYTES_MAX: usize = 4 << 20;
 
-/// What kind of call.
+/// Kind of a tool call.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CallKind {
     /// A function call in `tool_calls`, or a `function_call` item.
@@ -33,7 +32,7 @@ pub enum CallKind {
     Function,
     /// A custom tool's call, with free text.
     Custom,
-    /// The `function_call` of old.
+    /// The deprecated `function_call`.
     Legacy,
 }
 
@@ -42,7 +41,7 @@ pub enum CallKind {
 pub enum Arguments {
     /// The text in the string: JSON, or a custom tool's input.
     Text(String),
-    /// No such member.
+    /// No `arguments` member.
     Absent,
     /// `null`, where a string belongs.
     Null,
@@ -57,9 +56,9 @@ pub enum Arguments {
 pub struct Call {
     /// The tool's name; empty where it was missing.
     pub name: String,
-    /// What kind of call.
+    /// Kind of the call.
     pub kind: CallKind,
-    /// Its arguments.
+    /// Arguments as the upstream sent them.
     pub arguments: Arguments,
     /// Its id, as the upstream gave it.
     pub id: Option<String>,
@@ -85,58 +84,58 @@ impl ValidCall {
         &self.arguments
     }
 
-    /// The same call, known not to be what the upstream sent.
+    /// The same call, marked as differing from what the upstream sent.
     #[must_use]
     pub fn into_corrected(self) -> Self {
         Self { corrected: true, ..self }
     }
 
-    /// True where it isn't, byte for byte, the name and the text that the upstream sent.
+    /// True if name or arguments differ, byte for byte, from what the upstream sent.
     pub fn corrected(&self) -> bool {
         self.corrected
     }
 
-    /// True where the tool isn't called by the name that the upstream sent.
+    /// True if the tool is called by another name than the upstream sent.
     pub fn renamed(&self) -> bool {
         self.renamed
     }
 }
 
-/// What becomes of a call.
+/// Verdict on one call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It may be passed on.
+    /// The call may be passed on.
     Accept(ValidCall),
-    /// It may not.
+    /// The call may not be passed on.
     Reject,
 }
 
-/// A call's judgement.
+/// Result of judging one call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Judged {
-    /// Everything that is wrong with it.
+    /// All violations found in the call.
     pub violations: Vec<Violation>,
-    /// What becomes of it.
+    /// Verdict on the call.
     pub outcome: Outcome,
-    /// How a call that may not be passed on should have looked, for the model that is asked again.
+    /// Example of the correct call, for the repair prompt; only for a rejected call.
     pub example: Option<String>,
 }
 
-/// Was the answer cut off, by its length limit or a filter?
+/// Position of a call relative to where the answer was cut off by its length limit or a content filter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cut {
-    /// No.
+    /// The answer wasn't cut off.
     Whole,
-    /// Yes, after this call.
+    /// The answer was cut off after this call.
     Later,
-    /// Yes, and this call is the last of it.
+    /// The answer was cut off, and this is its last call.
     Here,
 }
 
-/// Checks a text inside arguments for ids that claim an execution; `None` where it has nothing to object to.
+/// Checks a text inside arguments for ids that claim an execution; `None` if there is nothing to object to.
 pub type IdCheck<'i> = dyn Fn(&str) -> Option<Violation> + 'i;
 
-/// What calls are held to, made once of a policy.
+/// Rules for judging calls, built once per policy.
 #[derive(Clone, Debug)]
 pub struct CallRules {
     pub(crate) checks: Checks,
@@ -147,7 +146,7 @@ pub struct CallRules {
 }
 
 impl CallRules {
-    /// The rules of `[calls]`.
+    /// Builds the rules from the policy's `[calls]` and severities.
     ///
     /// # Errors
     /// A placeholder pattern that doesn't compile.
@@ -172,7 +171,7 @@ pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut,
     judged
 }
 
-/// How a rejected call should have looked, where that is what was wrong with it.
+/// Example of the correct call, if the call was rejected for its name, its syntax or the shape of its arguments.
 fn example_of(call: &Call, registry: &Registry, violations: &[Violation]) -> Option<String> {
     let of_shape = |violation: &Violation| {
         matches!(
@@ -219,7 +218,7 @@ fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &I
     reject(complaints)
 }
 
-/// One call, and what it is judged by.
+/// One call with everything that it is judged by.
 #[derive(Clone, Copy)]
 struct Judging<'j> {
     call: &'j Call,
@@ -230,7 +229,7 @@ struct Judging<'j> {
 }
 
 impl Judging<'_> {
-    /// Judges it as a call of this tool. `notes`: what was corrected to come to that.
+    /// Judges the call as a call of `tool`. `notes`: corrections made so far.
     fn as_call_of(self, tool: &Tool, notes: Notes) -> Judged {
         let Self { call, cut, .. } = self;
         let mut complaints = self.complaints(&notes);
@@ -276,7 +275,7 @@ impl Judging<'_> {
         self.finish(tool, complaints, corrected)
     }
 
-    /// The same with arguments that were no JSON and are now, where they then pass.
+    /// Repairs arguments that aren't valid JSON and judges the result; `None` if that isn't allowed or the repaired call doesn't pass.
     fn mended(self, tool: &Tool, text: &str, fault: &ParseFault, mut notes: Notes) -> Option<Judged> {
         let broken = matches!(fault, ParseFault::Syntax(_) | ParseFault::Trailing(_));
         if !(self.rules.corrections.syntax && self.cut == Cut::Whole && broken) {
@@ -297,8 +296,8 @@ impl Judging<'_> {
         complaints
     }
 
-    /// Checks arguments that are one object. Returns their text where it was corrected. `guessed`: something else of the
-    /// call was corrected already, so that nothing may be left that isn't understood.
+    /// Checks arguments that are one object; returns their text if it was corrected. `guessed`: another part of the call was already
+    /// corrected, so an unknown parameter counts as a schema violation.
     fn fit(self, tool: &Tool, text: &str, parsed: Parsed, guessed: bool, complaints: &mut Complaints<'_>) -> Option<String> {
         let (rules, mut corrected, mut parsed) = (self.rules, None, parsed);
         match tool.schema.as_ref() {
@@ -372,7 +371,7 @@ fn malformed(text: &str, fault: &ParseFault, cut: Cut, complaints: &mut Complain
     }
 }
 
-/// Reports arguments that don't fit: `null`s that needn't be there as that, the rest by its finest code.
+/// Reports arguments that don't fit the schema: superfluous `null`s as such, everything else by its most specific code.
 fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut Complaints<'_>) {
     let mut issues = schema.issues_of(parsed, ISSUES_MAX);
     let nulls = correct::needless_nulls(schema, parsed, &issues);
@@ -383,7 +382,7 @@ fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut Complaints<'_>) {
     complaints.schema(schema, &parsed.value, &issues);
 }
 
-/// Looks at every text inside.
+/// Checks every string inside `value`.
 // INVARIANT: the parser bounds nesting, so the recursion is bounded.
 fn values(name: &str, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) {
     match value {

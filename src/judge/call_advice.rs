@@ -1,4 +1,4 @@
-//! What is said about a call: every objection as a violation, worded so that a model can mend the call.
+//! Wording of a call's issues: each becomes a violation, phrased so that a model can correct the call.
 //!
 //! Pure. Input is quoted in part only, and on one line; nothing here decides whether a call passes.
 
@@ -14,26 +14,26 @@ use super::{
     violation::{Checks, Code, Violation},
 };
 
-/// Tools that are named to a model that called none of them.
+/// Tools named to a model that called an unknown one.
 const TOOLS_TOLD_MAX: usize = 10;
-/// Names that may have been meant.
+/// Suggestions for an unknown name.
 const MEANT_MAX: usize = 3;
-/// Parameters that are named.
+/// Parameters that are listed.
 const PARAMETERS_TOLD_MAX: usize = 24;
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 128;
 /// Characters of a text that is no JSON.
 const TEXT_CHARS_MAX: usize = 80;
-/// Issues that are told.
+/// Issues that are reported.
 const ISSUES_MAX: usize = 20;
 
-/// The objections to one call, as they come up.
+/// Collects the issues of one call.
 pub(crate) struct Complaints<'c> {
     checks: &'c Checks,
     tool: &'c str,
     violations: Vec<Violation>,
     unknown: Vec<String>,
-    /// How many of them are about values.
+    /// Number of issues about values so far.
     pub(crate) about_values: usize,
 }
 
@@ -120,7 +120,7 @@ impl<'c> Complaints<'c> {
         self.say(Code::InvalidToolSchema, message, "mend the tool's JSON Schema");
     }
 
-    /// A parameter that the schema doesn't name; `severity_of` says how severe that is.
+    /// Reports a parameter that the schema doesn't name. `severity_of`: the code whose severity applies.
     pub(crate) fn unknown_parameter(&mut self, schema: &Schema, name: &str, severity_of: Code) {
         if self.unknown.iter().any(|own| own == name) {
             return;
@@ -134,7 +134,7 @@ impl<'c> Complaints<'c> {
         self.violations.extend(violation.map(|violation| Violation { code: Code::UnknownParameter, ..violation }));
     }
 
-    /// `null`s that needn't be there.
+    /// Reports `null`s that should be left out. `pointers`: JSON pointers into the arguments.
     pub(crate) fn nulls(&mut self, pointers: &[String]) {
         for pointer in pointers.iter().take(ISSUES_MAX) {
             let message = format!("{} must not be null", place(pointer));
@@ -142,12 +142,12 @@ impl<'c> Complaints<'c> {
         }
     }
 
-    /// What was corrected.
+    /// Reports corrections, each as its code and message.
     pub(crate) fn notes(&mut self, notes: &[(Code, String)]) {
         notes.iter().take(ISSUES_MAX).for_each(|(code, message)| self.say(*code, message.clone(), ""));
     }
 
-    /// What doesn't fit the schema, by its finest code.
+    /// Reports everything that doesn't fit the schema, each issue by its most specific code.
     pub(crate) fn schema(&mut self, schema: &Schema, arguments: &Value, issues: &[SchemaIssue]) {
         let missing: Vec<&str> = issues
             .iter()
@@ -217,19 +217,19 @@ impl<'c> Complaints<'c> {
         self.say(Code::MissingRequired, message, advice);
     }
 
-    /// Something about a value.
+    /// Reports an issue about a value, and counts it.
     pub(crate) fn value(&mut self, code: Code, message: String, advice: &str) {
         self.about_values += 1;
         self.say(code, message, advice);
     }
 }
 
-/// A text in quotes.
+/// `text` in double quotes.
 pub(crate) fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// What to call instead of `name`.
+/// Advice on which tools to call instead of `name`.
 pub(crate) fn available(name: &str, registry: &Registry) -> String {
     if registry.is_empty() {
         return "there are no tools; answer without them".to_owned();
@@ -265,7 +265,7 @@ fn listed(what: &str, names: &[&str]) -> String {
     format!("{what} {}{}", shown.join(", "), if names.len() > shown.len() { ", …" } else { "" })
 }
 
-/// A place in the arguments, for people.
+/// Describes a place in the arguments, for people. `pointer`: JSON pointer.
 pub(crate) fn place(pointer: &str) -> String {
     match pointer.strip_prefix('/') {
         None => "the arguments object".to_owned(),

@@ -1,13 +1,14 @@
-//! Reads a call's arguments: JSON in which no object has two members of one name.
+//! Strict parser for a call's arguments: JSON in which no object has two members of one name.
 //!
-//! One pass builds the value and notes how deep it is, which bounds the stack that checking it takes. Pure; never mends what it reads. Grammar: RFC 8259, as strict as `serde_json`.
+//! One pass builds the value and measures its depth, which bounds the stack that checking it needs. Pure; never repairs its input. Grammar:
+//! RFC 8259, as strict as `serde_json`.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value, with what it costs to look at.
+/// A parsed value with its depth.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed {
     /// The value.
@@ -16,7 +17,7 @@ pub(crate) struct Parsed {
     pub(crate) depth: u32,
 }
 
-/// Why a text isn't one JSON value that everybody reads alike.
+/// Reason why a text isn't exactly one JSON value with unique names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum ParseFault {
     /// The text ends too early.
@@ -69,7 +70,7 @@ pub(crate) fn brief(text: &str, chars: usize) -> String {
     cut
 }
 
-/// Where `serde_json` says that it stopped, as a byte offset.
+/// Byte offset of a `serde_json` error in `text`.
 fn offset(text: &str, error: &serde_json::Error) -> usize {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1)

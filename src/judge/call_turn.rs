@@ -1,6 +1,6 @@
 //! Judges the calls of one turn together: each by itself, then how many there are and whether they were asked for.
 //!
-//! Pure. What a turn without any text or call is, is decided elsewhere.
+//! Pure. A turn without any text or call is judged elsewhere.
 
 use std::collections::HashSet;
 
@@ -13,29 +13,29 @@ use super::{
     violation::{Code, Severity, Violation},
 };
 
-/// What the request said about calling tools.
+/// The request's `tool_choice`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum ToolChoice {
-    /// As the model likes.
+    /// `auto`: the model decides.
     #[default]
     Auto,
-    /// Not at all.
+    /// `none`: no call is allowed.
     None,
-    /// At least once.
+    /// `required`: at least one call.
     Required,
-    /// This one.
+    /// This tool must be called.
     Named(CallKind, String),
-    /// Only these, and at least one of them if `required`.
+    /// `allowed_tools`: only these tools; at least one call if `required`.
     Allowed {
-        /// Must there be a call?
+        /// At least one call is required.
         required: bool,
-        /// Which tools.
+        /// Names of the allowed tools.
         names: Vec<String>,
     },
 }
 
 impl ToolChoice {
-    /// Must there be a call?
+    /// True if at least one call is required.
     pub fn demands(&self) -> bool {
         match self {
             Self::Auto | Self::None => false,
@@ -44,7 +44,7 @@ impl ToolChoice {
         }
     }
 
-    /// What is left of it once a call was made that isn't judged here.
+    /// The choice that still applies after a call that isn't judged here: no call is `required` any more.
     #[must_use]
     pub fn met(&self) -> Self {
         match self {
@@ -54,7 +54,7 @@ impl ToolChoice {
         }
     }
 
-    /// The word for it in the log.
+    /// Name in the log.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -66,25 +66,25 @@ impl ToolChoice {
     }
 }
 
-/// How the turn ended.
+/// Reason why a turn ended, from `finish_reason` or the response's status.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Ending {
-    /// Of the model's own accord.
+    /// The model finished.
     #[default]
     Complete,
-    /// At the length limit: `finish_reason: length`, `incomplete: max_output_tokens`.
+    /// Length limit reached: `finish_reason: length`, `incomplete: max_output_tokens`.
     Length,
-    /// By a content filter.
+    /// Ended by a content filter.
     ContentFilter,
-    /// Broken off by the upstream: what calls it has may be cut, which excuses the answer from nothing.
+    /// Broken off by the upstream. Its calls may be truncated, but nothing missing in the answer is excused.
     Broken,
-    /// By a refusal, or it hasn't ended: queued, failed, cancelled.
+    /// Ended by a refusal, or not ended normally: queued, failed, cancelled.
     Refusal,
 }
 
 impl Ending {
-    /// Of a chat answer with this `finish_reason`. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`,
-    /// OpenRouter's `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`.
+    /// Maps the `finish_reason` of a chat answer. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`, OpenRouter's
+    /// `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`.
     pub fn of_finish(reason: &str) -> Self {
         let reason = reason.get(..reason.floor_char_boundary(64)).unwrap_or_default().to_ascii_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
@@ -101,39 +101,39 @@ impl Ending {
         }
     }
 
-    /// Was the turn ended by something that excuses what is missing in it?
+    /// True if the ending excuses missing parts: a length limit, a content filter or a refusal.
     pub fn excuses(self) -> bool {
         !matches!(self, Self::Complete | Self::Broken)
     }
 }
 
-/// What a turn is held to, besides the policy.
+/// Rules for one turn besides the policy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TurnRules {
     /// The request's `tool_choice`.
     pub tool_choice: ToolChoice,
     /// The request's `parallel_tool_calls`.
     pub parallel_tool_calls: Option<bool>,
-    /// How the turn ended.
+    /// Reason why the turn ended.
     pub ending: Ending,
 }
 
-/// A turn's judgement.
+/// Result of judging one turn.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TurnVerdict {
-    /// The calls' judgements, in their order.
+    /// Results of its calls, in order.
     pub calls: Vec<Judged>,
-    /// What is wrong with the turn as a whole.
+    /// Violations of the turn as a whole.
     pub violations: Vec<Violation>,
 }
 
 impl TurnVerdict {
-    /// True where nothing of the turn may be passed on.
+    /// True if nothing of the turn may be passed on.
     pub fn blocks(&self) -> bool {
         self.violations.iter().any(Violation::blocks) || self.calls.iter().any(|judged| judged.outcome == Outcome::Reject)
     }
 
-    /// True where there were calls, whatever they were.
+    /// True if the turn had any calls.
     pub fn has_calls(&self) -> bool {
         !self.calls.is_empty()
     }
@@ -141,7 +141,7 @@ impl TurnVerdict {
     /// The calls that may be passed on: all of the turn's, or none.
     ///
     /// # Errors
-    /// The verdict, where it [`Self::blocks`].
+    /// The verdict itself, if it [`Self::blocks`].
     pub fn into_calls(self) -> Result<Vec<ValidCall>, Self> {
         if self.blocks() {
             return Err(self);
@@ -153,13 +153,13 @@ impl TurnVerdict {
         Ok(accepted.collect())
     }
 
-    /// Everything that is wrong, the calls' violations first.
+    /// All violations, those of the calls first.
     pub fn all_violations(&self) -> impl Iterator<Item = &Violation> {
         self.calls.iter().flat_map(|judged| &judged.violations).chain(&self.violations)
     }
 }
 
-/// Judges the calls of one turn of one choice. Their checks share one turn's steps.
+/// Judges the calls of one turn of one choice. Their schema checks share one step budget.
 pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
     schema_fuel::turn(|| judged(calls, registry, rules, turn, ids))
 }
@@ -201,7 +201,7 @@ fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRul
     TurnVerdict { calls: judged, violations }
 }
 
-/// A call that `tool_choice` doesn't allow.
+/// Reports a call that `tool_choice` doesn't allow.
 fn unasked(called: &str, registry: &Registry, rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
     let name = brief(called, 128);
     let (message, advice) = match &turn.tool_choice {
@@ -221,7 +221,7 @@ fn unasked(called: &str, registry: &Registry, rules: &CallRules, turn: &TurnRule
     rules.checks.violation(Code::ToolChoiceIgnored, Some(called), message, advice)
 }
 
-/// A call that was asked for and isn't there, or more than the one asked for.
+/// Reports a required call that is missing, or several calls if the request allows one at a time.
 fn unanswered(calls: &[Call], rules: &CallRules, turn: &TurnRules) -> Option<Violation> {
     let report = |message: &str, advice: String| rules.checks.violation(Code::ToolChoiceIgnored, None, message, advice);
     if turn.parallel_tool_calls == Some(false) && calls.len() > 1 {

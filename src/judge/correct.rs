@@ -1,7 +1,7 @@
-//! Corrections that the policy lists: what may be changed in a call without asking the model.
+//! Corrections that the policy lists: changes that may be made to a call without asking the model.
 //!
-//! Each is tried only where something is wrong, is looked at again with the tool's schema, and is left where it could
-//! have been meant in two ways. What needn't be changed stays as it came. Pure.
+//! Each is tried only if something is wrong, checked against the tool's schema afterwards, and dropped if two meanings are possible. The
+//! rest stays as the model sent it. Pure.
 
 mod cuts;
 pub(crate) mod names;
@@ -25,10 +25,10 @@ use crate::{
 
 /// Issues with one call's schema that are looked at; fewer are reported.
 pub(crate) const ISSUES_MAX: usize = 256;
-/// Characters of a name in a note.
+/// Characters of a name in a correction's message.
 const NAME_CHARS_MAX: usize = 128;
 
-/// The corrections that the policy lists.
+/// The corrections that the policy enables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Allowed {
     pub(crate) syntax: bool,
@@ -51,17 +51,17 @@ impl Allowed {
     }
 }
 
-/// What was corrected, and in which words that is recorded.
+/// Corrections that were made: code and message of each.
 pub(crate) type Notes = Vec<(Code, String)>;
 
-/// Arguments that fit once they were corrected.
+/// Arguments that fit the schema after correction.
 pub(crate) struct Corrected {
     pub(crate) text: String,
     pub(crate) parsed: Parsed,
     pub(crate) notes: Notes,
 }
 
-/// Corrects arguments that are an object and don't fit; `None` where they don't then either. `text`: what was parsed.
+/// Corrects an arguments object that doesn't fit the schema; `None` if it still doesn't fit. `text`: the JSON of `parsed`.
 pub(crate) fn arguments(schema: &Schema, text: &str, parsed: &Parsed, allowed: Allowed) -> Option<Corrected> {
     if !(allowed.parameters || allowed.null_optional || allowed.types) {
         return None;
@@ -82,19 +82,19 @@ pub(crate) fn arguments(schema: &Schema, text: &str, parsed: &Parsed, allowed: A
     fits.then_some(own)
 }
 
-/// Is there a parameter that the schema neither names nor welcomes?
+/// True if there is a parameter that the schema neither names nor allows.
 pub(crate) fn has_unknown(schema: &Schema, parsed: &Parsed) -> bool {
     parsed.value.as_object().into_iter().flat_map(|map| map.keys()).any(|name| schema.is_unknown(name))
 }
 
-/// A tool that was called by another name.
+/// Log entry for a tool that was called by another name.
 pub(crate) fn renamed(name: &str, tool: &str) -> Notes {
     let name = quote(&brief(name, NAME_CHARS_MAX));
     vec![(Code::CorrectedName, format!("there is no tool {name}: it was taken for {}", quote(tool)))]
 }
 
 impl Corrected {
-    /// Takes up a changed text; `None` where it can't be read, which ends the attempt.
+    /// Replaces the text; `None` if the new one can't be parsed, which ends the attempt.
     fn becomes(&mut self, text: String) -> Option<()> {
         self.parsed = parse_unique(&text).ok()?;
         self.text = text;

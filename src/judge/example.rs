@@ -1,7 +1,7 @@
-//! A rejected call as it should have been: the tool that was meant, with what the model gave where that fits. Pure.
+//! Example of the correct form of a rejected call: the tool that was meant, with the model's values that fit. Pure.
 //!
-//! Only for the model's eyes: nothing is ever called on the strength of it. What isn't known is left open as `<number>` or
-//! `<one of …>`, which is no JSON, so that nobody copies an invented value.
+//! Only shown to the model; nothing is ever called because of it. Unknown values are left open as `<number>` or `<one of …>`, which isn't
+//! JSON, so that no invented value is copied.
 
 use serde_json::{Map, Value};
 
@@ -20,21 +20,21 @@ const VALUES_MAX: usize = 64;
 const SHOWN_MAX: usize = 12;
 /// Bytes of one value that is shown.
 const VALUE_BYTES_MAX: usize = 200;
-/// Bytes of an example; a longer one is none.
+/// Bytes of the longest example; a longer one is dropped.
 const EXAMPLE_BYTES_MAX: usize = 1 << 10;
-/// Shorter words stand in names for anything: `to`, `in`.
+/// Characters of the shortest enum value searched for in names: shorter words (`to`, `in`) are in any name.
 const WORD_CHARS_MIN: usize = 3;
 
-/// What a name that no tool has was probably meant for.
+/// Probable meaning of a name that no tool has.
 #[derive(Clone, Debug)]
 pub(crate) struct Meant<'r> {
-    /// The tool.
+    /// The tool that was meant.
     pub tool: &'r Tool,
-    /// The parameter one of whose values it names: its name, and the value.
+    /// Parameter name and enum value, if the name contains one of the parameter's values.
     pub value: Option<(String, String)>,
 }
 
-/// The tool that was probably meant by a name: one of whose values it is (`divide` of `calculate`'s `operation`), or the closest.
+/// The tool that was probably meant: the one with an enum value in `name` (`divide` of `calculate`'s `operation`), or the closest name.
 pub(crate) fn meant<'r>(name: &str, registry: &'r Registry) -> Option<Meant<'r>> {
     value_of(name, registry).or_else(|| {
         let closest = *suggest::closest(name, registry.names(), 1).first()?;
@@ -42,7 +42,7 @@ pub(crate) fn meant<'r>(name: &str, registry: &'r Registry) -> Option<Meant<'r>>
     })
 }
 
-/// The only value of an enum that a name has for a word.
+/// The only enum value of any tool that is a word of `name`; `None` if there are several.
 fn value_of<'r>(name: &str, registry: &'r Registry) -> Option<Meant<'r>> {
     let words = words(name);
     let mut found = None;
@@ -60,7 +60,7 @@ fn value_of<'r>(name: &str, registry: &'r Registry) -> Option<Meant<'r>> {
     found
 }
 
-/// The words of a name, and it itself.
+/// The words of a name, and the whole name.
 fn words(name: &str) -> Vec<String> {
     let name = name.get(..name.floor_char_boundary(128)).unwrap_or_default();
     let mut words = vec![name.to_owned(), String::new()];
@@ -78,7 +78,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// How the call should look: `{"name": …, "arguments": {…}}`. `given`: the arguments that came; `value`: as [`meant`] found it.
+/// Example of the call: `{"name": …, "arguments": {…}}`. `given`: the model's arguments; `value`: as found by [`meant`].
 pub(crate) fn of(tool: &Tool, given: Option<&Map<String, Value>>, value: Option<&(String, String)>) -> Option<String> {
     let schema = schema_of(tool)?;
     let required: Vec<&str> = schema.get("required")?.as_array()?.iter().filter_map(Value::as_str).collect();
@@ -116,7 +116,7 @@ pub(crate) fn of(tool: &Tool, given: Option<&Map<String, Value>>, value: Option<
     (example.len() <= EXAMPLE_BYTES_MAX).then_some(example)
 }
 
-/// A value as the parameter takes it; `None` where it doesn't.
+/// `value` as the parameter accepts it; `None` if it doesn't.
 fn fitted(rule: &Value, value: &Value) -> Option<Value> {
     if let Some(text) = value.as_str().filter(|_| rule.get("enum").is_some()) {
         let exact = strings(rule).find(|own| *own == text);
@@ -146,7 +146,7 @@ fn fitted(rule: &Value, value: &Value) -> Option<Value> {
     (right && value.to_string().len() <= VALUE_BYTES_MAX).then_some(value)
 }
 
-/// What stands for a value that isn't known.
+/// Placeholder for an unknown value: `<number>`, `<one of …>`.
 fn open(rule: &Value) -> String {
     let values: Vec<&str> = strings(rule).take(SHOWN_MAX).collect();
     match (values.is_empty(), rule.get("type").and_then(Value::as_str)) {
@@ -160,7 +160,7 @@ fn is_text(rule: &Value) -> bool {
     rule.get("type").and_then(Value::as_str) == Some("string") && rule.get("enum").is_none()
 }
 
-/// The texts that a parameter may be.
+/// Strings in the parameter's `enum`.
 fn strings(rule: &Value) -> impl Iterator<Item = &str> {
     rule.get("enum").and_then(Value::as_array).into_iter().flatten().take(VALUES_MAX).filter_map(Value::as_str)
 }
@@ -169,7 +169,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("properties").and_then(Value::as_object).into_iter().flatten().take(PARAMETERS_MAX)
 }
 
-/// A tool's parameters.
+/// The tool's `parameters` schema.
 fn schema_of(tool: &Tool) -> Option<Value> {
     let mut tool: Value = serde_json::from_str(&tool.raw).ok()?;
     let body = if tool.get("function").is_some_and(Value::is_object) { tool.get_mut("function")? } else { &mut tool };

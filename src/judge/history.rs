@@ -1,7 +1,7 @@
-//! What a conversation's history proves: which of its calls toolmark let through, which results answer
-//! them, and which executions may therefore be cited.
+//! Verifies a conversation's history: which of its calls toolmark let through, which results answer them, and which executions may
+//! therefore be cited.
 //!
-//! DESIGN.md, "Marks" and "Stamps". The adapters turn their wire form into [`Item`]s and put the stamps
+//! docs/wire-facts.md#marks and #stamps. The adapters turn their wire form into [`Item`]s and put the stamps
 //! back into it. Pure.
 
 use std::{
@@ -27,9 +27,9 @@ use crate::wire::{canonical::canonical, text::unescape};
 /// A call in the history.
 #[derive(Clone, Debug)]
 pub struct PastCall<'h> {
-    /// As the client holds it; absent for legacy calls.
+    /// Id as the client holds it; absent for legacy calls.
     pub id: Option<Cow<'h, str>>,
-    /// The tool.
+    /// Name of the tool.
     pub name: Cow<'h, str>,
     /// JSON text, or a custom tool's input.
     pub arguments: Cow<'h, str>,
@@ -40,115 +40,115 @@ pub struct PastCall<'h> {
 pub struct PastResult<'h> {
     /// The id of the call it answers; absent for legacy results.
     pub id: Option<Cow<'h, str>>,
-    /// The tool, where legacy results name it.
+    /// Name of the tool, if a legacy result has it.
     pub name: Option<Cow<'h, str>>,
-    /// What it says about itself.
+    /// Properties read from the result's text.
     pub nature: Nature,
-    /// Bytes of its text; of one that can't be large, of its content as it lies in the request, which is no shorter.
+    /// Bytes of its text. For a result that can't be large: bytes of its raw content, which are at least as many.
     pub bytes: usize,
-    /// Its content as it lies in the request: JSON.
+    /// Raw content in the request: JSON.
     pub raw: &'h str,
 }
 
-/// One step of the conversation, in its order.
+/// One item of the conversation, in its order.
 #[derive(Clone, Debug)]
 pub enum Item<'h> {
-    /// What the model said and called in one turn.
+    /// A turn of the model, with its calls.
     Assistant(Vec<PastCall<'h>>),
     /// A tool's result.
     Result(PastResult<'h>),
-    /// What the user said.
+    /// A user message.
     User,
     /// Instructions, or anything else.
     Other,
 }
 
-/// Does the API demand results right behind their calls?
+/// Order of calls and results that an API requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Adjacency {
-    /// Chat: yes.
+    /// Chat: results follow their calls directly.
     Required,
-    /// Responses: call, text, output is legal.
+    /// Responses: text may come between a call and its output.
     Free,
 }
 
-/// A call with its result, as witnessed.
+/// A verified call with its result: evidence that may be cited.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Execution {
     /// Its execution ID.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// When the call was let through.
+    /// Mark time: when the call was let through.
     pub moment: Moment,
     /// The result reports a failure.
     pub failed: bool,
-    /// After the last user message.
+    /// The result comes after the last user message.
     pub recent: bool,
     /// Too old to be cited.
     pub expired: bool,
-    /// Which item is the result; of no use where that lies outside the request.
+    /// Index of the result's item; meaningless if the result lies outside the request.
     pub item: usize,
-    /// The id of its call, as the client holds it.
+    /// The call's id, as the client holds it.
     pub mark: String,
-    /// BLAKE3 of the result: of its text, or, where it is more than that, of its canonical JSON.
+    /// BLAKE3 of the result: of its text, or of its canonical JSON if it isn't just a text.
     pub result: [u8; 32],
 }
 
-/// A call that was let through and isn't in the request, because the upstream keeps the conversation.
+/// A call that was let through but isn't in the request, because the upstream keeps the conversation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Remembered {
-    /// Its id, as the client holds it.
+    /// The call's id, as the client holds it.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its mark's moment.
+    /// Mark time of the call.
     pub moment: Moment,
-    /// [`super::trail::call_digest`] of it.
+    /// [`super::trail::call_digest`] of the call.
     pub digest: u64,
-    /// Its arguments.
+    /// The call's arguments.
     pub arguments: Arc<str>,
 }
 
-/// What the history proves.
+/// Result of verifying a history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// In the order of their results.
+    /// Executions, in the order of their results.
     pub executions: Vec<Execution>,
-    /// Tools with a result that is no failure, stamped or not.
+    /// Tools with at least one successful result, stamped or not.
     pub succeeded: Vec<String>,
-    /// What was called since the user spoke last.
+    /// Calls since the last user message.
     pub trail: Trail,
-    /// In the order of their results, stamped or not.
+    /// Answered calls in the order of their results, stamped or not.
     pub answered: Vec<Answered>,
-    /// What is wrong with it.
+    /// Violations found in the history.
     pub violations: Vec<Violation>,
 }
 
-/// What verifying needs besides the history.
+/// Inputs of verification besides the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'r> {
-    /// Severities.
+    /// Severity of each code.
     pub checks: &'r Checks,
-    /// The keys.
+    /// Keys that marks are verified with.
     pub ring: &'r KeyRing,
-    /// Whose marks count.
+    /// Scope whose marks are accepted.
     pub scope: &'r Scope,
-    /// How long an execution may be cited.
+    /// Time for which an execution may be cited; `None`: without limit.
     pub window: Option<Duration>,
     /// The time of the exchange, in Unix milliseconds.
     pub now_ms: u64,
     /// Bytes above which a result is large.
     pub large: u64,
-    /// Whether results must follow their calls at once.
+    /// Required order of calls and results.
     pub adjacency: Adjacency,
-    /// Calls of the part of the conversation that isn't in the request.
+    /// Calls in the part of the conversation that isn't in the request.
     pub remembered: &'r [Remembered],
-    /// There is such a part: what isn't known may stand there.
+    /// True if part of the conversation isn't in the request: unknown calls and results may be in it.
     pub unseen: bool,
-    /// Its trail.
+    /// Trail of that part.
     pub trail: &'r [Step],
-    /// Is what tells calls apart wanted of every step of the trail, even where no two look alike?
+    /// Fingerprint the calls of every step of the trail, even if no two steps look alike.
     pub told_apart: bool,
 }
 
@@ -177,7 +177,7 @@ pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
 
 struct Open<'h> {
     call: &'h PastCall<'h>,
-    /// Its item, and which of the item's calls it is.
+    /// Index of its item, and of the call within the item.
     place: (usize, usize),
     moment: Option<Moment>,
     spot: Spot,
@@ -190,14 +190,14 @@ struct Walk<'h, 'r> {
     history: History,
     /// Calls that results may answer now.
     open: Vec<Open<'h>>,
-    /// Those of them without a result, by id; without an id, by nothing.
+    /// Indexes of the open calls without a result, by id; `None` for calls without an id.
     waiting: HashMap<Option<&'h str>, VecDeque<usize>>,
-    /// Ids of those that have one.
+    /// Ids of calls that have a result.
     answered: HashSet<Option<&'h str>>,
-    /// Ids of the calls of turns that are over.
+    /// Ids of calls of earlier turns.
     earlier: HashSet<&'h str>,
     before: Option<&'h Item<'h>>,
-    /// Without one, all of it comes after what the user said in the part that isn't here.
+    /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
     tracer: Tracer<'h>,
 }
@@ -309,7 +309,7 @@ impl<'h> Walk<'h, '_> {
         moment
     }
 
-    /// The call that a result answers: its tool, and its mark's moment where it is verified.
+    /// Finds the call that a result answers: its tool, and its mark time if the mark is verified.
     fn answers(&mut self, result: &'h PastResult<'h>) -> Option<Answers> {
         let id = result.id.as_deref();
         let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
@@ -384,7 +384,7 @@ impl<'h> Walk<'h, '_> {
     }
 }
 
-/// BLAKE3 of a result's content as it lies in a request, however that is escaped.
+/// BLAKE3 of a result's content, independent of how the request escapes it.
 fn result_digest(raw: &str) -> [u8; 32] {
     let inside = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let digest = match inside {
@@ -395,12 +395,12 @@ fn result_digest(raw: &str) -> [u8; 32] {
     *digest.as_bytes()
 }
 
-/// Is an execution of that moment too old to be cited? `now_ms`: Unix milliseconds. Without a `window` none is.
+/// True if an execution of that moment is too old to be cited. `now_ms`: Unix milliseconds. Without a `window` nothing expires.
 pub fn is_expired(moment: Moment, window: Option<Duration>, now_ms: u64) -> bool {
     window.is_some_and(|window| moment.time_ms.saturating_add(window.as_millis() as u64) < now_ms)
 }
 
-/// A path segment that stands twice in a row, as in `src/src/main.rs`.
+/// A path segment that is repeated directly, as in `src/src/main.rs`.
 fn duplicate_segment(text: &str) -> Option<&str> {
     if !text.contains('/') {
         return None;

@@ -1,4 +1,4 @@
-//! Numbers in a call's arguments that a reader of doubles can't hold. Pure.
+//! Numbers in a call's arguments that a double-precision reader can't represent. Pure.
 
 use bytes::Bytes;
 
@@ -9,21 +9,21 @@ use crate::wire::{
 
 /// Values of one call that are reported.
 const REPORTED_MAX: usize = 4;
-/// Digits that a number beyond 2^53 has, at least.
+/// Digits of the shortest number beyond 2^53.
 const DIGITS_MIN: usize = 16;
 const DEPTH_MAX: usize = 64;
 
 /// A number that may have been rounded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Imprecise {
-    /// Its JSON pointer.
+    /// JSON pointer to the number.
     pub pointer: String,
-    /// As it is written.
+    /// The number as written.
     pub digits: String,
 }
 
-/// The integers beyond 2^53 in these arguments that are written as a reader of doubles writes them: what the model wrote
-/// may have been another number. The first few.
+/// Finds integers beyond 2^53 that are written as a double-precision writer writes them: the model may have written another number. Returns
+/// the first few.
 pub fn imprecise(arguments: &str) -> Vec<Imprecise> {
     let mut found = Vec::new();
     if !has_many_digits(arguments) {
@@ -35,7 +35,7 @@ pub fn imprecise(arguments: &str) -> Vec<Imprecise> {
     found
 }
 
-/// Most calls have no such number, and needn't be read for it.
+/// Quick check: true if `text` has a long run of digits. Most calls have none and needn't be parsed.
 fn has_many_digits(text: &str) -> bool {
     let mut run = 0;
     text.bytes().any(|byte| {

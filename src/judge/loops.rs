@@ -1,12 +1,11 @@
-//! Loop control: when is a call one too many?
+//! Loop control: detects calls that exceed a limit.
 //!
-//! Works on the [`Trail`] that the conversation itself is: calls carry their times in their marks, so nothing needs to
-//! be remembered, and replicas agree. What lies beyond the conversation ([`Beyond`]: a session's other conversations,
-//! resets) comes in as a value. Pure.
+//! Works on the [`Trail`] of the conversation: marks carry the calls' times, so nothing needs to be stored, and replicas agree. Counts from
+//! outside the conversation ([`Beyond`]: a session's other conversations, resets) are passed in as values. Pure.
 //!
-//! What is counted: failures of one tool in a row, since the user spoke last; calls of one tool, and of all, in a
-//! window; the same call with the same result, turn after turn, in haste or in a long row. All calls of one turn are one step. A success ends a
-//! row of failures, anything else a row of identical calls, and what the user says ends everything.
+//! Counted are: failures of one tool in a row since the last user message; calls of one tool, and of all tools, in a window; the same call
+//! with the same result in consecutive turns, in quick succession or in a long row. All calls of one turn are one step. A success ends a
+//! row of failures, any other call a row of identical calls, and a user message ends both.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,25 +17,25 @@ use super::{
 };
 use crate::policy::{Identical, Loops};
 
-/// Calls of a session's other conversations that are looked at, the latest.
+/// Latest calls of a session's other conversations that are counted.
 pub const SESSION_CALLS_MAX: usize = 256;
 
 /// Characters of a tool's name in a message.
 const TOOL_CHARS_MAX: usize = 128;
 
-/// What stops a call.
+/// A limit that was reached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stop {
-    /// Which limit.
+    /// The limit.
     pub limit: Limit,
-    /// How often it happened.
+    /// Number of occurrences.
     pub times: u32,
-    /// Until when the tool stays stopped, in Unix milliseconds; `None` until a success or the user's next word.
+    /// End of the stop in Unix milliseconds; `None`: until a success or the next user message.
     pub until_ms: Option<u64>,
 }
 
 impl Stop {
-    /// What is wrong, in one line, and by which setting of the policy. `tool`: the one that was called, where one is stopped.
+    /// One-line explanation that names the policy's setting. `tool`: the tool that was called, if a single one is stopped.
     pub fn message(&self, tool: Option<&str>) -> String {
         format!("{} (setting `{}`)", self.what(tool), self.limit.setting())
     }
@@ -52,7 +51,7 @@ impl Stop {
         }
     }
 
-    /// What to do instead, in one line.
+    /// One-line advice on what to do instead.
     pub fn advice(&self, now_ms: u64) -> String {
         let seconds = self.until_ms.map(|until_ms| until_ms.saturating_sub(now_ms).div_ceil(1000));
         let pause = seconds.map_or_else(String::new, |seconds| format!(" for the next {seconds} s"));
@@ -74,7 +73,7 @@ impl Stop {
     }
 }
 
-/// The limits.
+/// Limits of loop control.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Limit {
     /// `consecutive_failures`
@@ -85,7 +84,7 @@ pub enum Limit {
     AllTools,
     /// `identical_calls`
     IdenticalCalls,
-    /// `consecutive_failures`, of tools that don't exist, whatever they are called.
+    /// `consecutive_failures`, for calls of tools that don't exist, under any name.
     InventedTools,
 }
 
@@ -93,7 +92,7 @@ impl Limit {
     /// Every limit.
     pub const ALL: [Self; 5] = [Self::ConsecutiveFailures, Self::SameTool, Self::AllTools, Self::IdenticalCalls, Self::InventedTools];
 
-    /// Its name in statistics.
+    /// Name in statistics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConsecutiveFailures => "consecutive_failures",
@@ -104,7 +103,7 @@ impl Limit {
         }
     }
 
-    /// The setting of a policy that sets it.
+    /// The policy's setting that defines the limit.
     pub fn setting(self) -> &'static str {
         match self {
             Self::ConsecutiveFailures | Self::InventedTools => "loops.consecutive_failures",
@@ -115,23 +114,23 @@ impl Limit {
     }
 }
 
-/// A call of another conversation of the same session, as the records of its exchanges show it.
+/// A call of another conversation of the same session, read from the records of its exchanges.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionCall {
-    /// The tool.
+    /// Name of the tool.
     pub tool: Arc<str>,
-    /// When it was let through.
+    /// Mark time: when the call was let through.
     pub moment: Moment,
-    /// `None` while there is no result.
+    /// True if the call failed; `None` while there is no result.
     pub failed: Option<bool>,
 }
 
-/// When counting began anew, by order of an administrator; Unix milliseconds.
+/// Times at which an administrator reset the counts, in Unix milliseconds.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Resets {
-    /// For every tool.
+    /// Reset of all tools.
     pub all_ms: u64,
-    /// For single tools.
+    /// Resets of single tools, by name.
     pub tools: HashMap<Box<str>, u64>,
 }
 
@@ -141,7 +140,7 @@ impl Resets {
     }
 }
 
-/// What counts besides the conversation.
+/// Counts from outside the conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Beyond {
     /// Calls of the session's other conversations, oldest first.
@@ -150,21 +149,21 @@ pub struct Beyond {
     pub resets: Resets,
 }
 
-/// What calls are judged by.
+/// Inputs of loop control.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'w> {
     /// The policy's limits.
     pub limits: &'w Loops,
-    /// The conversation since the user spoke last.
+    /// Calls of the conversation since the last user message.
     pub trail: &'w Trail,
-    /// What else counts.
+    /// Counts from outside the conversation.
     pub beyond: &'w Beyond,
     /// The time of judging, in Unix milliseconds.
     pub now_ms: u64,
 }
 
 impl Watch<'_> {
-    /// What stops a turn in which any tool is called.
+    /// Checks the limit on calls of all tools; `Some` if it is reached.
     pub fn turn(&self) -> Option<Stop> {
         let rate = self.limits.all_tools;
         let since_ms = self.beyond.resets.all_ms;
@@ -173,7 +172,7 @@ impl Watch<'_> {
         self.full(times.filter(|time_ms| *time_ms > since_ms), rate.calls, rate.window, Limit::AllTools)
     }
 
-    /// What stops a call of this tool.
+    /// Checks the limits on one call of `tool`; `Some` if one is reached.
     pub fn call(&self, tool: &str, arguments: &str) -> Option<Stop> {
         let limits = self.limits.of_tool(tool);
         let cooldown_ms = millis(limits.cooldown);
@@ -201,15 +200,15 @@ impl Watch<'_> {
             .or_else(rate)
     }
 
-    /// What stops one more call of a tool that doesn't exist. `attempts`: turns of this exchange with such calls, in a
-    /// row, this one included. `exists`: is there such a tool?
+    /// Checks the limit on calls of tools that don't exist. `attempts`: consecutive turns of this exchange with such calls, this one
+    /// included. `exists`: is there such a tool?
     pub fn invented(&self, attempts: u32, exists: impl Fn(&str) -> bool) -> Option<Stop> {
         let (before, _) = self.failures(|own| !exists(own), "");
         let (times, most) = (before.saturating_add(attempts), self.limits.consecutive_failures);
         (most > 0 && attempts > 0 && times >= most).then_some(Stop { limit: Limit::InventedTools, times, until_ms: None })
     }
 
-    /// `calls` within `window` before now?
+    /// Checks a rate: `Some` if there were `calls` within `window` before now.
     fn full(&self, times: impl Iterator<Item = u64>, calls: u32, window: Duration, limit: Limit) -> Option<Stop> {
         if calls == 0 {
             return None;
@@ -225,7 +224,7 @@ impl Watch<'_> {
         Some(Stop { limit, times, until_ms: Some(first.saturating_add(window_ms)) })
     }
 
-    /// What was called of some tools, oldest first: one entry for each step, and for each call of the session.
+    /// Calls of the `wanted` tools, oldest first: one entry for each step, and for each call of the session.
     fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<Called> {
         let counts = |moment: Option<Moment>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
         let session = self.beyond.session.iter().filter(|call| counts(Some(call.moment)) && wanted(&call.tool));
@@ -242,7 +241,7 @@ impl Watch<'_> {
         calls
     }
 
-    /// How often in a row it has failed, and when that was seen last.
+    /// Length of the current row of failures, and the time of the last one.
     fn failures(&self, wanted: impl Fn(&str) -> bool, tool: &str) -> (u32, Last) {
         let (mut times, mut last, mut gap_ms) = (0, Last::default(), None);
         let calls = self.calls_of(wanted, self.beyond.resets.of(tool));
@@ -258,7 +257,7 @@ impl Watch<'_> {
         (times, last)
     }
 
-    /// When in a row this very call had the same result, the latest first; in Unix milliseconds, where that is known.
+    /// Times at which this same call had the same result in a row, latest first, in Unix milliseconds; `None` if unknown.
     fn identical(&self, tool: &str, arguments: &str) -> Vec<Option<u64>> {
         let (mut row, mut result) = (Vec::new(), None);
         let ours = |step: &Step| step.uses.iter().any(|own| *own.tool == *tool && own.same.is_some());
@@ -279,14 +278,14 @@ impl Watch<'_> {
     }
 }
 
-/// Did the latest `calls` of a row come within this time? What isn't known is no haste.
+/// True if the latest `calls` of a row came within this time. Unknown times don't count.
 fn in_haste(row: &[Option<u64>], calls: u32, within: Duration) -> bool {
     let first = (calls as usize).checked_sub(1).and_then(|at| row.get(at)).copied().flatten();
     let last = row.first().copied().flatten();
     first.zip(last).is_some_and(|(first, last)| last.saturating_sub(first) <= millis(within))
 }
 
-/// When something happened last, where that is known.
+/// Time of the last occurrence in Unix milliseconds, if known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     ms: Option<u64>,
@@ -295,11 +294,11 @@ struct Last {
 struct Called {
     moment: Option<Moment>,
     failed: Option<bool>,
-    /// When the model called something next.
+    /// Time of the model's next call, in Unix milliseconds.
     next_ms: Option<u64>,
 }
 
-/// Calls of one turn: one success is a success.
+/// Outcome of one tool's calls in one turn: failed only if all of them failed; `None` if unknown.
 fn failed(uses: &[&Use]) -> Option<bool> {
     let mut known = uses.iter().filter_map(|own| own.failed).peekable();
     known.peek()?;

@@ -1,6 +1,6 @@
-//! Marks: call marks and execution IDs, minted and verified without asking anyone.
+//! Marks: call marks and execution IDs, minted and verified without any lookup.
 //!
-//! DESIGN.md, "Marks". All MACs are BLAKE3 keyed hashes, with a derived key per purpose; comparisons take
+//! docs/wire-facts.md#marks. All MACs are BLAKE3 keyed hashes, with a derived key per purpose; comparisons take
 //! constant time. Pure: time and counter come in as values.
 
 mod recorded;
@@ -17,92 +17,92 @@ use crate::wire::canonical::{canonical, canonical_doubles};
 
 /// A call mark on chat: `call_` and 32 hex digits.
 pub const CALL_MARK_BYTES: usize = 37;
-/// Longest call id that the Responses API takes. Source: FACTS §1, `call_id` 1..64.
+/// Longest call id that the Responses API takes. Source: docs/wire-facts.md#responses-requests, `call_id`.
 const CALL_ID_BYTES_MAX: usize = 64;
 /// 16 bytes as base64url without padding.
 const SUFFIX_BYTES: usize = 22;
-/// No mark is older than toolmark (2025), nor from after 2100.
+/// Plausible times of a mark in Unix milliseconds: from toolmark's first year (2025) to 2100.
 const PLAUSIBLE_MS: std::ops::Range<u64> = 1_735_689_600_000..4_102_444_800_000;
 const COUNTER_BITS: u32 = 12;
 const MAC_BITS_CALL: u32 = 62;
-/// Of those, the bits that say whose key and scope it is, whatever the call.
+/// Leading bits of a call mark's MAC that depend only on key, scope and time, not on the call.
 const TAG_BITS: u32 = 8;
 const MAC_BITS_EXECUTION: u32 = 52;
 
-/// The keys: the first mints, all verify.
+/// Keys for marks: the first mints, all verify.
 #[derive(Clone)]
 pub struct KeyRing {
     keys: Vec<Keys>,
-    /// What a recording that is played says was issued.
+    /// Marks issued according to a recording that is played.
     recorded: Option<Arc<RecordedMarks>>,
 }
 
 #[derive(Clone)]
 struct Keys {
-    /// Of marks.
+    /// Key for call marks.
     mark: [u8; 32],
-    /// Of marks that were minted before numbers were compared as doubles.
+    /// Key for call marks that were minted before numbers were compared as doubles.
     call: [u8; 32],
     suffix: [u8; 32],
     execution: [u8; 32],
-    /// Hides scopes that are written down.
+    /// Key that seals scopes for storage.
     seal: [u8; 32],
 }
 
-/// Whose marks these are: what every MAC is bound to.
+/// Owner of marks: every MAC is bound to it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Scope(Box<str>);
 
 impl Scope {
-    /// Marks of this scope are good for every caller.
+    /// Scope whose marks are valid for every caller.
     pub fn shared() -> Self {
         Self("shared".into())
     }
 
-    /// A caller that `[[clients]]` names.
+    /// Scope of a client listed in `[[clients]]`.
     pub fn client(name: &str) -> Self {
         Self(format!("client:{name}").into())
     }
 
-    /// A caller known by its credential only. No key goes in, so that exchanging keys changes nobody's
-    /// scope; the digest never leaves the process, only MACs over it do.
+    /// Scope of a caller known only by its credential. Independent of the keys, so that changing keys changes no scope; the digest never
+    /// leaves the process, only MACs over it do.
     pub fn credential(credential: &[u8]) -> Self {
         let digest = blake3::derive_key("toolmark 2026-11-21 scope of a credential v1", credential);
         Self(format!("credential:{}", blake3::Hash::from(digest).to_hex()).into())
     }
 
-    /// A keyed digest of it.
+    /// Keyed digest of the scope.
     pub fn digest(&self, key: &[u8; 32]) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&blake3::keyed_hash(key, self.0.as_bytes()).as_bytes()[..8]);
         u64::from_be_bytes(bytes)
     }
 
-    /// A caller without a name or a credential.
+    /// Scope of a caller without a name or a credential.
     pub fn anonymous() -> Self {
         Self("anonymous".into())
     }
 }
 
-/// When and where in its millisecond a call was let through.
+/// Time of a mark: the millisecond in which a call was let through, and a counter.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Moment {
     /// Unix milliseconds, 48 bits.
     pub time_ms: u64,
-    /// 12 bits.
+    /// Counter within the process, 12 bits; the lowest is set if the mark [hides](Self::hides) calls.
     pub counter: u16,
 }
 
 impl Moment {
-    /// Is it that of a call in whose turn, or before which, toolmark ran calls that the application doesn't see?
+    /// True if toolmark ran calls in or before the call's turn that the application doesn't see.
     pub fn hides(self) -> bool {
         self.counter & 1 == 1
     }
 }
 
 impl KeyRing {
-    /// A ring of these keys; the first mints. An empty list gives a ring that verifies nothing and mints
-    /// under a zero key: callers never do that.
+    /// Ring of these keys; the first mints. An empty list gives a ring that verifies nothing and mints under a zero key; callers never pass
+    /// one.
     pub fn new(keys: &[[u8; 32]]) -> Self {
         let derive = |purpose: &str, key: &[u8; 32]| blake3::derive_key(purpose, key);
         let keys = keys.iter().map(|key| Keys {
@@ -115,13 +115,13 @@ impl KeyRing {
         Self { keys: keys.collect(), recorded: None }
     }
 
-    /// The same ring, for which also holds what a recording says was issued.
+    /// The same ring that also verifies the marks issued according to a recording.
     #[must_use]
     pub fn with_recorded(self, recorded: Arc<RecordedMarks>) -> Self {
         Self { recorded: Some(recorded), ..self }
     }
 
-    /// The call mark of a call that is let through.
+    /// Mints the call mark of a call that is let through.
     pub fn mint(&self, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> String {
         if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(None, tool, arguments, moment)) {
             return mark.to_owned();
@@ -136,8 +136,8 @@ impl KeyRing {
         mark
     }
 
-    /// The call mark that leaves the upstream's id readable: that id, `_`, and the 128 bits of [`Self::mint`] in
-    /// base64url. `None` where the upstream gave no id, or one that leaves no room.
+    /// Mints a call mark that keeps the upstream's id readable: that id, `_`, and the 128 bits of [`Self::mint`] in base64url. `None` if
+    /// the upstream gave no id, or one that leaves no room.
     pub fn mint_behind(&self, upstream_id: &str, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> Option<String> {
         if upstream_id.is_empty() || upstream_id.len() + 1 + SUFFIX_BYTES > CALL_ID_BYTES_MAX {
             return None;
@@ -150,7 +150,7 @@ impl KeyRing {
         Some(format!("{upstream_id}_{}", URL_SAFE_NO_PAD.encode(mark_bytes(moment, mac))))
     }
 
-    /// The moment of a mark that fits this scope, tool and arguments; `None` for any other.
+    /// Verifies a mark: its moment if it fits this scope, tool and arguments, else `None`.
     pub fn verify(&self, mark: &CallMark<'_>, scope: &Scope, tool: &str, arguments: &str) -> Option<Moment> {
         let call = Call { scope, upstream_id: mark.upstream_id, tool, moment: mark.moment };
         let signed = doubles(arguments);
@@ -163,14 +163,14 @@ impl KeyRing {
         (self.keys.iter().any(fits) || earlier() || held()).then_some(mark.moment)
     }
 
-    /// Was a mark of this moment made here for this scope, as far as can be told? One that was, and doesn't verify, is of
-    /// another call; of the others one in 256 is taken for such a one.
+    /// True if a mark of this moment was probably minted here for this scope. Such a mark that doesn't verify belongs to another call. One
+    /// in 256 foreign marks is taken for one as well.
     pub fn made(&self, mark: &CallMark<'_>, scope: &Scope) -> bool {
         let call = Call { scope, upstream_id: None, tool: "", moment: mark.moment };
         self.keys.iter().any(|keys| call.tag(&call.begin(keys)) == mark.mac >> (MAC_BITS_CALL - TAG_BITS))
     }
 
-    /// The execution ID that follows from a call mark's moment.
+    /// Execution ID derived from a call mark's moment.
     pub fn execution_id(&self, scope: &Scope, tool: &str, moment: Moment) -> String {
         let tool = execution_tool(tool);
         if let Some(id) = self.recorded.as_ref().and_then(|recorded| recorded.execution(&tool, moment)) {
@@ -184,7 +184,7 @@ impl KeyRing {
         id
     }
 
-    /// True where the ID was issued in this scope.
+    /// True if the ID was issued in this scope.
     pub fn is_execution(&self, id: &ExecutionId<'_>, scope: &Scope) -> bool {
         let recorded = self.recorded.as_ref().and_then(|recorded| recorded.execution(id.tool, id.moment)).and_then(ExecutionId::parse);
         let minted = |keys: &Keys| {
@@ -214,7 +214,7 @@ fn mark_bytes(moment: Moment, mac: u64) -> [u8; 16] {
     bytes
 }
 
-/// A string in the shape of a call mark. Whether it is one, [`KeyRing::verify`] tells.
+/// A string in the form of a call mark. [`KeyRing::verify`] decides if it is genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CallMark<'m> {
     moment: Moment,
@@ -223,8 +223,8 @@ pub struct CallMark<'m> {
 }
 
 impl<'m> CallMark<'m> {
-    /// `None` for what has another shape: `^call_[0-9a-f]{32}$`, the hex a UUIDv8, or an upstream's id, `_`
-    /// and the same 128 bits in 22 characters of base64url.
+    /// Parses an id of the form `^call_[0-9a-f]{32}$`, the hex a UUIDv8, or an upstream's id, `_` and the same 128 bits in 22 characters of
+    /// base64url. `None` for any other form.
     pub fn parse(id: &'m str) -> Option<Self> {
         match id.strip_prefix("call_").filter(|hex| hex.len() == 32 && hex.bytes().all(is_lower_hex)) {
             Some(hex) => Self::of_bits(u128::from_str_radix(hex, 16).ok()?, None),
@@ -250,12 +250,12 @@ impl<'m> CallMark<'m> {
         Some(Self { moment, mac: (bits as u64) & ((1 << MAC_BITS_CALL) - 1), upstream_id })
     }
 
-    /// The moment that it names.
+    /// Mark time that the mark states.
     pub fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// The id that the upstream gave the call, where the mark stands behind it.
+    /// The upstream's id of the call, if the mark is appended to it.
     pub fn upstream_id(&self) -> Option<&'m str> {
         self.upstream_id
     }
@@ -265,7 +265,7 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// A string in the shape of an execution ID. Whether it is one, [`KeyRing::is_execution`] tells.
+/// A string in the form of an execution ID. [`KeyRing::is_execution`] decides if it is genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ExecutionId<'i> {
     tool: &'i str,
@@ -274,7 +274,7 @@ pub struct ExecutionId<'i> {
 }
 
 impl<'i> ExecutionId<'i> {
-    /// `None` for what has another shape: `^[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}$`.
+    /// Parses `^[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}$`; `None` for any other form.
     pub fn parse(id: &'i str) -> Option<Self> {
         let (rest, tail) = id.rsplit_once('_')?;
         let (tool, time) = rest.rsplit_once('_')?;
@@ -294,28 +294,28 @@ impl<'i> ExecutionId<'i> {
         self.tool
     }
 
-    /// When the call was let through.
+    /// Mark time: when the call was let through.
     pub fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// Its last 16 hex digits: counter and MAC.
+    /// The last 16 hex digits: counter and MAC.
     pub fn tail(&self) -> u64 {
         (u64::from(self.moment.counter) << MAC_BITS_EXECUTION) | self.mac
     }
 }
 
-/// A tool's name as execution IDs spell it: other characters become `_`, 128 at most.
+/// A tool's name as execution IDs spell it: at most 128 characters, illegal ones replaced by `_`.
 pub fn execution_tool(tool: &str) -> String {
     spelled(tool).collect()
 }
 
-/// Is this how execution IDs have the tool's name?
+/// True if `name` is the tool's name as execution IDs spell it.
 pub fn is_execution_tool(tool: &str, name: &str) -> bool {
     spelled(tool).eq(name.chars())
 }
 
-/// A tool's name as execution IDs have it.
+/// Characters of a tool's name as execution IDs spell it.
 pub fn spelled(tool: &str) -> impl Iterator<Item = char> {
     let legal = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let tool = if tool.is_empty() { "_" } else { tool };
@@ -326,7 +326,7 @@ fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
 }
 
-/// What a call's MAC is over, but for its arguments.
+/// Input of a call's MAC, except the arguments.
 struct Call<'c> {
     scope: &'c Scope,
     upstream_id: Option<&'c str>,
@@ -334,7 +334,7 @@ struct Call<'c> {
     moment: Moment,
 }
 
-/// A call's arguments as its MAC is over them.
+/// A call's arguments in the form that the MAC covers.
 struct Signed<'c> {
     text: Cow<'c, str>,
     json: bool,
@@ -357,7 +357,7 @@ impl<'c> Signed<'c> {
     }
 }
 
-/// Numbers as doubles: a client in JavaScript holds no others, and sends them back as it holds them.
+/// Arguments with numbers as doubles: a JavaScript client stores no others, and sends them back that way.
 fn doubles(arguments: &str) -> Signed<'_> {
     Signed::of(arguments, canonical_doubles)
 }
@@ -374,7 +374,7 @@ impl Call<'_> {
         digest(begun) >> (u64::BITS - TAG_BITS)
     }
 
-    /// Whose it is in the first bits, and the call in all others.
+    /// MAC of the call. The first bits depend on key, scope and time only, the others on the whole call.
     fn mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
         let mut hasher = self.begin(keys);
         let tag = self.tag(&hasher);
@@ -388,7 +388,7 @@ impl Call<'_> {
         tag << bits | digest(&hasher) & ((1 << bits) - 1)
     }
 
-    /// As marks were minted before: integers verbatim, and nothing that says whose they are.
+    /// MAC as minted by earlier versions: integers verbatim, no leading bits that show key and scope.
     fn earlier_mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
         let key = if self.upstream_id.is_some() { &keys.suffix } else { &keys.call };
         let mut hasher = blake3::Hasher::new_keyed(key);
@@ -422,17 +422,17 @@ fn digest(hasher: &blake3::Hasher) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Moments that never come twice in a process: the counter goes on from a random start.
+/// Source of mark times that never repeat in a process: the counter continues from a random start.
 #[derive(Debug)]
 pub struct Counter(std::sync::atomic::AtomicU16);
 
 impl Counter {
-    /// A counter that starts at `seed`, which is to be random per process.
+    /// Counter that starts at `seed`, which must be random per process.
     pub fn new(seed: u16) -> Self {
         Self(std::sync::atomic::AtomicU16::new(seed))
     }
 
-    /// The next moment in this millisecond; its last bit says whether it [hides](Moment::hides).
+    /// The next moment in this millisecond; its lowest bit is set if it [hides](Moment::hides) calls.
     pub fn next(&self, time_ms: u64, hides: bool) -> Moment {
         let counter = self.0.fetch_add(2, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 2) | u16::from(hides);
         Moment { time_ms: time_ms & ((1 << 48) - 1), counter }

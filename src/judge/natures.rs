@@ -1,6 +1,6 @@
-//! What results say about themselves, remembered: a conversation brings its earlier results again with every turn.
+//! Memoised classification of results: a conversation sends its earlier results again with every turn.
 //!
-//! What is remembered changes no answer, only what it costs; so this stays pure to whoever asks.
+//! The memory changes no result, only its cost, so this counts as pure.
 
 use std::{
     borrow::Cow,
@@ -15,34 +15,34 @@ use super::{
     stamp::{Nature, nature},
 };
 
-/// Results that are remembered, at most; 8 bytes each.
+/// Results that are stored; 8 bytes each.
 const SLOTS: usize = 4096;
-/// The bits of a slot that say what was found; the others say of what.
+/// Bits of a slot that hold the classification; the others hold the result's hash.
 const FLAGS: u64 = 0b1111;
 
-/// Reads results, those that came before without looking at them again.
+/// Classifies results; those seen before aren't read again.
 #[derive(Debug)]
 pub struct Natures {
     patterns: RegexSet,
-    /// Keyed, so that nobody can make up two results that are taken for one another.
+    /// Keyed, so that no one can construct two results with the same hash.
     hasher: RandomState,
-    /// The hash of a result, and in its last four bits what it says; 0: none.
+    /// Hash of a result, with its classification in the last four bits; 0: empty.
     seen: Box<[AtomicU64]>,
 }
 
 impl Natures {
-    /// `patterns`: texts that are errors.
+    /// Classifier with these error patterns.
     pub fn new(patterns: RegexSet) -> Self {
         Self { patterns, hasher: RandomState::new(), seen: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// What a text says about itself.
+    /// Classifies a text.
     pub fn of(&self, text: &str) -> Nature {
         nature(text, &self.patterns)
     }
 
-    /// A result in the history. `raw`: its content as it lies in the request; `text`: what that says, asked for where it must
-    /// be known; `large`: bytes above which a result is large.
+    /// Builds a result in the history. `raw`: its content in the request; `text`: computes its text, called only if needed; `large`: bytes
+    /// above which a result is large.
     pub fn result<'h>(
         &self,
         id: Option<Cow<'h, str>>,

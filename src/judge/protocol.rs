@@ -1,15 +1,15 @@
-//! What the model is told about tools: nothing, unless the policy asks for it. Pure.
+//! Text about tools for the system prompt: none unless the policy asks for it. Pure.
 //!
-//! Every sentence costs: a model of half a billion parameters lost two thirds of its right answers to an earlier, longer
-//! text. So there is one sentence for what enforcement needs, and one for what some users want.
+//! Every sentence costs: with an earlier, longer text a model of half a billion parameters lost two thirds of its right answers. So there
+//! is one sentence that enforcement needs, and one that some users want.
 
-/// The citation text, where the policy has no words of its own: what `[citations] require` needs the model to know.
+/// Default text about citations, which `[citations] require` needs; a policy may replace it.
 pub const CITE_TEXT: &str = "When you report a tool result that carries an execution_id, cite it as (execution_id: …).";
 
-/// What `[protocol] announce` adds.
+/// Text added by `[protocol] announce`.
 pub const ANNOUNCE_TEXT: &str = "Before you call a tool, say in a few words which one and why.";
 
-/// The whole text. `cite`: the words about citing, where the model is told to.
+/// The complete text; `None` if there is none. `cite`: the text about citations, if the model gets one.
 pub fn protocol_text(cite: Option<&str>, announce: bool) -> Option<String> {
     match (cite, announce) {
         (None, false) => None,

@@ -1,7 +1,7 @@
 //! The tools of an exchange: the policy's and the request's own, with their schemas compiled.
 //!
-//! Built once per set of tools and shared; a schema is compiled once for all exchanges. Pure. It never
-//! changes a request: it says which of the request's tools stay and which of the policy's are put in.
+//! Built once per set of tools and shared; a schema is compiled once for all exchanges. Pure. Never changes a request: it returns which of
+//! the request's tools stay and which of the policy's are inserted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,17 +21,17 @@ use crate::policy::{Inject, Tools, Undeclared};
 
 /// Bytes that compiled schemas may take, by estimate.
 const CACHE_BYTES_MAX: u64 = 32 << 20;
-/// A compiled schema takes about so many times its text.
+/// Estimated size of a compiled schema, as a multiple of its text.
 const COMPILED_FACTOR: u64 = 12;
-/// And so many bytes besides.
+/// Estimated bytes of a compiled schema besides that.
 const COMPILED_BYTES_MIN: u64 = 2048;
 
 /// Bytes of the schemas that one request may bring.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Bytes of all their patterns, compiled.
+/// Bytes of all compiled patterns of one request's schemas.
 const REQUEST_PATTERN_BYTES_MAX: u64 = 8 << 20;
 
-/// What kind of tool.
+/// Kind of a tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ToolKind {
     /// Called with JSON arguments.
@@ -40,7 +40,7 @@ pub enum ToolKind {
     Custom,
 }
 
-/// Where a tool comes from.
+/// Origin of a tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
     /// From the policy's files.
@@ -54,13 +54,13 @@ pub enum Origin {
 pub struct RequestTool<'r> {
     /// Its name, escapes resolved.
     pub name: &'r str,
-    /// What kind of tool.
+    /// Kind of the tool.
     pub kind: ToolKind,
     /// The JSON of its `parameters`, if it has any.
     pub parameters_raw: Option<&'r str>,
-    /// What it says of itself.
+    /// The tool's `description`.
     pub description: Option<&'r str>,
-    /// The array's element as it came.
+    /// The element of the request's array, unchanged.
     pub raw: &'r str,
 }
 
@@ -78,7 +78,7 @@ impl ToolSource {
     /// Reads one element of a tool file.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// A message for people that says what is wrong.
     pub fn parse(raw: &str) -> Result<Self, String> {
         let parsed = parse_unique(raw).map_err(|fault| fault.to_string())?;
         let kind = match parsed.value.get("type").and_then(Value::as_str) {
@@ -104,10 +104,10 @@ impl ToolSource {
         &self.name
     }
 
-    /// Compiles its schema, to see whether it does.
+    /// Compiles the schema to check it.
     ///
     /// # Errors
-    /// Why it doesn't.
+    /// Reason why the schema doesn't compile.
     pub fn compile(&self, formats: bool) -> Result<Schema, SchemaFault> {
         Schema::compile(self.parameters_raw.as_deref().unwrap_or("null"), formats)
     }
@@ -126,26 +126,26 @@ impl ToolSource {
 /// A tool of the registry.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: Box<str>,
-    /// What kind of tool.
+    /// Kind of the tool.
     pub kind: ToolKind,
-    /// Its schema, or why it has none.
+    /// Compiled schema, or the reason why there is none.
     pub schema: Arc<Result<Schema, SchemaFault>>,
-    /// The array's element: the request's own form, or for the policy's tools that of chat completions.
+    /// Element of the `tools` array: the request's own form, or for the policy's tools that of chat completions.
     pub raw: Box<str>,
-    /// Where it comes from.
+    /// Origin of the tool.
     pub origin: Origin,
-    /// Is it offered to the model? Where not, calling it is `undeclared_tool`.
+    /// True if the tool is offered to the model. A call of any other tool is `undeclared_tool`.
     pub declared: bool,
 }
 
-/// What goes upstream as one element of `tools`.
+/// One element of the `tools` array sent upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// The request's tool at this place stays, byte for byte.
+    /// The request's tool at this index, byte for byte.
     Keep(usize),
-    /// The registry's tool at this place is put in: its `raw`.
+    /// The `raw` of the registry's tool at this index, inserted.
     Put(usize),
 }
 
@@ -155,18 +155,18 @@ struct Inner {
     places: HashMap<Box<str>, usize>,
     plan: Vec<Step>,
     unchanged: bool,
-    /// Bytes of the request's patterns, compiled.
+    /// Bytes of the compiled patterns of the request's schemas.
     pattern_bytes: u64,
-    /// The names as execution IDs have them.
+    /// The tools' names as execution IDs spell them.
     spelled: OnceLock<HashSet<String>>,
 }
 
-/// The tools of an exchange, in order. Cheap to clone: keep one for each array of tools that comes along.
+/// The tools of an exchange, in order. Cheap to clone; keep one per distinct array of tools.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Arc<Inner>);
 
 impl Registry {
-    /// Joins the policy's tools and the request's, as the policy says, and reports what is wrong with them.
+    /// Merges the policy's and the request's tools as the policy says, and reports violations.
     pub fn build(
         policy_tools: &[ToolSource],
         request_tools: &[RequestTool<'_>],
@@ -201,7 +201,7 @@ impl Registry {
         self.0.places.get(name).and_then(|place| self.0.tools.get(*place))
     }
 
-    /// The tool of this name, or of nearly this one: case, and with `typos` separators and a small typo.
+    /// The tool of this name or nearly this one: in another case, and with `typos` with other separators or a small typo.
     pub fn nearly(&self, name: &str, typos: bool) -> Option<&str> {
         if let Some(tool) = self.tool(name) {
             return Some(&tool.name);
@@ -210,18 +210,18 @@ impl Registry {
         self.0.tools.iter().map(|tool| &*tool.name).find(same)
     }
 
-    /// Is this how execution IDs have the name of one of the tools?
+    /// True if `name` is the name of one of the tools as execution IDs spell it.
     pub fn is_execution_tool(&self, name: &str) -> bool {
         let spelled = || self.0.tools.iter().map(|tool| marks::spelled(&tool.name).collect()).collect();
         self.0.spelled.get_or_init(spelled).contains(name)
     }
 
-    /// All tools, in the order in which the model sees them; those that it doesn't see are marked.
+    /// All tools, in the order in which the model sees them; hidden ones aren't `declared`.
     pub fn tools(&self) -> &[Tool] {
         &self.0.tools
     }
 
-    /// The names that the model may call, in order.
+    /// Names of the tools that the model may call, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.tools.iter().filter(|tool| tool.declared).map(|tool| &*tool.name)
     }
@@ -231,22 +231,22 @@ impl Registry {
         suggest::closest(name, self.names(), count)
     }
 
-    /// True where nothing is declared.
+    /// True if no tool is declared.
     pub fn is_empty(&self) -> bool {
         self.names().next().is_none()
     }
 
-    /// Bytes of the patterns that the request brought, compiled.
+    /// Bytes of the compiled patterns of the request's schemas.
     pub fn pattern_bytes(&self) -> u64 {
         self.0.pattern_bytes
     }
 
-    /// The `tools` that go upstream, element by element.
+    /// The `tools` array sent upstream, element by element.
     pub fn plan(&self) -> &[Step] {
         &self.0.plan
     }
 
-    /// True where the request's `tools` go upstream as they came.
+    /// True if the request's `tools` are sent upstream unchanged.
     pub fn unchanged(&self) -> bool {
         self.0.unchanged
     }
@@ -258,9 +258,9 @@ struct Build<'b> {
     checks: &'b Checks,
     formats: bool,
     cache: &'b SchemaCache,
-    /// Of the schemas that the request brought so far.
+    /// Bytes of the request's schemas so far.
     bytes: usize,
-    /// Of their patterns, compiled.
+    /// Bytes of their compiled patterns.
     pattern_bytes: u64,
 }
 
@@ -315,7 +315,7 @@ impl Build<'_> {
         place
     }
 
-    /// A schema, compiled; one of the request's only as long as there is room for it.
+    /// Compiles a schema; one of the request's only within the request's budget.
     fn compile(&mut self, raw: &str, origin: Origin) -> Compiled {
         if origin == Origin::Policy {
             return self.cache.compile(raw, self.formats);
@@ -370,7 +370,7 @@ impl Build<'_> {
     }
 }
 
-/// Equal as JSON values: whatever the order of members and the spelling of numbers.
+/// True if equal as JSON values, independent of the order of members and the spelling of numbers.
 // INVARIANT: both came through a parser that bounds nesting.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -406,7 +406,7 @@ impl Default for SchemaCache {
 }
 
 impl SchemaCache {
-    /// The schema of these bytes, compiled now or before. A fault is remembered too.
+    /// Compiles this schema, or returns it from the cache. Faults are cached too.
     pub fn compile(&self, raw: &str, formats: bool) -> Arc<Result<Schema, SchemaFault>> {
         let key = (*blake3::hash(raw.as_bytes()).as_bytes(), formats);
         let compile = || {

@@ -1,6 +1,6 @@
-//! What toolmark says itself: to the model when it asks again, to the person when it gives up.
+//! toolmark's own texts: to the model when it is asked again, to the person when toolmark gives up.
 //!
-//! CONTRACT.md, "What a caller sees": the openings are part of the public surface. Pure.
+//! The openings are part of the public surface: docs/contract.md#what-a-caller-sees. Pure.
 
 use super::{
     call_arguments::brief,
@@ -10,11 +10,10 @@ use super::{
 /// Raw text that an error quotes back to the model, in bytes.
 const QUOTED_BYTES_MAX: usize = 2 << 10;
 
-/// Characters of a tool's name, which a model may have made up.
+/// Characters of a tool's name that are quoted; a model may have made it up.
 const TOOL_CHARS_MAX: usize = 128;
 
-/// The content of the tool message that rejects a call. `raw`: arguments that could not be echoed; `example`: how the call
-/// should have looked.
+/// Content of the tool message that rejects a call. `raw`: arguments that could not be echoed; `example`: the correct form of the call.
 pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>, example: Option<&str>) -> String {
     let mut text = format!("Tool call rejected: {}\n", brief(tool, TOOL_CHARS_MAX));
     for violation in violations {
@@ -37,7 +36,7 @@ pub fn rejection(tool: &str, violations: &[&Violation], raw: Option<&str>, examp
     text
 }
 
-/// The content of the tool message for a valid call whose turn was rejected.
+/// Content of the tool message for a valid call whose turn was rejected.
 pub fn sibling(tool: &str) -> String {
     let tool = brief(tool, TOOL_CHARS_MAX);
     format!(
@@ -45,10 +44,10 @@ pub fn sibling(tool: &str) -> String {
     )
 }
 
-/// What every [`objection`] begins with.
+/// Opening of every [`objection`].
 pub const OBJECTION: &str = "Your last answer was not delivered, because ";
 
-/// The user message that asks for another answer.
+/// User message that asks for another answer.
 pub fn objection(violations: &[&Violation]) -> String {
     let claims = violations.iter().any(|violation| violation.code.place() == Place::Text);
     let why = if claims { "it can't be backed by the tools' results" } else { "it isn't what was asked for" };
@@ -63,7 +62,7 @@ pub fn objection(violations: &[&Violation]) -> String {
     text
 }
 
-/// What the application gets instead of an answer that can't be mended. `repairs`: how often the model was asked again.
+/// Reply that replaces an answer that couldn't be repaired. `repairs`: number of attempts.
 pub fn safe(violations: &[&Violation], repairs: u32) -> String {
     let mut text = String::from("I reported a tool result that I can't back with an execution.\n");
     for violation in violations {
@@ -74,7 +73,7 @@ pub fn safe(violations: &[&Violation], repairs: u32) -> String {
     text
 }
 
-/// What the application gets when a run that goes in circles is ended.
+/// Reply that ends a run that is stopped as a loop.
 pub fn ended(violations: &[&Violation]) -> String {
     let mut text = String::from("I stopped here, because I was going in circles. My last call was not run.\n");
     for violation in violations {
@@ -84,7 +83,7 @@ pub fn ended(violations: &[&Violation]) -> String {
     text
 }
 
-/// What the application gets when a call can't be mended. `repairs`: how often the model was asked again.
+/// Reply that replaces a call that couldn't be repaired. `repairs`: number of attempts.
 pub fn exhausted(violations: &[&Violation], repairs: u32) -> String {
     let mut text = String::from("I could not finish this: I tried to use tools in a way that doesn't work. Nothing was run.\n");
     for violation in violations {
@@ -95,7 +94,7 @@ pub fn exhausted(violations: &[&Violation], repairs: u32) -> String {
     text
 }
 
-/// How often a correction was tried, in a sentence.
+/// One sentence on the number of repair attempts.
 fn tried(repairs: u32) -> String {
     match repairs {
         0 => "No correction was attempted.".to_owned(),
@@ -104,8 +103,7 @@ fn tried(repairs: u32) -> String {
     }
 }
 
-/// A violation as the application hears of it: without the rejected words, which another reader might
-/// take for a claim after all.
+/// A violation as shown to the application: without the rejected words, which another reader might take for a claim.
 fn blame(violation: &Violation) -> String {
     match without_quotation(violation) {
         Some(wrong) => format!("- [{}] {wrong}\n", violation.code),
@@ -113,7 +111,7 @@ fn blame(violation: &Violation) -> String {
     }
 }
 
-/// What was wrong, without the words that were rejected; `None` where the violation doesn't quote them.
+/// The violation without the rejected words; `None` if its message doesn't quote them.
 pub fn without_quotation(violation: &Violation) -> Option<String> {
     let tool = violation.tool.as_deref().map_or_else(|| "a tool".to_owned(), |tool| format!("`{}`", brief(tool, TOOL_CHARS_MAX)));
     Some(match violation.code {
@@ -145,7 +143,7 @@ fn line(violation: &Violation) -> String {
     format!("- [{}] {}{advice}\n", violation.code, violation.message)
 }
 
-/// At most `bytes_max` bytes of `text`, whole characters.
+/// `text` cut to at most `bytes_max` bytes, at a character boundary.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

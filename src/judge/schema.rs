@@ -1,4 +1,4 @@
-//! A tool's schema, compiled: does a call's arguments object fit it, and if not, why not.
+//! A tool's compiled schema: checks if a call's arguments object fits, and explains why not.
 //!
 //! Compiled offline, within the bounds of `schema_bounds` and `schema_pattern`; checked within the steps of
 //! `schema_fuel`: what can't be checked within them doesn't fit. Pure; never panics on what a client sent as a
@@ -26,38 +26,38 @@ pub use super::schema_issue::{IssueKind, Parameter, SchemaIssue};
 const PATTERN_BYTES_MAX: usize = 2 << 20;
 /// Copies of its states that `jsonschema` makes of a pattern for members' names: forwards, backwards, and its caches.
 const NAME_PATTERN_COPIES: u64 = 4;
-/// Levels of arguments times schemas per level: what the stack must hold.
+/// Levels of arguments times schemas per level that the stack can hold.
 const LEVELS_MAX: u32 = 600;
-/// Levels of arguments whose faults are told one by one by a schema that contains itself.
+/// Levels of arguments up to which the faults of a recursive schema are reported one by one.
 const DETAILED_DEPTH_MAX: u32 = 16;
 /// Bytes of a fault's message.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Why a tool's schema can't be used.
+/// Reason why a tool's schema can't be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SchemaFault {
-    /// Longer than is compiled.
+    /// Longer than the limit.
     #[error("the schema is longer than {} KiB", schema_bounds::BYTES_MAX >> 10)]
     TooLong,
-    /// Nested deeper than is compiled, references followed.
+    /// Nested too deep, references followed.
     #[error("the schema is nested too deep")]
     TooDeep,
-    /// More schemas or references than are compiled.
+    /// Too many schemas or references.
     #[error("the schema has too many parts or references")]
     TooMany,
-    /// A schema that is defined by itself.
+    /// A schema that refers to itself without end.
     #[error("the schema refers to itself without an end")]
     Loop,
-    /// Patterns that are too large, compiled.
+    /// Compiled patterns that are too large.
     #[error("the schema's patterns take too much memory: shorten repetitions like {{1,1000}}, or classes like \\p{{L}} in them")]
     Patterns,
-    /// Together with those before it, more than one request may have compiled.
+    /// Larger, together with the preceding ones, than one request may have compiled.
     #[error("the schemas of this request's tools are too large together: send fewer tools, or shorter schemas and patterns")]
     Request,
-    /// No JSON, or names that aren't unique.
+    /// Not JSON, or duplicate names.
     #[error("the schema is no JSON: {0}")]
     Json(String),
-    /// Not a schema of any draft we know, or one with remote references.
+    /// Not a schema of a known draft, or one with remote references.
     #[error("the schema isn't valid: {0}")]
     Invalid(String),
 }
@@ -68,7 +68,7 @@ pub struct Schema {
     validator: Validator<Counted>,
     shape: Shape,
     costs: Costs,
-    /// Bytes of its patterns, compiled.
+    /// Bytes of its compiled patterns.
     pattern_bytes: u64,
     outline: Outline,
 }
@@ -102,7 +102,7 @@ impl Schema {
         Err(fault.unwrap_or(SchemaFault::Invalid(String::new())))
     }
 
-    /// Bytes that its patterns take, compiled.
+    /// Bytes of its compiled patterns.
     pub(crate) fn pattern_bytes(&self) -> u64 {
         self.pattern_bytes
     }
@@ -112,12 +112,12 @@ impl Schema {
         &self.outline.parameters
     }
 
-    /// The names of the parameters that must be there.
+    /// Names of the required parameters.
     pub fn required(&self) -> impl Iterator<Item = &str> {
         self.outline.parameters.iter().filter(|parameter| parameter.required).map(|parameter| &*parameter.name)
     }
 
-    /// True where a parameter of this name is neither named by the schema nor covered by a rule for further ones.
+    /// True if the schema neither names a parameter of this name nor has a rule for further ones that covers it.
     pub fn is_unknown(&self, name: &str) -> bool {
         !self.outline.knows(name)
     }
@@ -136,12 +136,12 @@ impl Schema {
         self.issues(arguments, depth, budget)
     }
 
-    /// True where what was read fits.
+    /// True if the parsed arguments fit.
     pub(crate) fn fits(&self, arguments: &Parsed) -> bool {
         self.checkable(arguments.depth) && self.is_valid(&arguments.value) == Ok(true)
     }
 
-    /// [`Self::violations`] of what was read.
+    /// [`Self::violations`] of parsed arguments.
     pub(crate) fn issues_of(&self, arguments: &Parsed, budget: usize) -> Vec<SchemaIssue> {
         self.issues(&arguments.value, arguments.depth, budget)
     }
@@ -163,14 +163,14 @@ impl Schema {
         if found.is_empty() { vec![SchemaIssue::whole("the arguments don't fit the tool's schema")] } else { found }
     }
 
-    /// The faults one by one; none where there is more to say than is worth it.
+    /// The faults one by one; empty if explaining them takes too many steps.
     fn explain(&self, arguments: &Value, budget: usize) -> Vec<SchemaIssue> {
         let costs = Costs { fault: self.costs.fault + longest_path(arguments) / 64, ..self.costs };
         let explain = || schema_issue::collect(arguments, self.validator.iter_errors(Looked(arguments)), budget);
         within(EXPLANATION_STEPS_MAX, costs, explain).unwrap_or_default()
     }
 
-    /// Is there stack to check this?
+    /// True if the stack suffices to check arguments of this depth.
     fn checkable(&self, depth: u32) -> bool {
         let levels = depth.saturating_mul(self.shape.chain.saturating_add(1));
         !self.shape.recursive || levels <= LEVELS_MAX
@@ -181,7 +181,7 @@ impl Schema {
     }
 }
 
-/// Bytes of the names on the longest way into a value: each fault tells its place.
+/// Bytes of the member names on the longest path into a value: each fault carries its path.
 // INVARIANT: the parser bounds nesting, so the recursion is bounded.
 fn longest_path(value: &Value) -> u64 {
     match value {
@@ -194,11 +194,11 @@ fn longest_path(value: &Value) -> u64 {
 struct Built {
     validator: Validator<Counted>,
     pattern_bytes: u64,
-    /// Steps that the patterns for members' names take for each byte of one.
+    /// Steps per byte of a member's name that the patterns for names take.
     name_byte: u64,
 }
 
-/// Compiles, with patterns of our own.
+/// Compiles a schema with toolmark's own pattern engine.
 fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFault> {
     let mut patterns = Patterns::default();
     let (mut states, mut looks_around) = (0_u64, false);
@@ -244,7 +244,7 @@ fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFau
     }
 }
 
-/// Whatever may be a pattern for members' names, wherever it stands.
+/// Every string that may be a pattern for members' names, wherever it is.
 fn name_patterns(schema: &Value) -> Vec<&str> {
     let (mut found, mut open) = (Vec::new(), vec![schema]);
     while let Some(value) = open.pop() {

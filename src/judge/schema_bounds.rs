@@ -1,8 +1,8 @@
-//! What a schema may be before it is compiled: bounded in size, depth, number and references.
+//! Bounds of a schema before it is compiled: size, depth, number of parts, references.
 //!
-//! A tool's schema comes from whoever sends requests, and compiling or checking one costs what its author
-//! likes. So it is measured first. In the same walk dialects are evened out: OpenAPI's `nullable`, and `$schema`
-//! where nobody knows it. Pure; knows the keywords that hold schemas, not what they mean.
+//! A schema comes from anyone who sends requests, and compiling or checking one costs what its author likes. So it is measured first. The
+//! same pass normalizes dialects: OpenAPI's `nullable`, and unknown values of `$schema`. Pure; knows which keywords hold schemas, not what
+//! they mean.
 
 use std::collections::HashMap;
 
@@ -17,46 +17,46 @@ pub(crate) const BYTES_MAX: usize = 256 << 10;
 const DEPTH_MAX: u32 = 64;
 /// Schemas inside a schema; the largest tools of real life have some hundreds.
 const SUBSCHEMAS_MAX: usize = 8192;
-/// `$ref` and its kin.
+/// References (`$ref` and the like) in one schema.
 const REFERENCES_MAX: usize = 1024;
 /// References that only the compiler can follow (`$id`, `$dynamicRef`).
 const OPAQUE_MAX: usize = 16;
 /// Schemas on one path that all look at the same value.
 const CHAIN_MAX: u32 = 64;
-/// Schemas with all references written out: without a cycle, `jsonschema` looks at a shared schema once per way to it.
+/// Schemas with all references expanded: without a cycle, `jsonschema` checks a shared schema once per path to it.
 const EXPANDED_MAX: u64 = 1 << 20;
-/// Arrays and objects in one `enum`: earlier drafts demand that they differ, and `jsonschema` tells them apart by a
-/// hash that anyone can make collide.
+/// Arrays and objects in one `enum`: earlier drafts demand that they differ, and `jsonschema` compares them by a hash that anyone can make
+/// collide.
 const CONTAINERS_MAX: usize = 256;
-/// Schemas on one path from the root, where none comes back to itself.
+/// Schemas on one path from the root, without cycles.
 const PATH_MAX: u32 = 256;
 
 /// A schema that may be compiled.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The schema, dialects evened out.
+    /// The schema, dialects normalized.
     pub(crate) value: Value,
-    /// The draft that it names, if that is one we know.
+    /// The draft that it names, if known.
     pub(crate) draft: Option<Draft>,
-    /// What checking costs.
+    /// Cost of checking against the schema.
     pub(crate) shape: Shape,
 }
 
-/// What checking costs.
+/// Cost of checking against a schema.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Shape {
-    /// Does it come back to itself?
+    /// True if the schema refers to itself.
     pub(crate) recursive: bool,
-    /// The most schemas on one path that look at the same value.
+    /// The most schemas on one path that check the same value.
     pub(crate) chain: u32,
-    /// Bytes of the largest `enum`, `const` or `required`, roughly: a fault with one copies it.
+    /// Approximate bytes of the largest `enum`, `const` or `required`: a fault with one copies it.
     pub(crate) largest: u64,
 }
 
 /// Reads and measures a schema.
 ///
 /// # Errors
-/// [`SchemaFault`] where a bound is broken, or where it's no schema at all.
+/// [`SchemaFault`] if a bound is exceeded, or it isn't a schema.
 pub(crate) fn prepare(raw: &str) -> Result<Prepared, SchemaFault> {
     if raw.len() > BYTES_MAX {
         return Err(SchemaFault::TooLong);
@@ -92,13 +92,13 @@ fn draft_named(uri: &str) -> Option<Draft> {
 
 #[derive(Clone, Copy)]
 enum Holds {
-    /// A schema; where `items` is an array, schemas.
+    /// One schema; several if `items` is an array.
     Schemas,
     /// Schemas by name.
     Named,
 }
 
-/// What the value of a keyword holds, and whether these schemas look at the same value as the one around them.
+/// Kind of subschemas that a keyword holds, and true if they check the same value as the schema around them.
 fn holds(keyword: &str) -> Option<(Holds, bool)> {
     match keyword {
         "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => Some((Holds::Schemas, true)),
@@ -110,7 +110,7 @@ fn holds(keyword: &str) -> Option<(Holds, bool)> {
     }
 }
 
-/// The schemas inside `schema`: by which keyword, and whether they look at the same value.
+/// Subschemas of `schema`: the keyword, true if they check the same value, and the subschema.
 pub(crate) fn inner(schema: &Map<String, Value>) -> impl Iterator<Item = (&str, bool, &Value)> {
     schema.iter().filter_map(|(keyword, value)| holds(keyword).map(|(holds, same)| (keyword, holds, same, value))).flat_map(
         |(keyword, holds, same, value)| {
@@ -142,7 +142,7 @@ fn even_out(schema: &mut Value, nullable: bool) {
     }
 }
 
-/// OpenAPI 3.0's `nullable: true`. In place where possible, so that references into the schema still fit.
+/// Translates OpenAPI 3.0's `nullable: true`. In place if possible, so that references into the schema stay valid.
 fn allow_null(map: &mut Map<String, Value>) {
     map.shift_remove("nullable");
     if ["$ref", "allOf", "const", "not", "if"].iter().any(|keyword| map.contains_key(*keyword)) {
@@ -180,15 +180,15 @@ fn accepts_null(schema: &Value) -> bool {
     }
 }
 
-/// Where a reference leads.
+/// Target of a reference.
 pub(crate) enum Target<'v> {
-    /// To this schema.
+    /// This schema.
     Schema(&'v Value),
-    /// Somewhere only the compiler knows.
+    /// A place that only the compiler can find.
     Opaque,
 }
 
-/// The references of `schema` itself.
+/// Targets of the references in `schema` itself.
 pub(crate) fn references<'v>(schema: &'v Map<String, Value>, root: &'v Value, anchors: &HashMap<&str, &'v Value>) -> Vec<Target<'v>> {
     ["$ref", "$dynamicRef", "$recursiveRef"]
         .iter()
@@ -225,7 +225,7 @@ fn percent_decoded(pointer: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The names that `$ref: "#name"` may use.
+/// Schemas by the names that `$ref: "#name"` may use.
 pub(crate) fn anchors(root: &Value) -> HashMap<&str, &Value> {
     let mut found = HashMap::new();
     let mut open = vec![root];
@@ -245,7 +245,7 @@ fn is_container(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }
 
-/// Bytes of a value, roughly.
+/// Approximate bytes of a value.
 // INVARIANT: depth is at most DEPTH_MAX.
 fn size(value: &Value) -> u64 {
     let inside: u64 = match value {
@@ -263,11 +263,11 @@ struct Reach {
     expanded: u64,
 }
 
-/// One look at a whole schema and its references.
+/// Measures a schema and its references.
 struct Survey<'v> {
     root: &'v Value,
     anchors: HashMap<&'v str, &'v Value>,
-    /// By address; `None` while it is being measured.
+    /// Chain lengths by the schema's address; `None` while one is being measured.
     chains: HashMap<*const Value, Option<u32>>,
     reaches: HashMap<*const Value, Option<Reach>>,
     recursive: bool,
@@ -309,7 +309,7 @@ impl<'v> Survey<'v> {
         Ok(Shape { recursive, chain, largest })
     }
 
-    /// The longest path of schemas from here that all look at the same value.
+    /// Longest path of schemas from here that all check the same value.
     fn chain(&mut self, schema: &'v Value, level: u32) -> Result<u32, SchemaFault> {
         let Value::Object(map) = schema else { return Ok(1) };
         if level > CHAIN_MAX {
@@ -338,7 +338,7 @@ impl<'v> Survey<'v> {
         Ok(longest + 1)
     }
 
-    /// The longest path from here, and how many schemas there are to check with all references written out.
+    /// Longest path from here, and the number of schemas with all references expanded.
     fn reach(&mut self, schema: &'v Value, level: u32) -> Result<Reach, SchemaFault> {
         let Value::Object(map) = schema else { return Ok(Reach { path: 1, expanded: 1 }) };
         if level > PATH_MAX {

@@ -1,10 +1,9 @@
-//! The steps that checking arguments against a schema may take, counted at each look at a value.
+//! Step budget for checking arguments against a schema, counted at each access to a value.
 //!
-//! `jsonschema` is generic over how a document is represented. Every keyword looks at the value before it decides, so
-//! a representation that counts the looks bounds the whole check, whatever the schema: the time, and where faults are
-//! explained also the memory, as each fault takes the value that it is about. Who has used up the steps leaves the
-//! check by unwinding, without a panic's message. Pure: steps are no clock, so the same check ends at the same place
-//! on every machine.
+//! `jsonschema` is generic over how a document is represented. Every keyword accesses the value before it decides, so a representation that
+//! counts accesses bounds the whole check, whatever the schema: its time, and when faults are explained also its memory, as each fault
+//! takes the value that it is about. A check that has used up its steps is left by unwinding, without a panic message. Pure: steps are no
+//! clock, so the same check ends at the same place on every machine.
 
 use std::{
     borrow::Cow,
@@ -23,25 +22,25 @@ use serde_json::{Map, Number, Value};
 pub(crate) const TURN_STEPS_MAX: u64 = 4 << 20;
 /// Steps for the explanation of one misfit.
 pub(crate) const EXPLANATION_STEPS_MAX: u64 = 1 << 20;
-/// Steps that one fault counts for where it is explained: it takes about half a kilobyte.
+/// Steps counted for one explained fault, which takes about half a kilobyte.
 const FAULT_STEPS: u64 = 25;
 /// Bytes of text that are looked at in one step.
 const BYTES_PER_STEP: u64 = 16;
 
 thread_local! {
-    /// What is left of the check that runs.
+    /// Steps left for the current check.
     static LEFT: Cell<u64> = const { Cell::new(0) };
-    /// What is left of the turn that is judged, where one is.
+    /// Steps left for the current turn; `None` outside of one.
     static TURN: Cell<Option<u64>> = const { Cell::new(None) };
     static COSTS: Cell<Costs> = const { Cell::new(Costs { fault: 0, name_byte: 0 }) };
 }
 
-/// What a schema makes some looks cost.
+/// Costs of some accesses that depend on the schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
-    /// Steps for each fault, besides the usual.
+    /// Additional steps per fault.
     pub(crate) fault: u64,
-    /// Steps for each byte of a member's name.
+    /// Steps per byte of a member's name.
     pub(crate) name_byte: u64,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct Costs {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Exhausted;
 
-/// Counts so many steps; leaves the check where they aren't left.
+/// Counts `steps`; leaves the check by unwinding if fewer are left.
 pub(crate) fn spend(steps: u64) {
     LEFT.with(|left| match left.get().checked_sub(steps) {
         Some(rest) => left.set(rest),
@@ -57,16 +56,16 @@ pub(crate) fn spend(steps: u64) {
     });
 }
 
-/// Leaves the check.
+/// Leaves the check by unwinding.
 pub(crate) fn exhaust() -> ! {
     LEFT.with(|left| left.set(0));
     resume_unwind(Box::new(Exhausted))
 }
 
-/// Runs a check of so many steps at most. A check that panics has checked nothing, and counts as one that didn't end.
+/// Runs a check with at most `steps_max` steps. A check that panics counts as one that used them up.
 ///
 /// # Errors
-/// [`Exhausted`].
+/// [`Exhausted`] if the steps are used up or the check panics.
 pub(crate) fn within<T>(steps_max: u64, costs: Costs, check: impl FnOnce() -> T) -> Result<T, Exhausted> {
     let turn = TURN.with(Cell::get);
     let steps = turn.map_or(steps_max, |left| left.min(steps_max));
@@ -92,16 +91,16 @@ pub(crate) fn turn<T>(judge: impl FnOnce() -> T) -> T {
     judge()
 }
 
-/// What is left of the check that ran last.
+/// Steps left by the last check.
 #[cfg(test)]
 pub(crate) fn left() -> u64 {
     LEFT.with(Cell::get)
 }
 
-/// JSON whose looks are counted.
+/// JSON representation whose accesses are counted.
 pub(crate) struct Counted;
 
-/// A value whose looks are counted.
+/// A value whose accesses are counted.
 #[derive(Clone, Copy)]
 pub(crate) struct Looked<'a>(pub(crate) &'a Value);
 
@@ -186,7 +185,7 @@ impl<'a> Node<'a, Counted> for Looked<'a> {
         equal(self.0, expected)
     }
 
-    /// Called for each fault: what it is about is found by its place, so that no fault copies what may be large.
+    /// Called for each fault: the fault's value is found by its path, so that no fault copies a large value.
     fn to_value(&self) -> Cow<'a, Value> {
         spend(FAULT_STEPS + COSTS.with(Cell::get).fault);
         Cow::Owned(Value::Null)
@@ -253,7 +252,7 @@ impl<'a> Array<'a, Counted> for Items<'a> {
         self.0.iter().map(Looked)
     }
 
-    /// `jsonschema` tells elements apart by a hash that anyone can make collide: `[[1],2]` has that of `[1,[2]]`.
+    /// `jsonschema` compares elements by a hash that anyone can make collide: `[[1],2]` has that of `[1,[2]]`.
     fn is_unique(&self) -> bool {
         let mut seen = HashSet::with_capacity(self.0.len().min(1 << 16));
         self.0.iter().all(|item| {
@@ -264,7 +263,7 @@ impl<'a> Array<'a, Counted> for Items<'a> {
     }
 }
 
-/// Equal as JSON Schema has it.
+/// Equality as JSON Schema defines it.
 // INVARIANT: the parsers of arguments and schemas bound nesting, so the recursion is bounded; so below.
 fn equal(value: &Value, expected: &Value) -> bool {
     spend(1);
@@ -287,7 +286,7 @@ fn equal(value: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Writes a value so that two are equal, as JSON Schema has it, where their bytes are.
+/// Writes a value so that two values are equal in JSON Schema's sense exactly if their bytes are.
 fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     spend(1);
     match value {

@@ -1,6 +1,6 @@
-//! What doesn't fit a schema, in words that a model can act on; and a schema's parameters, for advice.
+//! Explains what doesn't fit a schema in words that a model can act on, and lists a schema's parameters for advice.
 //!
-//! Pure. Values are quoted in part only; it never quotes more than [`QUOTED_CHARS_MAX`] characters of one.
+//! Pure. Quotes at most `QUOTED_CHARS_MAX` characters of a value.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,39 +20,39 @@ use super::{
 
 /// Characters of a value that are quoted.
 pub(crate) const QUOTED_CHARS_MAX: usize = 80;
-/// Characters of an expectation.
+/// Characters of an expectation that are reported.
 const EXPECTED_CHARS_MAX: usize = 300;
-/// Alternatives of one `anyOf` that are told.
+/// Alternatives of one `anyOf` that are reported.
 const ALTERNATIVES_MAX: usize = 8;
-/// Schemas looked at to find a schema's parameters.
+/// Schemas searched for a schema's parameters.
 const OUTLINED_MAX: usize = 256;
-/// Parameters of one schema above which none is called unknown.
+/// Parameters of one schema above which no name counts as unknown.
 const PARAMETERS_MAX: usize = 1024;
 /// Patterns for names of parameters.
 const NAME_PATTERNS_MAX: usize = 16;
-/// Bytes of a name that they are tried on.
+/// Bytes of the longest name that these patterns are tried on.
 const MATCHED_BYTES_MAX: usize = 256;
-/// Bytes of one of them, compiled.
+/// Bytes of one such pattern, compiled.
 const NAME_PATTERN_BYTES_MAX: usize = 64 << 10;
 
-/// One thing that doesn't fit.
+/// One part of the arguments that doesn't fit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SchemaIssue {
-    /// Where, as a JSON pointer into the arguments; empty for the arguments as a whole.
+    /// JSON pointer into the arguments; empty for the arguments as a whole.
     pub pointer: String,
     /// The keyword of the schema that objects.
     pub keyword: String,
-    /// What kind of issue, for those that have a code of their own.
+    /// Kind of the issue.
     pub kind: IssueKind,
-    /// What was expected, or what is wrong, in words.
+    /// Expected type or value, or the fault in words.
     pub expected: String,
-    /// What was there, cut short; empty where nothing was.
+    /// Actual value, cut short; empty if there is none.
     pub got: String,
-    /// Was it `null`?
+    /// The actual value is `null`.
     pub null: bool,
 }
 
-/// What kind of issue.
+/// Kind of an issue, as far as it determines the violation's code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum IssueKind {
     /// A member of this name is missing.
@@ -72,7 +72,7 @@ impl SchemaIssue {
         Self { pointer, keyword: "schema".into(), kind: IssueKind::Other, expected: words.into(), got, null: false }
     }
 
-    /// The types of which one was expected, by JSON Schema's names; `None` where it is about anything else.
+    /// JSON Schema's names of the expected types; `None` if the issue isn't about types.
     pub(crate) fn types(&self) -> Option<Vec<&str>> {
         const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
         let types: Vec<&str> = self.expected.split(" or ").collect();
@@ -80,7 +80,7 @@ impl SchemaIssue {
     }
 }
 
-/// The first `budget` errors with these arguments as issues.
+/// Converts the first `budget` errors with these arguments into issues.
 pub(crate) fn collect<'e>(arguments: &Value, errors: impl Iterator<Item = ValidationError<'e>>, budget: usize) -> Vec<SchemaIssue> {
     errors.take(budget).map(|error| issue(arguments, &error)).collect()
 }
@@ -173,7 +173,7 @@ fn shown(value: &Value, chars: usize) -> String {
     if whole || shown.ends_with('…') { shown } else { format!("{shown}…") }
 }
 
-/// Takes the first bytes, then refuses, so that a long value isn't written out to be cut.
+/// Writer that stops after the first bytes, so that a long value isn't written in full.
 struct Cut {
     bytes: Vec<u8>,
     max: usize,
@@ -200,7 +200,7 @@ impl io::Write for Cut {
 pub struct Parameter {
     /// Its name.
     pub name: Box<str>,
-    /// Must it be there?
+    /// True if it is required.
     pub required: bool,
     /// Its types or values in words; empty where the schema doesn't say.
     pub types: Box<str>,
@@ -209,16 +209,16 @@ pub struct Parameter {
 /// A schema's parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The parameters named at the top level, in whatever combination.
+    /// Parameters named at the top level, also within combinations such as `allOf`.
     pub(crate) parameters: Vec<Parameter>,
-    /// Are others welcome?
+    /// True if other parameters are allowed.
     open: bool,
     names: HashSet<Box<str>>,
     patterns: Vec<regex::Regex>,
 }
 
 impl Outline {
-    /// The parameters of `root`.
+    /// Reads the parameters of `root`.
     pub(crate) fn of(root: &Value) -> Self {
         let mut outline = Self::default();
         let anchors = anchors(root);
@@ -250,13 +250,13 @@ impl Outline {
         outline
     }
 
-    /// True for names that the schema covers.
+    /// True if the schema covers this name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         // A name as long as that is no typo of a parameter's, and the schema itself has judged it.
         self.open || self.names.contains(name) || name.len() > MATCHED_BYTES_MAX || self.patterns.iter().any(|own| own.is_match(name))
     }
 
-    /// Takes one schema's share. Does it name any parameters?
+    /// Adds one schema's parameters; true if it names any.
     fn take(&mut self, map: &Map<String, Value>, always: bool) -> bool {
         let further = ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|keyword| map.get(*keyword));
         self.open |= further.into_iter().any(|rule| *rule != Value::Bool(false));

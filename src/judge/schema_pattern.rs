@@ -1,8 +1,8 @@
 //! The patterns of a schema: compiled within a budget of bytes, matched within a budget of steps.
 //!
-//! Takes the place of `jsonschema`'s own `pattern`. A pattern without look-around becomes a lazy DFA, which reads each
-//! byte once and gives up where it would need more states than its cache holds; one with look-around backtracks, the
-//! less the longer the text. What can't be told in these bounds leaves the check as if its steps were used up. Pure.
+//! Replaces `jsonschema`'s own `pattern`. A pattern without look-around becomes a lazy DFA, which reads each byte once and fails if it
+//! would need more states than its cache holds; one with look-around backtracks, less the longer the text. A match that can't be decided
+//! within these bounds ends the check as if its steps were used up. Pure.
 
 use std::{
     collections::HashMap,
@@ -26,38 +26,38 @@ use super::{
 const BYTES_MAX: u64 = 2 << 20;
 /// Bytes of all the compiled patterns of one schema.
 pub(crate) const SCHEMA_BYTES_MAX: u64 = 4 << 20;
-/// What a pattern may be before it is compiled, in parts with repetitions written out.
+/// Parts of a pattern before it is compiled, repetitions expanded.
 const PARTS_MAX: u64 = 200_000;
-/// The same for one with look-around, whose compiled size nobody tells.
+/// The same for a pattern with look-around, whose compiled size isn't known.
 const LOOKAROUND_PARTS_MAX: u64 = 20_000;
-/// Bytes of such a part, compiled.
+/// Bytes of one such part, compiled.
 const PART_BYTES: u64 = 64;
 /// Parts of a Unicode class.
 const CLASS_PARTS: u64 = 1500;
-/// Bytes of the states that a lazy DFA keeps.
+/// Bytes of the states that a lazy DFA caches.
 const CACHE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of them that it keeps from text to text.
+/// Bytes of the cache that are kept between texts.
 const CACHE_BYTES_KEPT: usize = 64 << 10;
-/// States of a pattern times bytes of a text that are tried one by one where the lazy DFA gives up.
+/// States of a pattern times bytes of a text, up to which states are simulated if the lazy DFA fails.
 const SIMULATED_MAX: u64 = 1_000_000;
-/// Times that look-around may go back, for texts of so many bytes: each time may read all of it. Most need few, and are
-/// tried with few first, as they count as if all were used.
+/// Limits of backtracking: steps back, and bytes of the longest text for them; each step may read the whole text. Small limits are tried
+/// first, because a try counts as if its limit were used up.
 const BACKTRACKS: [(usize, usize); 5] = [(100, 4 << 10), (30, 1 << 20), (5_000, 256), (1_000, 4 << 10), (200, 64 << 10)];
-/// How many of them are tried first.
+/// Number of [`BACKTRACKS`] that are for the quick try.
 const QUICK: usize = 2;
-/// Bytes that going back reads besides the text's.
+/// Bytes that a step back reads besides the text's.
 const BACKTRACK_BYTES: usize = 50;
-/// Times that look-around may go back on a member's name.
+/// Steps back on a member's name.
 pub(crate) const NAME_BACKTRACKS_MAX: usize = 2000;
 /// Bytes of a pattern that a fault quotes.
 const QUOTED_CHARS_MAX: usize = 200;
 
-/// Why a pattern isn't compiled.
+/// Reason why a pattern isn't compiled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PatternFault {
-    /// It's no regular expression.
+    /// Not a regular expression.
     Invalid,
-    /// It, or all of the schema's together, would be too large.
+    /// Too large, alone or together with the schema's other patterns.
     TooLarge,
 }
 
@@ -76,7 +76,7 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// The compiled pattern. `copies`: how many times its bytes are needed.
+    /// Compiles a pattern, or returns it from the cache. `copies`: number of times that its bytes are needed.
     pub(crate) fn compile(&mut self, source: &str, copies: u64) -> Result<Arc<Pattern>, PatternFault> {
         if let Some(known) = self.compiled.get(source) {
             return known.clone();
@@ -93,12 +93,12 @@ impl Patterns {
         compiled
     }
 
-    /// Was a pattern too large?
+    /// True if a pattern was too large.
     pub(crate) fn too_large(&self) -> bool {
         self.compiled.values().any(|own| own.as_ref().is_err_and(|fault| *fault == PatternFault::TooLarge))
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all compiled patterns.
     pub(crate) fn bytes(&self) -> u64 {
         SCHEMA_BYTES_MAX - self.bytes_left
     }
@@ -152,12 +152,12 @@ impl Pattern {
         if pattern.backtracking(0).is_some() { Ok(pattern) } else { Err(PatternFault::Invalid) }
     }
 
-    /// Does it look around, so that it has to go back?
+    /// True if the pattern has look-around, so that it must backtrack.
     pub(crate) fn looks_around(&self) -> bool {
         matches!(self.engine, Engine::Backtracking { .. })
     }
 
-    /// Its states, if it has any.
+    /// Number of its states; 0 for a pattern with look-around.
     pub(crate) fn states(&self) -> u64 {
         match &self.engine {
             Engine::Linear { states, .. } => *states,
@@ -165,7 +165,7 @@ impl Pattern {
         }
     }
 
-    /// The regex that goes back as often as the [`BACKTRACKS`] at this place say.
+    /// The regex with the backtracking limit at this index of [`BACKTRACKS`].
     fn backtracking(&self, at: usize) -> Option<&fancy_regex::Regex> {
         let Engine::Backtracking { translated, by_backtracks } = &self.engine else { return None };
         let build = || {
@@ -176,7 +176,7 @@ impl Pattern {
         by_backtracks.get(at)?.get_or_init(build).as_ref()
     }
 
-    /// Looks around in `text`, quickly and, where that wasn't enough, thoroughly.
+    /// Matches a pattern with look-around, first quickly and, if that wasn't enough, thoroughly.
     fn look_around(&self, text: &str) -> Option<bool> {
         for tries in [0..QUICK, QUICK..BACKTRACKS.len()] {
             let at = tries.into_iter().find(|at| BACKTRACKS.get(*at).is_some_and(|(_, bytes_max)| text.len() <= *bytes_max))?;
@@ -189,7 +189,7 @@ impl Pattern {
         None
     }
 
-    /// Does it match somewhere in `text`? Leaves the check where that can't be told.
+    /// True if it matches anywhere in `text`. Leaves the check if that can't be decided.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         spend(4 + text.len() as u64 / 8);
         match &self.engine {
@@ -213,7 +213,7 @@ impl Pattern {
     }
 }
 
-/// `None` where the lazy DFA gives up.
+/// Searches with the lazy DFA; `None` if that fails.
 fn search(dfa: &DFA, kept: &Mutex<Option<Box<Cache>>>, text: &str) -> Option<bool> {
     let warm = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
     let was_warm = warm.is_some();
@@ -256,8 +256,7 @@ impl<'i> Keyword<'i, Counted> for PatternKeyword {
     }
 }
 
-/// A pattern's parts, with repetitions written out: what compiling it costs, before anything is compiled. Rather too
-/// many than too few.
+/// Number of a pattern's parts with repetitions expanded: the cost of compiling, estimated beforehand. Rather too high than too low.
 fn parts(source: &str) -> u64 {
     // By open group: the parts so far, and those of the last atom.
     let mut open: Vec<(u64, u64)> = Vec::new();

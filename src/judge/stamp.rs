@@ -1,6 +1,6 @@
-//! Stamps: how a result shows which execution it is, and what else is read off a result.
+//! Stamps, which show a result's execution ID, and other properties read from a result.
 //!
-//! DESIGN.md, "Stamps". Works on the result as it lies in the request: a stamp is a splice, the result's
+//! docs/wire-facts.md#stamps. Works on the result as it lies in the request: a stamp is a splice, the result's
 //! own bytes stay. Pure and deterministic: the same conversation gets the same stamps.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,14 +18,14 @@ use crate::{
     },
 };
 
-/// What a result is stamped with.
+/// Contents of a result's stamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'s> {
     /// The execution ID.
     pub execution_id: &'s str,
-    /// The tool's name; only earlier forms of the stamp say it.
+    /// Name of the tool; only earlier forms of the stamp contain it.
     pub tool: &'s str,
-    /// The call mark's moment; only earlier forms of the stamp say it.
+    /// Mark time of the call; only earlier forms of the stamp contain it.
     pub moment: Moment,
 }
 
@@ -38,12 +38,12 @@ impl Stamp<'_> {
         format!("[execution_id: {}]\n", self.execution_id)
     }
 
-    /// `result`: JSON text.
+    /// Wraps a result in an object with the stamp. `result`: JSON text.
     fn wrapped(&self, result: &str) -> String {
         format!(r#"{{{},"result":{result}}}"#, self.member())
     }
 
-    /// The line of toolmark up to 0.1.0, which also said the tool and the time.
+    /// Stamp line of toolmark up to 0.1.0, which also contained the tool and the time.
     fn earlier_line(&self) -> String {
         let tool: String = self.tool.chars().filter(|c| !c.is_control()).collect();
         let executed_at = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(self.moment.time_ms));
@@ -51,20 +51,20 @@ impl Stamp<'_> {
     }
 }
 
-/// What a result says about itself.
+/// Properties read from a result's text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Nature {
-    /// It reports a failure.
+    /// The result reports a failure.
     pub failed: bool,
-    /// It carries an execution ID of its own.
+    /// The result carries an execution ID of its own.
     pub stamped: bool,
-    /// A JSON object.
+    /// The text is a JSON object.
     pub object: bool,
-    /// An object with members.
+    /// The text is a JSON object with members.
     pub members: bool,
 }
 
-/// Reads a result's text. `error_patterns`: texts that are errors.
+/// Classifies a result's text. `error_patterns`: texts that are errors.
 pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('{') {
@@ -85,8 +85,8 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
     }
 }
 
-/// Stamps a result whose content is a string. `content`: that string in the request; `nature`: of its text. A result
-/// that already carries this very stamp stays as it is.
+/// Stamps a result whose content is a string. `content`: that string in the request; `nature`: properties of its text. A result that
+/// already carries this stamp stays unchanged.
 pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp: &Stamp<'_>, form: StampForm) {
     let inside = content.span().start + 1;
     let text = || content.text().unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp
     edits.insert(inside, line);
 }
 
-/// Stamps a result whose content is a list of parts: a text part in front. `kind`: the type of text parts.
+/// Stamps a result whose content is a list of parts, with a text part in front. `kind`: type of text parts.
 pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
     let first = parts.items().next();
     let stamped = first.and_then(|part| part.get("text")).and_then(Value::text).is_some_and(|text| {
@@ -141,14 +141,14 @@ pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form:
     edits.insert(parts.span().start + 1, part);
 }
 
-/// Is this text the result of stamping with `stamp`, in today's form or an earlier one?
+/// True if this text was stamped with `stamp`, in today's form or an earlier one.
 fn is_stamped_so(text: &str, stamp: &Stamp<'_>) -> bool {
     // All forms of an object begin with the same member, earlier ones and wrapped ones too.
     let object = || text.trim_start().strip_prefix('{').and_then(|rest| rest.strip_prefix(stamp.member().as_str()));
     text.starts_with(&stamp.line()) || object().is_some_and(|rest| rest.starts_with([',', '}'])) || text.starts_with(&stamp.earlier_line())
 }
 
-/// Where the text's opening brace lies in the request, if it is spelled as itself.
+/// Offset of the text's opening brace in the request, if it isn't escaped.
 fn brace(content: Value<'_>) -> Option<usize> {
     let raw = content.raw();
     let at = memchr::memchr(b'{', raw)?;

@@ -1,7 +1,7 @@
-//! Do words stand in long texts? An index, made when a third lookup asks for it, so that many lookups cost about one pass.
+//! Looks up words in long texts. The third lookup builds an index, so that many lookups cost about one pass.
 //!
-//! Without it each lookup reads all of the texts, and an answer's lookups times a conversation is more than anyone waits
-//! for. What is left to read one by one is bounded in steps: beyond them nothing is said to stand anywhere. Pure.
+//! Without the index each lookup would read all texts, which is too slow for long conversations. The remaining linear reading is bounded in
+//! steps; beyond them every lookup finds nothing. Pure.
 
 use std::{
     hash::BuildHasher as _,
@@ -11,25 +11,25 @@ use std::{
     },
 };
 
-/// Bytes of texts that are read again for each lookup: faster than an index.
+/// Bytes of texts up to which reading them for each lookup is faster than an index.
 const SHORT_BYTES: usize = 4096;
 /// Lookups without an index.
 const UNINDEXED: u32 = 2;
 /// Bytes of the shortest word in the index.
 const WORD_BYTES_MIN: usize = 3;
-/// Words of what is looked up that are considered as the rarest.
+/// Words of the sought text among which the rarest is chosen.
 const CONSIDERED_MAX: usize = 64;
-/// Bytes that are read and compared one by one, besides as many as the texts have four times.
+/// Bytes that may be read and compared linearly, besides four times the texts' bytes.
 const STEPS: u64 = 32 << 20;
 
-/// How words are told apart.
+/// Definition of words for a lookup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Words {
-    /// By blanks, as in folded text; what is looked up is whole words.
+    /// Separated by blanks, as in folded text; the sought text is whole words.
     Folded,
-    /// By anything but letters, digits and `_`; what is looked up is no part of a longer word.
+    /// Separated by anything but letters, digits and `_`; the sought text isn't part of a longer word.
     Plain,
-    /// The same, but what is looked up may begin and end within a word.
+    /// Separated as in `Plain`, but the sought text may begin and end within a word.
     Parts,
 }
 
@@ -42,9 +42,9 @@ impl Words {
     }
 }
 
-/// Texts by their places: each may be made when it is first asked for.
+/// Texts by index; each may be built when it is first asked for.
 pub trait Texts<'t> {
-    /// The text at this place.
+    /// The text at this index.
     fn text(&self, at: usize) -> Option<&'t str>;
 }
 
@@ -56,13 +56,13 @@ impl<'t, F: Fn(usize) -> Option<&'t str>> Texts<'t> for F {
 
 #[derive(Debug, Default)]
 struct Index {
-    /// A word's hash in the upper half, its place in all texts in the lower, sorted.
+    /// Per word: its hash in the upper half, its offset in all texts in the lower; sorted.
     words: Vec<u64>,
-    /// Where each text begins.
+    /// Start offset of each text.
     starts: Vec<u32>,
 }
 
-/// The index of some texts, which are always the same ones. See the module's documentation.
+/// Index of a fixed set of texts, built when needed.
 #[derive(Debug, Default)]
 pub struct Standing {
     index: OnceLock<Option<Index>>,
@@ -72,7 +72,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Does `sought` stand in one of the texts? Nothing stands nowhere.
+    /// True if `sought` occurs in one of the texts; false if it is empty.
     pub fn has<'t>(&self, texts: &impl Texts<'t>, sought: &str, words: Words) -> bool {
         if sought.is_empty() {
             return false;
@@ -110,7 +110,7 @@ impl Standing {
         all(texts).any(find)
     }
 
-    /// Counts steps; false where too many were made.
+    /// Counts steps; false once too many were made.
     fn spend(&self, steps: u64, bytes: usize) -> bool {
         let before = self.steps.fetch_add(steps, Ordering::Relaxed);
         before < STEPS.saturating_add(4 * bytes as u64)
@@ -139,7 +139,7 @@ fn stands_at(text: &str, at: usize, sought: &str, words: Words) -> bool {
 }
 
 impl Index {
-    /// `None` where the texts are too long for one.
+    /// Builds the index; `None` if the texts are too long for one.
     fn of<'t>(texts: &impl Texts<'t>, by: Words) -> Option<Self> {
         let (mut index, mut start) = (Self::default(), 0_usize);
         for text in all(texts) {
@@ -156,7 +156,7 @@ impl Index {
         Some(index)
     }
 
-    /// The word of `sought` that stands in the fewest places: where in it, and these places.
+    /// The word of `sought` with the fewest occurrences: its offset in `sought`, and the occurrences.
     fn rarest(&self, sought: &str, words: Words) -> Option<(usize, &[u64])> {
         let (mut best, mut seen): (Option<(usize, &[u64])>, usize) = (None, 0);
         let by = if words == Words::Folded { Words::Folded } else { Words::Plain };

@@ -1,15 +1,15 @@
-//! Which known name was probably meant: for advice, and for claims that nearly name a tool.
+//! Finds known names similar to a given one: for advice, and for claims that nearly name a tool.
 //!
-//! Pure. Nothing is ever accepted on the strength of a likeness found here; it only words advice, or
-//! tells a definition of a tool from a mention of it.
+//! Pure. Nothing is ever accepted because of a similarity found here; it only words advice, or tells a definition of a tool from a mention
+//! of it.
 
 /// Characters of a name that are looked at; no real name is longer than 128.
 const NAME_CHARS_MAX: usize = 128;
-/// Below this likeness (0 to 1) a name is no help.
+/// Lowest similarity (0 to 1) of a useful suggestion.
 const LIKENESS_MIN: f64 = 0.62;
-/// Names this short differ by a letter without meaning the same: `add`, `and`.
+/// Characters from which on names may differ by one letter and still match; `add` and `and` don't.
 const TYPO_CHARS_MIN: usize = 5;
-/// What models and servers put before a tool's name: OpenAI's and Gemini's namespaces, agents' own, and such.
+/// Prefixes that models and servers put before a tool's name: OpenAI's and Gemini's namespaces, agents' own, and the like.
 const PREFIXES: &[&str] =
     &["functions", "function", "tools", "tool", "default_api", "api", "container", "multi_tool_use", "creating", "calling", "call"];
 
@@ -25,7 +25,7 @@ pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>, co
     scored.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
-/// True where `name` is `candidate` but for case, separators, a known prefix, or one typo in five letters or more.
+/// True if `name` is `candidate` apart from case, separators, a known prefix, or one typo in five letters or more.
 pub fn nearly_same(name: &str, candidate: &str) -> bool {
     if name == candidate {
         return true;
@@ -38,13 +38,13 @@ pub fn nearly_same(name: &str, candidate: &str) -> bool {
     same(&name.whole, &candidate.whole) || name.unprefixed.as_deref().is_some_and(|rest| same(rest, &candidate.whole))
 }
 
-/// A name without what people and models get wrong about names.
+/// A name normalized for comparison.
 struct Folded {
     /// Lower case, no separators.
     whole: String,
-    /// The same behind a known prefix.
+    /// The part after a known prefix.
     unprefixed: Option<String>,
-    /// The same behind the last `.`, `:`, `/` or `__`.
+    /// The part after the last `.`, `:`, `/` or `__`.
     last: Option<String>,
 }
 

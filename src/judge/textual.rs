@@ -1,12 +1,12 @@
-//! Reads a text that is nothing but calls: what a model writes where it should have called. Pure.
+//! Parses a text that consists only of tool calls, written by a model instead of calling. Pure.
 //!
-//! FACTS, section 4, has the families. Their wrappers are taken off; what is left must be calls, one behind the other, to
-//! the last character: an object or a list of objects (`name` and `arguments`, and the other spellings of [`NAMES`] and
-//! [`ARGUMENTS`]), a name with an object behind it, tags with a value each, or Python's calls in a list. Anything else is
-//! no call, and is known to be none as soon as possible, so that a stream isn't held for it.
+//! docs/wire-facts.md#calls-written-as-text has the families. Their wrappers are taken off; what is left must be calls,
+//! one behind the other, to the last character: an object or a list of objects (`name` and `arguments`, and the other
+//! spellings of `NAMES` and `ARGUMENTS`), a name with an object behind it, tags with a value each, or Python's calls
+//! in a list. Anything else isn't a call, and is rejected as soon as possible, so that a stream isn't held for it.
 //!
-//! Of a tool that nobody knows it is a call only where nothing else is written like that ([`Names::Any`]): behind a wrapper or
-//! in a tag, or as an object with a name, arguments, and nothing else.
+//! A call of an unknown tool counts only in forms that nothing else has ([`Names::Any`]): behind a wrapper, in a tag, or as an object with
+//! a name, arguments and nothing else.
 
 mod cursor;
 mod python;
@@ -19,7 +19,7 @@ use crate::wire::json::{Document, Value};
 
 /// Calls of one text.
 const CALLS_MAX: usize = 32;
-/// What wraps calls, and says nothing itself.
+/// Markers that wrap calls and have no content of their own.
 const WRAPPERS: [&str; 47] = [
     "<tool_call>",
     "</tool_call>",
@@ -69,10 +69,10 @@ const WRAPPERS: [&str; 47] = [
     "</s>",
     ">>>",
 ];
-/// What may stand between a tool's name and its arguments.
+/// Separators between a tool's name and its arguments.
 const JOINTS: [&str; 8] =
     ["[ARGS]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>", "<|constrain|>", "<|message|>", "json", "```json", "```"];
-/// What may stand before a tool's name.
+/// Prefixes of a tool's name.
 const PREFIXES: [&str; 4] = ["to=functions.", "functions.", "tools.", "function<｜tool▁sep｜>"];
 /// Tags that name a tool, each with those of a parameter and with the closing ones.
 const TAGS: [Tags; 3] = [
@@ -91,11 +91,11 @@ const NAMES: [&str; 6] = ["name", "tool_name", "function_name", "tool", "action"
 const ARGUMENTS: [&str; 7] = ["arguments", "parameters", "args", "tool_input", "action_input", "tool_args", "input"];
 /// Members of an object that hold calls.
 const CALLS: [&str; 3] = ["function", "tool_calls", "function_call"];
-/// Members of a call that say nothing about what is called.
+/// Members of a call that neither name the tool nor hold arguments.
 const LABELS: [&str; 3] = ["id", "tool_call_id", "type"];
-/// How deep objects may hold calls.
+/// Levels of nesting of objects that hold calls.
 const HOLDING_MAX: usize = 5;
-/// Languages of a fence that may be a call.
+/// Languages of a fence that may hold a call.
 const LANGUAGES: [&str; 8] = ["json", "jsonc", "tool_call", "tool_calls", "tool_code", "function_call", "xml", ""];
 
 struct Tags {
@@ -105,56 +105,56 @@ struct Tags {
     end: &'static str,
 }
 
-/// A call as it is written.
+/// A call written as text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WrittenCall {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// Its arguments.
     pub arguments: WrittenArguments,
 }
 
-/// Arguments as they are written.
+/// Arguments of a call written as text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WrittenArguments {
     /// As JSON.
     Json(String),
-    /// Names and values, whose types only the tool's schema can say.
+    /// Names and values; only the tool's schema knows their types.
     Values(Vec<(String, String)>),
 }
 
-/// What a text is.
+/// Result of parsing a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reading {
-    /// These calls, and nothing else.
+    /// The text consists of these calls only.
     Calls(Vec<WrittenCall>),
-    /// What is there may become calls.
+    /// Incomplete: the text may still become calls.
     More,
-    /// Something else.
+    /// The text is something else.
     Nothing,
 }
 
-/// Whose calls are read.
+/// Tools whose calls are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Names {
-    /// Those of known tools.
+    /// Known tools.
     Known,
-    /// Also those of tools that don't exist, behind a wrapper or in a tag.
+    /// Also tools that don't exist, behind a wrapper or in a tag.
     Wrapped,
-    /// Also those of tools that don't exist, where nothing else is written like that.
+    /// Also tools that don't exist, in any form that nothing else has.
     Any,
 }
 
-/// How a text is read.
+/// Treatment of code fences.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fences {
-    /// What stands in a code fence is code.
+    /// The contents of a fence are code, not calls.
     Code,
-    /// A fence around all of it is a wrapper too.
+    /// A fence around the whole text is a wrapper.
     Wrapper,
 }
 
-/// Reads a whole text. `known`: is a tool of that name known? `last`: no more comes.
+/// Parses a whole text. `known`: is a tool of that name known? `last`: no more text follows.
 pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: Names, fences: Fences, last: bool) -> Reading {
     let mut cursor = Cursor::new(text, known, names);
     match message(&mut cursor, fences, last) {
@@ -164,21 +164,20 @@ pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: Names, fences: Fenc
     }
 }
 
-/// Is it one word so far?
+/// True if the text is a single word so far.
 pub fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-/// May it be the beginning of a wrapper, or of what stands before a tool's name?
+/// True if the text may be the beginning of a wrapper or of a tool name's prefix.
 pub fn begins_mark(text: &str) -> bool {
     WRAPPERS.iter().chain(&PREFIXES).any(|mark| mark.starts_with(text) || text.starts_with(mark))
 }
 
-/// The tool that is called by how a line begins, whatever follows: Python's calls in a list, or a name right before an object.
-/// And the call as it is written.
+/// Tool and text of the call that a line begins with, whatever follows it: Python's calls in a list, or a name directly before an object.
 ///
 /// # Errors
-/// [`Stop`]: it is none, or more is needed to say.
+/// [`Stop`] if it isn't a call, or more text is needed to decide.
 pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> Step<(String, &'t str)> {
     let mut cursor = Cursor::new(text, known, Names::Known);
     let mut calls = Vec::new();
@@ -219,7 +218,7 @@ fn message(cursor: &mut Cursor<'_>, fences: Fences, last: bool) -> Step<Vec<Writ
     }
 }
 
-/// Calls in code fences, and nothing around them.
+/// Parses calls in code fences with nothing around them.
 fn fenced(cursor: &mut Cursor<'_>, last: bool) -> Step<Vec<WrittenCall>> {
     let mut calls = Vec::new();
     loop {
@@ -250,7 +249,7 @@ fn fenced(cursor: &mut Cursor<'_>, last: bool) -> Step<Vec<WrittenCall>> {
     }
 }
 
-/// Passes over a fence's opening; true where it says that it holds calls as code.
+/// Consumes a fence's opening; true if it says that the fence holds calls as code.
 fn fence_begins(cursor: &mut Cursor<'_>) -> Step<bool> {
     cursor.need("```")?;
     let line = cursor.rest();
@@ -294,7 +293,7 @@ fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<Writ
     }
 }
 
-/// A call that is an object, or a list of such.
+/// Parses a call that is an object, or a list of such.
 fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<WrittenCall>) -> Step<()> {
     begins_call(cursor, wrapped)?;
     let raw = cursor.balanced()?;
@@ -302,7 +301,7 @@ fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<WrittenCall>)
     of_value(document.root(), cursor, wrapped, HOLDING_MAX, calls).ok_or(Stop::No)
 }
 
-/// Its members so far are those of a call, and a name that is there may be a tool's.
+/// Checks that the members so far are those of a call, and that a name among them may be a tool's.
 fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> Step<()> {
     let inner = cursor.rest().trim_start_matches(['[', ' ', '\n', '\r', '\t']);
     let Some(inner) = inner.strip_prefix('{') else { return if inner.is_empty() { Err(Stop::More) } else { Err(Stop::No) } };
@@ -349,7 +348,7 @@ fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> Step<()> {
     }
 }
 
-/// The members that an object of calls may have.
+/// Names of the members that an object of calls may have.
 fn members() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().chain(ARGUMENTS).chain(CALLS).chain(LABELS)
 }
@@ -394,12 +393,12 @@ fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<Wr
     cursor.names(&tool, wrapped).then_some(WrittenCall { tool, arguments: WrittenArguments::Json(json) })
 }
 
-/// The name of a tool without what some write before it.
+/// The tool's name without the prefixes that some models write.
 fn bare(name: &str) -> &str {
     name.strip_prefix("functions.").or_else(|| name.strip_prefix("tools.")).unwrap_or(name)
 }
 
-/// `<function=f>…` and the like. Some leave out the `>` before an object.
+/// Parses `<function=f>…` and the like. Some models leave out the `>` before an object.
 fn tagged(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<WrittenCall> {
     cursor.skip(|c| c == '"');
     let tool = cursor.tool(true)?;
@@ -434,7 +433,7 @@ fn values(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<Vec<(String, String)>> {
     }
 }
 
-/// A name, and its arguments behind it. `wrapped`: a wrapper stands before it; else the object must follow at once.
+/// Parses a name followed by its arguments. `wrapped`: a wrapper stands before it; else the object must follow directly.
 fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     let prefixed = cursor.any(&PREFIXES)?;
     let wrapped = wrapped || prefixed;
@@ -469,7 +468,7 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
     Ok(WrittenCall { tool, arguments })
 }
 
-/// Passes over what stands between a name and its arguments.
+/// Consumes the separators between a name and its arguments.
 fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
     loop {
         cursor.skip(char::is_whitespace);
@@ -483,7 +482,7 @@ fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
     }
 }
 
-/// A brace that begins JSON, not something of a programming language.
+/// Checks that a brace begins JSON, not source code.
 fn object_begins(cursor: &Cursor<'_>) -> Step<()> {
     match cursor.rest().chars().skip(1).find(|c| !c.is_whitespace()) {
         None => Err(Stop::More),

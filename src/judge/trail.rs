@@ -1,7 +1,6 @@
-//! The trail of a run: which tools were called since the user spoke last, turn by turn, and what came of it.
+//! The trail of a run: the calls since the last user message, turn by turn, with their outcome.
 //!
-//! Read off the conversation by [`super::history`], looked at by [`super::loops`]. Calls of one turn are one step,
-//! however many they are. Pure.
+//! Built by [`super::history`], used by [`super::loops`]. All calls of one turn are one step. Pure.
 
 use super::{
     history::{PastCall, PastResult},
@@ -9,50 +8,50 @@ use super::{
 };
 use crate::wire::canonical::canonical;
 
-/// Steps that are kept, the latest. Limits beyond it never apply to one user turn.
+/// Latest steps that are kept. Larger limits never apply within one user turn.
 pub const STEPS_MAX: usize = 1024;
 /// Calls of one step that are compared with those of another.
 const COMPARED_MAX: usize = 32;
 
-/// The steps since the user spoke last, in their order.
+/// Steps since the last user message, in order.
 pub type Trail = Vec<Step>;
 
-/// What the model called in one turn.
+/// The calls of one model turn.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Step {
-    /// When it was let through; `None` where none of its calls is verified.
+    /// Mark time of the turn; `None` if none of its calls is verified.
     pub moment: Option<Moment>,
-    /// Its calls.
+    /// The calls of the turn.
     pub uses: Vec<Use>,
 }
 
-/// A call, and what came of it.
+/// A call with its outcome.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Use {
-    /// The tool.
+    /// Name of the tool.
     pub tool: Box<str>,
-    /// `None` while there is no result.
+    /// True if the call failed; `None` while there is no result.
     pub failed: Option<bool>,
-    /// What tells it from others, where that was looked at.
+    /// Fingerprint of the call and its result, if it was computed.
     pub same: Option<Same>,
 }
 
-/// What tells a call and its result from others.
+/// Fingerprint of a call and its result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Same {
-    /// Of the tool and its canonical arguments.
+    /// Digest of the tool and its canonical arguments.
     pub call: u64,
-    /// Of the result, as it lies in the request.
+    /// Digest of the result as it is in the request.
     pub result: u64,
 }
 
-/// A digest of a tool and its arguments, however these are written.
+/// Digest of a tool and its arguments, independent of how they are written.
 pub fn call_digest(tool: &str, arguments: &str) -> u64 {
     let canonical = canonical(if arguments.trim().is_empty() { "{}" } else { arguments });
     digest(&[tool.as_bytes(), canonical.as_deref().unwrap_or(arguments).as_bytes()])
 }
 
-/// A digest that is good for telling values apart, not for proving anything.
+/// Digest for comparing values; proves nothing.
 fn digest(parts: &[&[u8]]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -63,22 +62,22 @@ fn digest(parts: &[&[u8]]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Where a call stands in a [`Tracer`].
+/// Position of a call in a [`Tracer`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// Which of the user's turns it belongs to.
+    /// Number of the user's turn that the call belongs to.
     turn: u32,
     step: usize,
     at: usize,
 }
 
-/// Reads the trail off a conversation.
+/// Builds the trail of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Tracer<'h> {
     steps: Vec<Draft<'h>>,
-    /// Counts what the user said.
+    /// Number of user messages so far.
     turn: u32,
-    /// A result came since the last call: the next call begins a step.
+    /// True if a result came since the last call: the next call begins a step.
     answered: bool,
 }
 
@@ -98,28 +97,28 @@ struct DraftUse<'h> {
 #[derive(Clone, Copy, Debug)]
 enum Called<'h> {
     With(&'h str),
-    /// The call isn't in the request.
+    /// Digest of a call that isn't in the request.
     Digest(u64),
 }
 
 impl<'h> Tracer<'h> {
-    /// The user spoke: what went before is another run.
+    /// Records a user message: earlier steps belong to another run.
     pub(super) fn user(&mut self) {
         self.steps.clear();
         (self.turn, self.answered) = (self.turn + 1, false);
     }
 
-    /// The model said something; `apart`: whatever it calls now is a turn of its own.
+    /// Records a message of the model. `apart`: its calls are a new turn.
     pub(super) fn model(&mut self, apart: bool) {
         self.answered |= apart;
     }
 
-    /// It called this.
+    /// Records a call.
     pub(super) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<Moment>) -> Spot {
         self.add(&call.name, Called::With(&call.arguments), moment)
     }
 
-    /// The call of a result that isn't in the request.
+    /// Records a call that isn't in the request but has a result there.
     pub(super) fn remembered(&mut self, tool: &'h str, digest: u64, moment: Moment) -> Spot {
         self.add(tool, Called::Digest(digest), Some(moment))
     }
@@ -143,7 +142,7 @@ impl<'h> Tracer<'h> {
         Spot { turn: self.turn, step, at }
     }
 
-    /// What came of it.
+    /// Records the result of a call.
     pub(super) fn result(&mut self, spot: Spot, result: &'h PastResult<'h>) {
         self.answered = true;
         let own = self.steps.get_mut(spot.step).filter(|_| spot.turn == self.turn);
@@ -152,8 +151,8 @@ impl<'h> Tracer<'h> {
         }
     }
 
-    /// The trail. `earlier`: the steps of the part of the conversation that isn't in the request. `eager`: what tells
-    /// calls apart is wanted of every step, not only where steps look alike.
+    /// Finishes the trail. `earlier`: steps of the part of the conversation that isn't in the request. `eager`: fingerprint the calls of
+    /// every step, not only of steps that look alike.
     pub(super) fn finish(self, earlier: &[Step], eager: bool) -> Trail {
         let earlier = if self.turn == 0 { earlier } else { &[] };
         let alike = |at: usize| matches!((at.checked_sub(1).and_then(|at| self.steps.get(at)), self.steps.get(at)), (Some(a), Some(b)) if look_alike(a, b));
@@ -189,7 +188,7 @@ impl DraftUse<'_> {
     }
 }
 
-/// May one call of each be the same with the same result?
+/// True if a call in each of the steps may be the same with the same result.
 fn look_alike(a: &Draft<'_>, b: &Draft<'_>) -> bool {
     let alike = |a: &DraftUse<'_>, b: &DraftUse<'_>| {
         let length = |own: &DraftUse<'_>| own.result.map(|result| result.raw.len());

@@ -1,11 +1,10 @@
-//! What a model, a client or a tool did wrong, as data: codes, severities, violations, verdicts.
+//! Violations by a model, a client or a tool, as data: codes, severities, violations, verdicts.
 //!
-//! Every check reports here and nowhere else. Pure; nothing in this file decides what to do about a
-//! violation beyond naming how severe the policy holds it.
+//! Every check reports here and nowhere else. Pure; decides nothing about a violation except its severity under the policy.
 
 use std::{fmt, ops::Range};
 
-/// How severe the policy holds a violation. Ordered: `Off < Info < Warn < Block`.
+/// Severity of a violation under the policy. Ordered: `Off < Info < Warn < Block`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -21,7 +20,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Its word in settings and records.
+    /// Name in settings and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -32,11 +31,11 @@ impl Severity {
     }
 }
 
-/// How sure it is that a claim is wrong. Ordered: `Likely < Certain`.
+/// Certainty that a claim is wrong. Ordered: `Likely < Certain`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// Nothing accounts for the claim; a reader could think of something that does.
+    /// Nothing accounts for the claim, but a reader could think of an explanation.
     #[default]
     Likely,
     /// The conversation contradicts the claim, whatever else is true.
@@ -44,7 +43,7 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// Its word in settings and reports.
+    /// Name in settings and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Likely => "likely",
@@ -53,7 +52,7 @@ impl Certainty {
     }
 }
 
-/// Where a violation was found.
+/// Location of a violation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
     /// In a tool call that the model returned.
@@ -66,7 +65,7 @@ pub enum Place {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $name:literal $place:ident $default:ident $strict:ident;)*) => {
-        /// The code of a violation. CONTRACT: the names are part of the public surface.
+        /// The code of a violation. The names are part of the public surface: docs/contract.md#policy.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Code { $($(#[$doc])* $variant,)* }
 
@@ -74,12 +73,12 @@ macro_rules! codes {
             /// Every code, in the order in which verdicts list them.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
 
-            /// The code as it stands in settings, headers, errors and records.
+            /// Name in settings, headers, errors and records.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $name,)* }
             }
 
-            /// Where this code is found.
+            /// Location in which this code is found.
             pub fn place(self) -> Place {
                 match self { $(Code::$variant => Place::$place,)* }
             }
@@ -103,7 +102,7 @@ codes! {
     MissingRequired "missing_required" Call Block Block;
     WrongType "wrong_type" Call Block Block;
     SchemaViolation "schema_violation" Call Block Block;
-    /// The schema doesn't forbid it; where it does, `schema_violation`'s severity counts.
+    /// A parameter that the schema neither names nor forbids. If it forbids it, `schema_violation`'s severity counts.
     UnknownParameter "unknown_parameter" Call Warn Block;
     NullOptional "null_optional" Call Block Block;
     PlaceholderValue "placeholder_value" Call Warn Warn;
@@ -113,7 +112,7 @@ codes! {
     LoopDetected "loop_detected" Call Block Block;
     UndeclaredTool "undeclared_tool" Call Block Block;
     TruncatedCall "truncated_call" Call Block Block;
-    /// A built-in tool's call that this request doesn't offer; an earlier part of the conversation, which isn't known, may.
+    /// A call of a built-in tool that this request doesn't offer; an unknown earlier part of the conversation may.
     UnofferedCall "unoffered_call" Call Warn Block;
     EmptyAnswer "empty_answer" Call Warn Block;
     DuplicateCallId "duplicate_call_id" Call Info Info;
@@ -122,10 +121,10 @@ codes! {
     CorrectedTypes "corrected_types" Call Info Info;
     CorrectedNullOptional "corrected_null_optional" Call Info Info;
     CorrectedParameters "corrected_parameters" Call Info Info;
-    /// A call that was written as text was made a real one.
+    /// A call written as text was turned into a real call.
     CorrectedTextual "corrected_textual" Call Info Info;
     TextualToolCall "textual_tool_call" Text Warn Block;
-    /// A text beside the answer that is none of its copies, or claims what it may not: left out.
+    /// A text beside the answer that isn't one of its copies, or makes a claim that it may not; it is left out.
     StrayText "stray_text" Text Info Warn;
     UnansweredCall "unanswered_call" Request Warn Block;
     OrphanResult "orphan_result" Request Warn Block;
@@ -136,12 +135,12 @@ codes! {
     /// An integer beyond 2^53 that the application may have rounded.
     ImpreciseNumber "imprecise_number" Request Info Info;
     RewrittenResult "rewritten_result" Request Warn Block;
-    /// The application put a placeholder in a result's place, or cut it: it can't be cited any more.
+    /// The application put a placeholder in a result's place, or cut the result: it can't be cited any more.
     TrimmedResult "trimmed_result" Request Info Info;
     ForgedStamp "forged_stamp" Request Warn Block;
-    /// The ledger didn't answer in time: what only it knows was not judged, or a record isn't on disk yet.
+    /// The ledger didn't answer in time: facts that only it knows weren't judged, or a record isn't on disk yet.
     LedgerUnavailable "ledger_unavailable" Request Warn Block;
-    /// What toolmark ran itself, and the application never saw, isn't known any more.
+    /// Calls that toolmark ran itself, unseen by the application, aren't known any more.
     HistoryIncomplete "history_incomplete" Request Warn Block;
     InvalidToolSchema "invalid_tool_schema" Request Warn Block;
     SchemaDrift "schema_drift" Request Warn Block;
@@ -163,12 +162,12 @@ codes! {
     FabricatedUrl "fabricated_url" Text Warn Block;
     CountMismatch "count_mismatch" Text Warn Block;
     FalseAbsence "false_absence" Text Warn Block;
-    /// What a second model (`[verifier]`) objects to in an answer that cites, after its quotations were checked.
+    /// Objection of a second model (`[verifier]`) to an answer that cites, after its quotations were checked.
     VerifierContradiction "verifier_contradiction" Text Warn Warn;
     StateMismatch "state_mismatch" Text Block Block;
     StateUnknown "state_unknown" Text Warn Block;
     MissingCitation "missing_citation" Text Off Block;
-    /// What could not be judged in this mode. Never a pass.
+    /// A part that couldn't be judged in this mode. Never a pass.
     NotJudged "not_judged" Call Info Info;
 }
 
@@ -198,40 +197,40 @@ impl serde::Serialize for Code {
     }
 }
 
-/// One thing that was wrong.
+/// A violation of one check, with its severity and explanation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Violation {
-    /// What kind of wrong.
+    /// Code of the violation.
     pub code: Code,
-    /// What the policy makes of it.
+    /// Severity under the policy.
     pub severity: Severity,
-    /// The tool concerned, where there is one: as the model or client named it.
+    /// Tool concerned, if any, as the model or client named it.
     pub tool: Option<Box<str>>,
-    /// What is wrong, in one line, for the model and for people. It may quote input: never logged.
+    /// One-line explanation for the model and for people. May quote input: never logged.
     pub message: String,
-    /// What would make it right, in one line; may be empty.
+    /// One-line advice on how to fix it; may be empty.
     pub advice: String,
-    /// What a claim was compared with, where it was.
+    /// Comparison that the violation follows from, if a claim was compared.
     pub detail: Option<Box<Detail>>,
 }
 
-/// What explains a claim's violation. It quotes input: never logged.
+/// Explanation of a claim's violation. Quotes input: never logged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Detail {
-    /// Where the claim stands in the answer's text, in bytes.
+    /// Byte range of the claim in the answer's text.
     pub span: Range<usize>,
-    /// The execution that it was compared with.
+    /// Execution that the claim was compared with.
     pub execution: Option<String>,
-    /// What would be right.
+    /// Correct value.
     pub expected: String,
-    /// What was said.
+    /// Claimed value.
     pub found: String,
-    /// How sure that is.
+    /// Certainty of the violation.
     pub certainty: Certainty,
 }
 
 impl Violation {
-    /// True where the policy blocks on it.
+    /// True if the policy blocks because of it.
     pub fn blocks(&self) -> bool {
         self.severity == Severity::Block
     }
@@ -241,11 +240,11 @@ impl Violation {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checks {
     severities: [Severity; Code::ALL.len()],
-    /// From which certainty on a code of severity `block` blocks; below it warns.
+    /// Certainty from which a code of severity `block` blocks; below it warns.
     blocks_from: [Certainty; Code::ALL.len()],
 }
 
-/// Codes that block only what is certain in `policies/default.toml`.
+/// Codes that block only if certain in `policies/default.toml`.
 pub const CERTAIN_BY_DEFAULT: [Code; 3] = [Code::ClaimMismatch, Code::UnsupportedAction, Code::FailedExecution];
 
 impl Default for Checks {
@@ -262,12 +261,12 @@ impl Default for Checks {
 }
 
 impl Checks {
-    /// How severe the policy holds `code`.
+    /// Severity of `code` under the policy.
     pub fn severity(&self, code: Code) -> Severity {
         self.severities[code as usize]
     }
 
-    /// From which certainty on `code` blocks, where its severity is `block`; below it warns.
+    /// Certainty from which `code` blocks, if its severity is `block`; below it warns.
     pub fn blocks_from(&self, code: Code) -> Certainty {
         self.blocks_from[code as usize]
     }
@@ -286,7 +285,7 @@ impl Checks {
         self
     }
 
-    /// A violation of `code` that is so sure, unless the policy has it off.
+    /// A violation of `code` with this certainty; `None` if the policy has it off.
     pub fn finding(&self, code: Code, certainty: Certainty, tool: Option<&str>, message: String, advice: &str) -> Option<Violation> {
         let mut violation = self.violation(code, tool, message, advice)?;
         if violation.severity == Severity::Block && certainty < self.blocks_from(code) {
@@ -295,7 +294,7 @@ impl Checks {
         Some(violation)
     }
 
-    /// A violation of `code`, unless the policy has it off.
+    /// A violation of `code`; `None` if the policy has it off.
     pub fn violation(&self, code: Code, tool: Option<&str>, message: impl Into<String>, advice: impl Into<String>) -> Option<Violation> {
         let severity = self.severity(code);
         (severity != Severity::Off).then(|| Violation {
@@ -309,23 +308,23 @@ impl Checks {
     }
 }
 
-/// What became of an exchange. Ordered from best to worst.
+/// Verdict on an exchange. Ordered from best to worst.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing to object to, but perhaps at `info`.
+    /// No violation above `info`.
     #[default]
     Pass,
-    /// Something at `warn`.
+    /// At least one violation at `warn`.
     Warn,
-    /// Something was wrong and the model mended it, unseen.
+    /// The model repaired a violation, unseen by the application.
     Repaired,
     /// Refused, or replaced by a safe reply.
     Blocked,
 }
 
 impl Verdict {
-    /// The word in headers and records.
+    /// Name in headers and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",

@@ -1,8 +1,7 @@
 //! The chain: each record carries a keyed MAC over itself, its place and the MAC before it.
 //!
-//! Whoever changes, removes, inserts or swaps records without the key breaks it. What it can't show: a chain whose
-//! newest records were cut off is whole up to there (only an anchor kept elsewhere tells), and whoever has the key
-//! can write another chain. Pure.
+//! Anyone who changes, removes, inserts or swaps records without the key breaks it. It can't detect that the newest records were cut off:
+//! the rest is still a valid chain, so only an anchor kept elsewhere shows the loss. Whoever has the key can write another chain. Pure.
 
 use subtle::ConstantTimeEq as _;
 
@@ -20,23 +19,23 @@ struct Keys {
     row: [u8; 32],
 }
 
-/// Where a chain begins since its older records were removed for their age: sealed, so that nobody else can cut it.
+/// Start of a chain whose older records were removed for their age. Sealed, so that nobody without the key can cut the chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Anchor {
-    /// Whose chain.
+    /// Number of the writer that the chain belongs to.
     pub writer: u32,
-    /// The last record that was removed.
+    /// Sequence number of the last record that was removed.
     pub sequence: u64,
-    /// Its MAC, which the first that is left was made with.
+    /// MAC of that record: the first remaining record was chained to it.
     pub mac: Mac,
-    /// When it was removed, in Unix milliseconds.
+    /// Time of the removal, in Unix milliseconds.
     pub pruned_ms: u64,
-    /// The seal over all that.
+    /// MAC over all other fields.
     pub seal: Mac,
 }
 
 impl ChainKeys {
-    /// From the keys of the marks.
+    /// Derives the chain's keys from those of the marks.
     pub fn new(keys: &[[u8; 32]]) -> Self {
         let keys = keys.iter().map(|key| Keys {
             record: blake3::derive_key("toolmark 2026-11-22 ledger record v1", key),
@@ -51,38 +50,38 @@ impl ChainKeys {
         self.0.first().cloned().unwrap_or(Keys { record: [0; 32], anchor: [0; 32], row: [0; 32] })
     }
 
-    /// What the first record of a writer's chain is made with.
+    /// Start value of a writer's chain, in place of the MAC before its first record.
     pub fn genesis(writer: u32) -> Mac {
         *blake3::Hasher::new_derive_key("toolmark 2026-11-22 ledger genesis v1").update(&writer.to_le_bytes()).finalize().as_bytes()
     }
 
-    /// The MAC of a record. `before`: that of the record before.
+    /// The MAC of a record. `before`: the MAC of the record before it.
     pub fn record(&self, writer: u32, sequence: u64, before: &Mac, body: &[u8]) -> Mac {
         record_mac(&self.first().record, writer, sequence, before, body)
     }
 
-    /// Is this the MAC of that record, under any of the keys?
+    /// Returns whether this is the MAC of that record, under any of the keys.
     pub fn is_record(&self, mac: &Mac, writer: u32, sequence: u64, before: &Mac, body: &[u8]) -> bool {
         self.0.iter().any(|keys| bool::from(record_mac(&keys.record, writer, sequence, before, body).ct_eq(mac)))
     }
 
-    /// Seals the place up to which a chain was removed.
+    /// Seals the position up to which a chain was removed.
     pub fn anchor(&self, writer: u32, sequence: u64, mac: Mac, pruned_ms: u64) -> Anchor {
         Anchor { writer, sequence, mac, pruned_ms, seal: anchor_seal(&self.first().anchor, writer, sequence, &mac, pruned_ms) }
     }
 
-    /// Is it one of ours?
+    /// Returns whether the anchor's seal is valid under any of the keys.
     pub fn is_anchor(&self, anchor: &Anchor) -> bool {
         let seal = |keys: &Keys| anchor_seal(&keys.anchor, anchor.writer, anchor.sequence, &anchor.mac, anchor.pruned_ms);
         self.0.iter().any(|keys| bool::from(seal(keys).ct_eq(&anchor.seal)))
     }
 
-    /// The MAC of a row that is no record: `parts` in their order.
+    /// The MAC of a row that is not a record: over `parts`, in their order.
     pub fn row(&self, parts: &[&[u8]]) -> Mac {
         row_mac(&self.first().row, parts)
     }
 
-    /// Is this the MAC of that row, under any of the keys?
+    /// Returns whether this is the MAC of that row, under any of the keys.
     pub fn is_row(&self, mac: &[u8], parts: &[&[u8]]) -> bool {
         self.0.iter().any(|keys| bool::from(row_mac(&keys.row, parts)[..].ct_eq(mac)))
     }

@@ -1,4 +1,4 @@
-//! Digests as records have them: hex digits in exports and in the admin API, bytes where they are stored.
+//! Digests of records: hex digits in exports and in the admin API, bytes where they are stored.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl<'d> Deserialize<'d> for Digest {
     }
 }
 
-/// Whose marks counted, as 16 hex digits of a keyed digest: equal for equal callers, and of no use to find one.
+/// Scope of an exchange's marks, as a keyed digest (16 hex digits): equal for equal callers, but it doesn't reveal the caller.
 #[derive(Clone, Copy, Debug, Decode, Default, Encode, Eq, Hash, PartialEq)]
 #[cbor(transparent)]
 pub struct ScopeDigest(#[n(0)] pub u64);

@@ -1,6 +1,6 @@
-//! Questions that exchanges have for the ledger: asked without blocking a worker, answered by threads of their own.
+//! Queries of exchanges to the ledger: sent without blocking a worker, answered by dedicated threads.
 //!
-//! What waits is bounded, and so is how long an exchange waits; questions of several exchanges become one query.
+//! The number of waiting queries is bounded, and so is the time that an exchange waits. Queries of several exchanges are combined.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -15,14 +15,14 @@ use super::{
     store::{ChainStore, First, StoreError},
 };
 
-/// Questions that may wait.
+/// Queries that may wait.
 const WAITING_MAX: usize = 1024;
-/// Questions of one query.
+/// Exchanges' queries that are combined into one.
 const TOGETHER_MAX: usize = 64;
-/// Threads that ask a shared database; an embedded one needs one.
+/// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 3;
 
-/// The ledger didn't answer.
+/// The ledger didn't answer in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unanswered;
 
@@ -37,11 +37,11 @@ struct Asked {
     answer: oneshot::Sender<Vec<First>>,
 }
 
-/// See the module. Its threads end when it is dropped.
+/// Pool of threads that look up executions in the store. The threads end when it is dropped.
 pub struct Lookup {
     sender: Option<mpsc::SyncSender<Asked>>,
     deadline: Duration,
-    /// Those that never wait for another machine: with them the store is let go of.
+    /// Threads of an embedded store, which never wait for another machine: joined on drop, so that the store is released.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -56,7 +56,7 @@ impl Drop for Lookup {
 }
 
 impl Lookup {
-    /// Starts the threads. `deadline`: how long an exchange waits at most.
+    /// Starts the threads. `deadline`: longest time that an exchange waits.
     ///
     /// # Errors
     /// [`StoreError`] where they can't be started.
@@ -74,18 +74,19 @@ impl Lookup {
         Ok(Self { sender: Some(sender), deadline, threads })
     }
 
-    /// What is known of these executions.
+    /// Looks up the first results of these executions; unknown ones are left out.
     ///
     /// # Errors
-    /// [`Unanswered`], in time.
+    /// [`Unanswered`] within the deadline.
     pub async fn known(&self, keys: Vec<ExecutionKey>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
         self.ask(Question::Known(keys), now_ms).await
     }
 
-    /// What is known of these executions' results; what isn't becomes the first, where several processes share the store.
+    /// Looks up the first results of these executions. Where several processes share the store, a result that isn't known becomes the
+    /// first.
     ///
     /// # Errors
-    /// [`Unanswered`], in time.
+    /// [`Unanswered`] within the deadline.
     pub async fn claim(&self, claims: Vec<First>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
         self.ask(Question::Claim(claims), now_ms).await
     }

@@ -1,4 +1,4 @@
-//! A store that keeps the newest records, for as long as the process lives: `[ledger] url = "memory:"`.
+//! A store in memory that keeps the newest records while the process runs: `[ledger] url = "memory:"`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,25 +18,25 @@ use super::{
     stored,
 };
 
-/// Records that are kept.
+/// Records that are kept at most.
 pub const RECORDS_MAX: usize = 10_000;
-/// Hourly sums that are kept.
+/// Hourly sums that are kept at most.
 const HOURS_MAX: usize = 10_000;
 
 #[derive(Default)]
 struct Kept {
     records: VecDeque<Arc<ExchangeRecord>>,
-    /// Which record shows an execution first.
+    /// The record that contains an execution first.
     executions: HashMap<ExecutionKey, Arc<ExchangeRecord>>,
     hours: VecDeque<HourRow>,
 }
 
-/// See the module.
+/// The store of `[ledger] url = "memory:"`.
 #[derive(Default)]
 pub struct MemoryStore(Mutex<Kept>);
 
 impl MemoryStore {
-    /// Keeps records, and hourly sums.
+    /// Stores records and hourly sums, and drops the oldest beyond the limits.
     pub fn keep(&self, records: impl IntoIterator<Item = Arc<ExchangeRecord>>, hours: &[HourRow]) {
         let mut kept = self.kept();
         for record in records {
@@ -71,7 +71,7 @@ impl MemoryStore {
     }
 }
 
-/// Cuts a page out of rows that come the newest first. `place`: a row's time, and what tells it from others of that time.
+/// Cuts a page out of rows that are ordered from the newest. `place`: a row's time, and a text that is unique among rows of that time.
 fn page<T>(rows: impl Iterator<Item = T>, page: &Page, place: impl Fn(&T) -> (u64, String)) -> Result<Found<T>, StoreError> {
     let after = match page.after.as_deref() {
         None => None,

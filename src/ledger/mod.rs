@@ -1,7 +1,7 @@
-//! The ledger: what happened is kept, can be looked up, and can't be quietly changed.
+//! The ledger: keeps a record of every exchange, serves look-ups, and detects changes to what it stored.
 //!
-//! One [`record::ExchangeRecord`] is made at the end of an exchange and handed to the [`recorder::Recorder`],
-//! which shows it to whoever observes and gives it to the [`store::Store`].
+//! At the end of an exchange one [`record::ExchangeRecord`] is made and handed to the [`recorder::Recorder`], which passes it to the
+//! observers and to the [`store::Store`].
 
 pub mod chain;
 pub mod digest;

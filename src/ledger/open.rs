@@ -1,4 +1,4 @@
-//! From the settings' URL to a store.
+//! Opens the store that the settings' URL names.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::settings::LedgerUrl;
 
-/// Opens the store that the settings name, to write it. `at_once`: what is written must be on disk at once.
+/// Opens the ledger's store for writing. `at_once`: each batch must be on disk before its write returns.
 ///
 /// # Errors
 /// [`StoreError`], with what to do about it.
@@ -22,7 +22,7 @@ pub fn open(url: &LedgerUrl, at_once: bool) -> Result<Arc<dyn ChainStore>, Store
     })
 }
 
-/// Opens it only to read it; another process may write it.
+/// Opens the ledger's store only for reading; another process may write it meanwhile.
 ///
 /// # Errors
 /// [`StoreError`], with what to do about it.

@@ -1,4 +1,4 @@
-//! Pages of lists: cursors, and the rows that stored records hold. The same for every database. Pure.
+//! Pages of lists: cursors, and items read from stored records. The same for every database. Pure.
 
 use super::{
     record::ExchangeRecord,
@@ -6,17 +6,17 @@ use super::{
     store::{Found, FoundExecution, FoundViolation, PAGE_MAX, Page, StoreError},
 };
 
-/// What part of a list is asked for: rows come the newest first, each with a place of `N` numbers, time foremost.
+/// Requested part of a list. Rows are ordered from the newest; each has a position of `N` numbers, the first of which is its time.
 pub struct Window<const N: usize> {
-    /// Rows before this place.
+    /// Only rows before this position.
     pub before: [i64; N],
-    /// Not before, in Unix milliseconds.
+    /// Only rows of this time or later, in Unix milliseconds.
     pub since_ms: i64,
     limit: usize,
 }
 
 impl<const N: usize> Window<N> {
-    /// Reads what is asked for.
+    /// Reads the request for a page.
     ///
     /// # Errors
     /// [`StoreError::Cursor`]
@@ -34,12 +34,12 @@ impl<const N: usize> Window<N> {
         Ok(Self { before, since_ms: page.since_ms.map_or(0, signed), limit: page.limit.clamp(1, PAGE_MAX) })
     }
 
-    /// How many rows to read: one more tells whether there is a next page.
+    /// Number of rows to read: one more than the page has, to detect a next page.
     pub fn rows(&self) -> i64 {
         self.limit as i64 + 1
     }
 
-    /// The page, of rows with their places.
+    /// Builds the page from rows and their positions.
     pub fn page<T>(&self, mut rows: Vec<([i64; N], T)>) -> Found<T> {
         let more = rows.len() > self.limit;
         rows.truncate(self.limit);
@@ -48,10 +48,10 @@ impl<const N: usize> Window<N> {
     }
 }
 
-/// An execution of a record.
+/// Returns the execution at this place of a record.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] where there is none at this place, or another one.
+/// [`StoreError::Corrupt`] if there is no execution at this place, or one with another key.
 pub fn execution(record: &ExchangeRecord, place: usize, key: ExecutionKey) -> Result<FoundExecution, StoreError> {
     let execution = record.executions.get(place).filter(|execution| ExecutionKey::of(&execution.id) == Some(key));
     let execution =
@@ -59,10 +59,10 @@ pub fn execution(record: &ExchangeRecord, place: usize, key: ExecutionKey) -> Re
     Ok(FoundExecution { exchange: record.id, session: record.session.clone(), client: record.client.clone(), execution: execution.clone() })
 }
 
-/// A violation of a record.
+/// Returns the violation at this place of a record.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] where there is none at this place.
+/// [`StoreError::Corrupt`] if there is no violation at this place.
 pub fn violation(record: &ExchangeRecord, place: usize) -> Result<FoundViolation, StoreError> {
     let violation = record.violations.get(place);
     let violation =

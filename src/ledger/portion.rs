@@ -1,4 +1,4 @@
-//! What waits for the writer: one worker's records, as they are stored, in portions that are short in time.
+//! Records of one worker that wait for the writer, encoded as they are stored, in portions that span a short time.
 
 use std::{collections::VecDeque, mem};
 
@@ -12,12 +12,12 @@ use super::{
 
 /// Records of a portion at most.
 const RECORDS_MAX: usize = 1000;
-/// How much later than its first a portion's records ended at most: so much the order in which portions are written may be wrong.
+/// Longest time between the ends of a portion's exchanges, in milliseconds: the order of the written records may be off by that much.
 const SPAN_MS: u64 = 10_000;
-/// Bytes that are set aside for a portion at most, when as many came before.
+/// Bytes that are reserved for a portion at most, if the portion before had as many.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
-/// Records, in the order in which they came.
+/// Encoded records, in the order of their arrival.
 pub struct Portion {
     bodies: Vec<u8>,
     entries: Vec<Entry>,
@@ -26,7 +26,7 @@ pub struct Portion {
 }
 
 struct Entry {
-    /// Where its body ends.
+    /// End of its body in [`Portion::bodies`], as a byte offset.
     end: usize,
     ended_ms: u64,
 }
@@ -36,7 +36,7 @@ impl Portion {
         Self { bodies: Vec::new(), entries: Vec::new(), hourly, waiting: Vec::new() }
     }
 
-    /// An empty one, with room for as much.
+    /// An empty portion with the same capacity.
     fn next(&self) -> Self {
         let bodies = Vec::with_capacity(self.bodies.len().min(RESERVED_BYTES_MAX));
         Self { bodies, entries: Vec::with_capacity(self.entries.len()), hourly: self.hourly.apart(), waiting: Vec::new() }
@@ -48,17 +48,17 @@ impl Portion {
         begins.zip(&self.entries).filter_map(|(begin, entry)| Some((entry.ended_ms, self.bodies.get(begin..entry.end)?)))
     }
 
-    /// Their hourly sums.
+    /// The hourly sums of its records.
     pub fn hours(&mut self) -> Vec<HourRow> {
         self.hourly.changed(0)
     }
 
-    /// How many they are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Is there none?
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -68,7 +68,7 @@ impl Portion {
         self.entries.last().map_or(0, |last| last.end)
     }
 
-    /// All of it is on disk: tells whoever waits for that.
+    /// Notifies everyone waiting that all of its records are on disk.
     pub fn written(self) {
         for waiting in self.waiting {
             // Whoever waited may have gone.
@@ -93,19 +93,19 @@ impl Portion {
     }
 }
 
-/// One worker's portions.
+/// The portions of one worker.
 pub struct Shard {
     full: VecDeque<Portion>,
     current: Portion,
 }
 
 impl Shard {
-    /// Without any record. `hourly` sums up.
+    /// An empty shard. `hourly` sums records up by the hour.
     pub fn new(hourly: Box<dyn Hourly>) -> Self {
         Self { full: VecDeque::new(), current: Portion::new(hourly) }
     }
 
-    /// Takes a record, and who is to be told that it is on disk. How many bytes that are.
+    /// Appends a record; `waiting` is notified once it is on disk. Returns the bytes that the record takes.
     pub fn put(&mut self, record: &ExchangeRecord, waiting: Option<oneshot::Sender<()>>) -> usize {
         if !self.current.takes(record.ended_ms()) {
             let next = self.current.next();
@@ -117,17 +117,17 @@ impl Shard {
         self.current.bytes() - before
     }
 
-    /// Portions that have something.
+    /// Number of portions with at least one record.
     pub fn portions(&self) -> usize {
         self.full.len() + usize::from(!self.current.is_empty())
     }
 
-    /// When the first record of the oldest one ended.
+    /// End of the first exchange in the oldest portion, in Unix milliseconds.
     pub fn begun_ms(&self) -> Option<u64> {
         self.full.front().unwrap_or(&self.current).begun_ms()
     }
 
-    /// Gives the oldest one away.
+    /// Removes and returns the oldest portion.
     pub fn pop(&mut self) -> Option<Portion> {
         self.full.pop_front().or_else(|| {
             let next = (!self.current.is_empty()).then(|| self.current.next())?;

@@ -1,9 +1,9 @@
-//! The way from exchanges to the writer: bounded, and cheap for the exchange.
+//! The queue from exchanges to the writer: bounded, and cheap for the exchange.
 //!
-//! Records wait in the form in which they are stored, one behind the other, and are summed up as they come: nothing that one
-//! thread takes from the heap bit by bit is given back by another. Each worker has portions of its own, and the writer takes
-//! the oldest, whole. Handing over never waits, as nobody is there to wait for any more when an exchange has ended; instead an exchange
-//! doesn't begin while the queue is full. So at most the bound is in it, and what was under way when it got full.
+//! Records are encoded and summed up as they arrive, into buffers that are allocated and freed as a whole. Each worker has its own
+//! portions; the writer takes the oldest ones first, each as a whole. Handing over never waits, because the exchange has ended by then;
+//! instead an exchange doesn't begin while the queue is full. So the queue holds at most the bound and the records of exchanges that were
+//! under way when it filled up.
 
 use std::{
     cell::Cell,
@@ -25,22 +25,22 @@ use super::{
 
 /// Records that may wait for the writer.
 pub const RECORDS_MAX: usize = 20_000;
-/// Bytes that they may take.
+/// Bytes that waiting records may take.
 pub const BYTES_MAX: usize = 64 << 20;
-/// So many that the writer is called before its time: few enough that they are still in the processor's cache.
+/// Number of waiting records that wakes the writer early: few enough that they are still in the processor's cache.
 const CALLED_AT: usize = 256;
-/// Records that are taken out at a time, and a portion.
+/// Records after which one read of the queue takes no further portion.
 const BATCH: usize = 4_000;
 
-/// The exchanges' end.
+/// Sending end of the queue, used by the exchanges.
 pub struct Queue(Arc<State>);
 
-/// What both ends know.
+/// State shared by both ends of the queue.
 struct State {
     shards: Vec<Mutex<Shard>>,
     records: AtomicUsize,
     bytes: AtomicUsize,
-    /// The writer sleeps until it is called.
+    /// The writer sleeps until it is woken.
     asleep: AtomicBool,
     writer: Mutex<Option<Thread>>,
     room: Notify,
@@ -48,10 +48,10 @@ struct State {
 }
 
 thread_local! {
-    /// Which shard is this thread's.
+    /// Index of this thread's shard; `usize::MAX` until it is assigned.
     static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
 }
-/// Threads that have one.
+/// Threads that have a shard.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,18 +69,18 @@ impl State {
         }
     }
 
-    /// This thread's shard: nobody waits for it, but while the writer takes something out.
+    /// Locks this thread's shard: contended only while the writer takes a portion out.
     fn own(&self) -> MutexGuard<'_, Shard> {
         if OWN.get() == usize::MAX {
             OWN.set(THREADS.fetch_add(1, Ordering::Relaxed));
         }
-        // INVARIANT: there is one at least.
+        // INVARIANT: there is at least one shard.
         locked(&self.shards[OWN.get() % self.shards.len()])
     }
 }
 
 impl Queue {
-    /// A queue, and its writer's end. `hourly`: what sums up.
+    /// Creates a queue and its writer's end. `hourly` sums records up by the hour.
     pub fn new(hourly: &dyn Hourly) -> (Self, Inlet) {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let state = Arc::new(State {
@@ -95,7 +95,7 @@ impl Queue {
         (Self(state.clone()), Inlet(state))
     }
 
-    /// Waits for room where there is none; false where there was none in time. Called before an exchange begins.
+    /// Waits for capacity; false if there was none within `patience`. Called before an exchange begins.
     pub async fn room(&self, patience: Duration) -> bool {
         if !self.0.is_full() {
             return true;
@@ -112,7 +112,7 @@ impl Queue {
         tokio::time::timeout(patience, room).await.is_ok()
     }
 
-    /// Hands a record over. `wait`: returns what is told once it is on disk.
+    /// Hands a record over. With `wait`, returns a receiver that is notified once the record is on disk.
     pub fn put(&self, record: &ExchangeRecord, wait: bool) -> Option<oneshot::Receiver<()>> {
         let state = &*self.0;
         let (committed, told) = if wait { Some(oneshot::channel()).unzip() } else { (None, None) };
@@ -138,7 +138,7 @@ impl Queue {
         self.0.records.load(Ordering::Relaxed)
     }
 
-    /// Nothing more comes.
+    /// Closes the queue: further records are lost.
     pub fn close(&self) {
         self.0.closed.store(true, Ordering::Release);
         self.0.call();
@@ -146,45 +146,45 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Nobody can put anything any more: the writer is to end.
+    /// Closes the queue, so that the writer ends.
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// The writer's end.
+/// Receiving end of the queue, used by the writer.
 pub struct Inlet(Arc<State>);
 
-/// What came out of the queue.
+/// Records that were taken out of the queue.
 pub struct Drained {
-    /// The records; none of the portions is empty.
+    /// The records; no portion is empty.
     pub portions: Vec<Portion>,
-    /// There is more.
+    /// More records wait in the queue.
     pub more: bool,
-    /// Nothing more will come.
+    /// The queue was closed before it was read: no more records will come.
     pub closed: bool,
 }
 
 impl Drained {
-    /// Records in all of it.
+    /// Number of records in all portions.
     pub fn len(&self) -> usize {
         self.portions.iter().map(Portion::len).sum()
     }
 
-    /// Is there none?
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.portions.is_empty()
     }
 }
 
 impl Inlet {
-    /// The thread that calls this is the writer from now on.
+    /// Makes the calling thread the writer, which is woken from now on.
     pub fn attach(&self) {
         *locked(&self.0.writer) = Some(std::thread::current());
     }
 
-    /// What is there, the oldest portions of all workers, and so many that it is some thousands of records at most. It counts
-    /// as waiting until it is [`Self::written`].
+    /// Takes the oldest portions of all workers, some thousands of records at most. They count as waiting until they are passed to
+    /// [`Self::written`].
     pub fn drain(&self) -> Drained {
         // Before the look: what comes after it finds the queue closed.
         let closed = self.is_closed();
@@ -208,22 +208,22 @@ impl Inlet {
         }
     }
 
-    /// Does anything wait?
+    /// Returns whether records wait.
     pub fn is_waiting(&self) -> bool {
         self.0.records.load(Ordering::Relaxed) > 0
     }
 
-    /// Do so many wait that the writer is to go on at once?
+    /// Returns whether so many records wait that the writer should go on at once.
     pub fn is_called(&self) -> bool {
         self.0.records.load(Ordering::Relaxed) >= CALLED_AT
     }
 
-    /// Has it been closed? Something may still be in it.
+    /// Returns whether the queue was closed. Records may still wait in it.
     pub fn is_closed(&self) -> bool {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// These are on disk.
+    /// Reports that these portions are on disk.
     pub fn written(&self, portions: Vec<Portion>) {
         for portion in portions {
             self.0.records.fetch_sub(portion.len(), Ordering::Relaxed);
@@ -233,15 +233,15 @@ impl Inlet {
         self.0.room.notify_waiters();
     }
 
-    /// Rests for so long, or until called.
+    /// Pauses the writer for `time`, or until it is woken.
     pub fn rest(&self, time: Duration) {
         std::thread::park_timeout(time);
     }
 
-    /// Sleeps until a record comes, for at most so long.
+    /// Sleeps until a record arrives, for at most `longest`.
     pub fn sleep(&self, longest: Duration) {
         self.0.asleep.store(true, Ordering::SeqCst);
-        // A record that came just before has nobody called.
+        // A record that arrived just before doesn't wake the writer.
         if self.0.records.load(Ordering::SeqCst) == 0 {
             std::thread::park_timeout(longest);
         }
@@ -250,7 +250,7 @@ impl Inlet {
 }
 
 impl Drop for Inlet {
-    /// Without its writer a queue takes nothing, and whoever waits is told so.
+    /// Closes the queue: without its writer it accepts nothing, and those waiting for a record get an error.
     fn drop(&mut self) {
         self.0.closed.store(true, Ordering::Release);
         let left = || self.0.shards.iter().find_map(|shard| locked(shard).pop());

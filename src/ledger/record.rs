@@ -1,10 +1,9 @@
-//! What is kept of one exchange. Values only; the names are those of exports, of the admin API and of what is stored.
+//! The record of one exchange. Values only; the names are those of exports, of the admin API and of stored records.
 //!
 //! Never in a record: credentials, and, unless `[ledger] store = "bodies"` asks for them, arguments, results and
 //! the messages of violations, which may quote both.
 //!
-//! The numbers of fields are those of the stored form ([`super::stored`]): once given they are never given to another, and
-//! what is new can be left out.
+//! The numbers of fields are those of the stored form ([`super::stored`]): a number is never reused, and new fields are optional.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ pub const SESSION_CHARS_MAX: usize = 256;
 /// Characters of a tool's name that are kept: a model may invent any.
 pub const TOOL_CHARS_MAX: usize = 128;
 
-/// Which API.
+/// OpenAI API of an exchange.
 #[derive(Clone, Copy, Debug, Decode, Encode, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
@@ -33,7 +32,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// Its word in records and metrics.
+    /// Name of the API in records and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -45,92 +44,92 @@ impl Api {
 /// One exchange: a downstream request and everything that was done for it.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ExchangeRecord {
-    /// Its id, which the caller got as `toolmark-exchange`.
+    /// Id of the exchange, sent to the caller as `toolmark-exchange`.
     #[n(0)]
     #[cbor(with = "stored::id")]
     pub id: Uuid,
-    /// The record that this one corrects: what became of that exchange after it was recorded.
+    /// Id of the record that this one corrects, where something became known only after the exchange was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(7)]
     #[cbor(with = "stored::other_id", has_nil)]
     pub amends: Option<Uuid>,
-    /// When it began, in Unix milliseconds.
+    /// Start of the exchange, in Unix milliseconds.
     #[n(1)]
     pub at_ms: u64,
-    /// Which API.
+    /// OpenAI API that was called.
     #[n(8)]
     pub api: Api,
-    /// A stream was asked for.
+    /// The caller asked for a stream.
     #[serde(default, skip_serializing_if = "is_false")]
     #[n(9)]
     pub stream: bool,
-    /// Nothing was changed (`mode = "observe"`).
+    /// The answer was not changed (`mode = "observe"`).
     #[serde(default, skip_serializing_if = "is_false")]
     #[n(10)]
     pub observed: bool,
-    /// Whose marks counted.
+    /// Digest of the scope whose marks were accepted.
     #[n(11)]
     pub scope: ScopeDigest,
-    /// The caller's name, where `[[clients]]` name it.
+    /// The caller's name, if `[[clients]]` names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(12)]
     pub client: Option<Box<str>>,
-    /// The session, where the caller named one (`toolmark-session`).
+    /// The session, if the caller named one (`toolmark-session`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(4)]
     pub session: Option<Box<str>>,
-    /// The policy that judged it: the first 16 hex digits of its digest.
+    /// The policy in force: the first 16 hex digits of its digest.
     #[n(13)]
     pub policy: Box<str>,
     /// The model asked for.
     #[n(3)]
     pub model: Box<str>,
-    /// The status that the caller got; `None`: the caller went away before.
+    /// HTTP status sent to the caller; `None`: the caller disconnected before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(14)]
     pub status: Option<u16>,
-    /// What became of it.
+    /// Outcome of the exchange.
     #[n(15)]
     pub verdict: Verdict,
-    /// Repairs made.
+    /// Number of repairs.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[n(16)]
     pub repairs: u32,
-    /// From the request's head to the end of the answer, in microseconds.
+    /// Time from the request's head to the end of the answer, in microseconds.
     #[n(2)]
     pub total_us: u64,
-    /// Of that, spent waiting for upstreams, in microseconds.
+    /// Part of `total_us` that was spent waiting for upstreams, in microseconds.
     #[n(17)]
     pub upstream_us: u64,
-    /// What went upstream, in order.
+    /// Upstream requests, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(18)]
     pub attempts: Vec<Attempt>,
-    /// What the model called, in all attempts.
+    /// The model's calls, in all attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(19)]
     pub calls: Vec<CallRecord>,
-    /// The executions that this exchange was the first to show. Those that came again aren't said again.
+    /// The executions that this exchange was the first to show. Repeated ones aren't listed again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(5)]
     pub executions: Vec<ExecutionRecord>,
-    /// What the answer claimed.
+    /// Claims in the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(20)]
     pub claims: Vec<Claim>,
-    /// What was wrong, in order.
+    /// Violations that were found, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(6)]
     pub violations: Vec<ViolationRecord>,
 }
 
 impl ExchangeRecord {
-    /// What toolmark itself took, in microseconds.
+    /// Time that toolmark itself took, in microseconds.
     pub fn overhead_us(&self) -> u64 {
         self.total_us.saturating_sub(self.upstream_us)
     }
 
-    /// When it ended, in Unix milliseconds.
+    /// End of the exchange, in Unix milliseconds.
     pub fn ended_ms(&self) -> u64 {
         super::rows::ended_ms(self.at_ms, self.total_us)
     }
@@ -142,45 +141,45 @@ pub struct Attempt {
     /// The upstream's name.
     #[n(0)]
     pub upstream: Box<str>,
-    /// The model that it was asked for.
+    /// The model that the upstream was asked for.
     #[n(1)]
     pub model: Box<str>,
-    /// Its status; `None`: no answer came.
+    /// HTTP status of the upstream; `None`: it didn't answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(2)]
     pub status: Option<u16>,
-    /// Tokens, where the upstream said them.
+    /// Tokens used, if the upstream reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(3)]
     pub tokens: Option<Tokens>,
-    /// Until its answer was read, in microseconds.
+    /// Time until its answer was read, in microseconds.
     #[n(4)]
     pub duration_us: u64,
 }
 
-/// What an attempt cost.
+/// Tokens that an attempt used.
 #[derive(Clone, Copy, Debug, Decode, Default, Deserialize, Encode, Eq, PartialEq, Serialize)]
 pub struct Tokens {
-    /// Of the prompt.
+    /// Tokens of the prompt.
     #[n(0)]
     pub input: u64,
-    /// Of the answer.
+    /// Tokens of the answer.
     #[n(1)]
     pub output: u64,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, Decode, Encode, Deserialize, Eq, PartialEq, Serialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
 pub enum CallOutcome {
-    /// It was passed on.
+    /// The call was passed on.
     #[n(0)]
     Accepted,
-    /// It wasn't, for what was wrong with it.
+    /// The call was rejected for a violation of its own.
     #[n(1)]
     Rejected,
-    /// Nothing was wrong with it, but with the turn that it was part of.
+    /// The call was valid, but its turn was rejected.
     #[n(2)]
     Withheld,
 }
@@ -188,42 +187,42 @@ pub enum CallOutcome {
 /// A call that a model made.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct CallRecord {
-    /// Of which attempt, counting from 1.
+    /// Number of its attempt, counting from 1.
     #[n(0)]
     pub attempt: u32,
     /// The tool, as the model named it.
     #[n(1)]
     pub tool: Box<str>,
-    /// What became of it.
+    /// Outcome of the call.
     #[n(2)]
     pub outcome: CallOutcome,
-    /// Its mark, where it was passed on with one.
+    /// Mark of the call, if it was passed on with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(3)]
     pub mark: Option<Box<str>>,
-    /// Digest of its arguments: RFC 8785 where they are JSON, else as they came.
+    /// Digest of the arguments: of their RFC 8785 form if they are JSON, else of the original text.
     #[n(4)]
     pub arguments: Digest,
-    /// The arguments, where they are kept.
+    /// The arguments, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(5)]
     pub arguments_body: Option<Body>,
-    /// Its arguments aren't those that the model wrote.
+    /// The arguments were changed by toolmark: they aren't those that the model wrote.
     #[serde(default, skip_serializing_if = "is_false")]
     #[n(6)]
     pub corrected: bool,
-    /// What was wrong with it.
+    /// Codes of the call's violations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(7)]
     pub violations: Vec<Code>,
 }
 
-/// Who saw the tool run.
+/// Witness of a tool's execution.
 #[derive(Clone, Copy, Debug, Decode, Default, Encode, Deserialize, Eq, PartialEq, Serialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "lowercase")]
 pub enum Witness {
-    /// Nobody but the application: it returned this result for this call.
+    /// Only the application: it returned this result for this call.
     #[default]
     #[n(0)]
     App,
@@ -235,13 +234,13 @@ pub enum Witness {
 /// A call with its result, as first witnessed.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ExecutionRecord {
-    /// Its execution ID.
+    /// The execution ID.
     #[n(0)]
     pub id: Box<str>,
     /// The tool.
     #[n(1)]
     pub tool: Box<str>,
-    /// The mark of its call, as the client holds it.
+    /// The mark of its call, as the client has it.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     #[n(2)]
     pub mark: Box<str>,
@@ -252,22 +251,22 @@ pub struct ExecutionRecord {
     /// Digest of the result's text.
     #[n(4)]
     pub result: Digest,
-    /// The arguments, where they are kept.
+    /// The arguments, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(5)]
     pub arguments_body: Option<Body>,
-    /// The result, where it is kept.
+    /// The result, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(6)]
     pub result_body: Option<Body>,
-    /// Who saw it.
+    /// Witness of the execution.
     #[serde(default)]
     #[n(7)]
     pub witness: Witness,
-    /// When the call was let through (its mark's time), in Unix milliseconds.
+    /// Time at which the call was passed on (its mark's time), in Unix milliseconds.
     #[n(8)]
     pub started_ms: u64,
-    /// When the result arrived, in Unix milliseconds.
+    /// Arrival of the result, in Unix milliseconds.
     #[n(9)]
     pub seen_ms: u64,
     /// The result reports a failure.
@@ -277,31 +276,31 @@ pub struct ExecutionRecord {
 }
 
 impl ExecutionRecord {
-    /// From the call to its result, in milliseconds.
+    /// Time from the call to its result, in milliseconds.
     pub fn duration_ms(&self) -> u64 {
         self.seen_ms.saturating_sub(self.started_ms)
     }
 }
 
-/// A text that is kept, perhaps not all of it.
+/// A stored text, possibly cut short.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, Eq, PartialEq, Serialize)]
 pub struct Body {
     /// The text, or its beginning.
     #[n(0)]
     pub text: Box<str>,
-    /// Bytes of the whole.
+    /// Bytes of the complete text.
     #[n(1)]
     pub bytes: u64,
 }
 
 impl Body {
-    /// Keeps at most `bytes_max` bytes of a text.
+    /// Stores at most `bytes_max` bytes of a text.
     pub fn of(text: &str, bytes_max: usize) -> Self {
         let end = text.floor_char_boundary(bytes_max);
         Self { text: text[..end].into(), bytes: text.len() as u64 }
     }
 
-    /// Is a part missing?
+    /// Returns whether the text was cut short.
     pub fn is_cut(&self) -> bool {
         (self.text.len() as u64) < self.bytes
     }
@@ -310,56 +309,56 @@ impl Body {
 /// A place in the answer that asserts a tool's execution.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct Claim {
-    /// The execution that it names, where it verifies.
+    /// The execution that it names, if it is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(0)]
     pub execution: Option<Box<str>>,
-    /// What is wrong with it; `None`: verified.
+    /// Code of the claim's violation; `None`: verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(1)]
     pub code: Option<Code>,
 }
 
-/// One thing that was wrong.
+/// One violation.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
 pub struct ViolationRecord {
-    /// What kind of wrong.
+    /// Kind of violation.
     #[n(0)]
     pub code: Code,
-    /// What the policy made of it.
+    /// Severity that the policy gives it.
     #[n(1)]
     pub severity: Severity,
-    /// Found in the answer of this attempt, counting from 1; 0: in the request.
+    /// Number of the attempt in whose answer it was found, counting from 1; 0: it was found in the request.
     #[n(2)]
     pub attempt: u32,
     /// The tool concerned, as the model or client named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(3)]
     pub tool: Option<Box<str>>,
-    /// What is wrong, where bodies are kept.
+    /// Message of the violation, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(4)]
     pub message: Option<Box<str>>,
-    /// Of a claim that was checked: how sure it is that it is wrong.
+    /// For a checked claim: certainty that the claim is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(5)]
     pub certainty: Option<Certainty>,
-    /// Of a claim that was checked: the execution that it was compared with, where there is one.
+    /// For a checked claim: the execution that it was compared with, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(6)]
     pub execution: Option<Box<str>>,
-    /// Of a claim that was checked: what it says, where bodies are kept.
+    /// For a checked claim: the value that it states, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(7)]
     pub found: Option<Box<str>>,
-    /// Of a claim that was checked: what would be right, where bodies are kept.
+    /// For a checked claim: the right value, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(8)]
     pub expected: Option<Box<str>>,
 }
 
 impl ViolationRecord {
-    /// A record of nothing but this.
+    /// A record with only these fields set.
     pub fn new(code: Code, severity: Severity, attempt: u32) -> Self {
         Self { code, severity, attempt, tool: None, message: None, certainty: None, execution: None, found: None, expected: None }
     }

@@ -1,4 +1,4 @@
-//! Where every exchange's record goes once it has ended: to whoever observes, and into the queue to the store.
+//! The open ledger: passes every ended exchange's record to the observers, and through the queue to the store.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -24,13 +24,13 @@ use crate::{
     settings::{self, Durability},
 };
 
-/// Sees every record as its exchange ends, on that exchange's worker: it must neither wait nor take long.
+/// Receives every record when its exchange ends, on that exchange's worker: it must neither block nor take long.
 pub trait Observer: Send + Sync {
-    /// An exchange has ended.
+    /// Called once for each ended exchange.
     fn observe(&self, record: &ExchangeRecord);
 }
 
-/// See the module.
+/// Handle of the open ledger: accepts records and gives access to look-ups.
 pub struct Recorder {
     store: Arc<dyn ChainStore>,
     observers: Vec<Arc<dyn Observer>>,
@@ -46,10 +46,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the ledger and starts its writer. `keys`: those of the marks, of which its own are derived.
+    /// Opens the ledger and starts its writer. `keys`: those of the marks, from which the ledger's are derived.
     ///
     /// # Errors
-    /// [`StoreError`]: it can't be opened.
+    /// [`StoreError`]: the ledger can't be opened.
     pub fn start(
         settings: &settings::Ledger,
         keys: &[[u8; 32]],
@@ -75,57 +75,57 @@ impl Recorder {
         Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, trouble, writer: Mutex::new(Some(thread)) })
     }
 
-    /// Why it can't be written, while it can't.
+    /// The state that says why the ledger can't be written, while it can't.
     pub fn trouble(&self) -> Trouble {
         self.trouble.clone()
     }
 
-    /// What this process knows of executions.
+    /// This process's cache of executions.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// Where exchanges ask for what this process doesn't know.
+    /// The look-up of executions that this process doesn't know.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
     }
 
-    /// Where what must be had back word for word is put.
+    /// The durable key-value store for data that must be read back unchanged.
     pub fn shelf(&self) -> &Shelf {
         &self.shelf
     }
 
-    /// Do several processes write this ledger?
+    /// Returns whether several processes write this ledger.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Where records are looked up. It blocks: see [`Store`].
+    /// The store of records. Its methods block: see [`Store`].
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// What stands for a scope in records.
+    /// The keyed digest that identifies a scope in records.
     pub fn scope(&self, scope: &Scope) -> ScopeDigest {
         ScopeDigest(scope.digest(&self.scope_key))
     }
 
-    /// Records that wait to be written.
+    /// Number of records that wait to be written.
     pub fn depth(&self) -> usize {
         self.queue.depth()
     }
 
-    /// Does an answer wait for its record?
+    /// Returns whether an answer waits until its record is on disk.
     pub fn commits(&self) -> bool {
         self.commit
     }
 
-    /// Waits where too many records wait to be written; false where that takes too long.
+    /// Waits while too many records wait to be written; false if there was no capacity within `patience`.
     pub async fn room(&self, patience: Duration) -> bool {
         self.queue.room(patience).await
     }
 
-    /// Takes the record of an exchange that has ended. `wait`: returns what is told once it is on disk.
+    /// Accepts the record of an ended exchange. With `wait`, returns a receiver that is notified once the record is on disk.
     pub fn take(&self, record: &ExchangeRecord, wait: bool) -> Option<oneshot::Receiver<()>> {
         for observer in &self.observers {
             observer.observe(record);
@@ -133,7 +133,7 @@ impl Recorder {
         self.queue.put(record, wait)
     }
 
-    /// Writes what waits, and ends. What comes later is lost.
+    /// Writes the waiting records and stops the writer. Later records are lost.
     pub fn close(&self) {
         self.queue.close();
         let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();

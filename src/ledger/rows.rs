@@ -1,4 +1,4 @@
-//! What is written beside a record, so that it can be found: derived from the record alone, and checked against it.
+//! Rows that index a record for look-ups: derived from the record alone, and checked against it.
 
 use std::borrow::Cow;
 
@@ -11,81 +11,81 @@ use super::{
 };
 use crate::judge::marks::ExecutionId;
 
-/// What tells one execution from another: the time and the last 16 hex digits of its ID.
+/// Key of an execution: the time and the last 16 hex digits of its ID.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ExecutionKey {
-    /// When the call was let through, in Unix milliseconds.
+    /// Time at which the call was passed on, in Unix milliseconds.
     pub started_ms: u64,
-    /// Counter and MAC.
+    /// Counter and MAC of the execution ID.
     pub tail: u64,
 }
 
 impl ExecutionKey {
-    /// Of an execution ID; `None` for anything else.
+    /// Reads the key from an execution ID; `None` for any other text.
     pub fn of(id: &str) -> Option<Self> {
         let id = ExecutionId::parse(id)?;
         Some(Self { started_ms: id.moment().time_ms, tail: id.tail() })
     }
 
-    /// As databases hold it, which know no unsigned numbers; the order by time stays.
+    /// The key as signed numbers, because databases have no unsigned ones. Preserves the order by time.
     pub fn signed(self) -> (i64, i64) {
         (self.started_ms as i64, self.tail as i64)
     }
 }
 
-/// Where an execution is recorded.
+/// Index row of an execution: points to the record that contains it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExecutionRow<'r> {
-    /// Which.
+    /// Key of the execution.
     pub key: ExecutionKey,
-    /// Whose record.
+    /// Writer of the record's chain.
     pub writer: u32,
-    /// Which of them.
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// Which of the record's executions.
+    /// Index of the execution in the record, counting from 0.
     pub place: u32,
-    /// The tool.
+    /// Name of the tool.
     pub tool: Cow<'r, str>,
-    /// The session.
+    /// Name of the session, if any.
     pub session: Option<Cow<'r, str>>,
-    /// The result's digest.
+    /// Digest of the result.
     pub result: Digest,
 }
 
-/// Where a violation is recorded.
+/// Index row of a violation: points to the record that contains it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ViolationRow<'r> {
-    /// Whose record.
+    /// Writer of the record's chain.
     pub writer: u32,
-    /// Which of them.
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// Which of the record's violations.
+    /// Index of the violation in the record, counting from 0.
     pub place: u32,
-    /// When the exchange ended, in Unix milliseconds.
+    /// End of the exchange, in Unix milliseconds.
     pub ended_ms: u64,
-    /// The code.
+    /// Code of the violation.
     pub code: Cow<'r, str>,
-    /// The tool.
+    /// Name of the tool, if one is concerned.
     pub tool: Option<Cow<'r, str>>,
     /// The model asked for.
     pub model: Cow<'r, str>,
 }
 
-/// All that is written beside one record.
+/// All index rows of one record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rows<'r> {
-    /// The exchange.
+    /// Id of the exchange.
     pub exchange: Uuid,
-    /// When it ended, in Unix milliseconds.
+    /// End of the exchange, in Unix milliseconds.
     pub ended_ms: u64,
-    /// Its executions.
+    /// Rows of its executions.
     pub executions: Vec<ExecutionRow<'r>>,
-    /// Its violations.
+    /// Rows of its violations.
     pub violations: Vec<ViolationRow<'r>>,
 }
 
 impl<'r> Rows<'r> {
-    /// What belongs beside this record.
+    /// Derives the index rows of a record.
     pub fn of(record: &'r ExchangeRecord, writer: u32, sequence: u64) -> Self {
         let place = Place { writer, sequence, ended_ms: record.ended_ms(), session: record.session.as_deref(), model: &record.model };
         let executions = record.executions.iter().map(|own| (&*own.id, &*own.tool, own.result));
@@ -93,10 +93,10 @@ impl<'r> Rows<'r> {
         place.rows(record.id, executions, violations)
     }
 
-    /// The same, of a record as [`stored::write`] wrote it.
+    /// Derives the index rows of a record that [`stored::write`] encoded.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`]: that is something else.
+    /// [`StoreError::Corrupt`]: the bytes are not such a record.
     pub fn of_stored(record: &'r [u8], writer: u32, sequence: u64) -> Result<Self, StoreError> {
         let record = stored::beside(record)?;
         let ended_ms = ended_ms(record.at_ms, record.total_us);
@@ -107,7 +107,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// What all rows of a record share.
+/// Values that all index rows of a record share.
 struct Place<'r> {
     writer: u32,
     sequence: u64,
@@ -117,7 +117,7 @@ struct Place<'r> {
 }
 
 impl<'r> Place<'r> {
-    /// Of executions by id, tool and result; of violations by code and tool.
+    /// Builds the rows. Executions are given by id, tool and result, violations by code and tool.
     fn rows<'x>(
         &self,
         exchange: Uuid,
@@ -144,12 +144,12 @@ impl<'r> Place<'r> {
     }
 }
 
-/// When an exchange ended, in Unix milliseconds.
+/// End of an exchange, in Unix milliseconds.
 pub(super) fn ended_ms(at_ms: u64, total_us: u64) -> u64 {
     at_ms.saturating_add(total_us / 1000)
 }
 
-/// A text as every database takes it: PostgreSQL knows no NUL in one.
+/// Replaces NUL characters, which PostgreSQL doesn't allow in a text.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

@@ -1,4 +1,4 @@
-//! Records to try the ledger with: each follows from its number alone.
+//! Sample records for tests and measurements: each is determined by its number.
 
 use uuid::Uuid;
 
@@ -13,19 +13,19 @@ use super::{
 };
 use crate::judge::violation::{Code, Severity, Verdict};
 
-/// Makes records.
+/// Generator of sample records.
 pub struct Sample;
 
 /// 2026-01-01, in Unix milliseconds.
 const START_MS: u64 = 1_767_225_600_000;
 
 impl Sample {
-    /// When the call of that record was let through: one per second.
+    /// Time at which the call of that record was passed on: one call per second.
     pub fn time_ms(number: u64) -> u64 {
         START_MS + number * 1000
     }
 
-    /// The record of that number: one call, one execution, and a violation in every second one.
+    /// The record with that number: one call, one execution, and a violation in every second record.
     pub fn record(number: u64) -> ExchangeRecord {
         let tools = ["get_weather", "add_task", "search"];
         let tool = tools.get(number as usize % tools.len()).copied().unwrap_or_default();
@@ -87,7 +87,7 @@ impl Sample {
     }
 }
 
-/// Puts records behind the end of a chain, as the writer does.
+/// Appends records to a chain, as the writer does.
 pub fn seal(keys: &ChainKeys, tip: &Position, records: &[ExchangeRecord]) -> Vec<Sealed<'static>> {
     let mut before = tip.clone();
     let seal = |record: &ExchangeRecord| {

@@ -1,7 +1,7 @@
-//! What this process knows of the executions that it saw last: bounded, in front of the database.
+//! Cache of the executions that this process saw last: bounded, in front of the database.
 //!
-//! Two generations: what is asked for stays in the younger; when that is full, the older is dropped. The newest call
-//! that was ever dropped is remembered, so that of a later one that isn't here it is certain that it never was.
+//! It has two generations: an entry that is read moves to the younger one; when that is full, the older one is dropped. The time of the
+//! newest dropped call is remembered, so that a later call that isn't cached is certainly new.
 
 use std::{
     collections::HashMap,
@@ -15,15 +15,15 @@ use std::{
 use super::{record::Digest, rows::ExecutionKey};
 
 const SHARDS: usize = 16;
-/// Entries of one generation of one shard; all of it takes some 12 MiB at most.
+/// Entries of one generation of one shard; the whole cache takes some 12 MiB at most.
 const ENTRIES_MAX: usize = 4096;
 
-/// What is known of one execution.
+/// Cached facts of one execution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// Its first result.
     pub result: Digest,
-    /// Its session, as [`session_key`] has it.
+    /// Key of its session: see [`session_key`].
     pub session: u64,
 }
 
@@ -33,26 +33,26 @@ struct Shard {
     old: HashMap<ExecutionKey, Entry>,
 }
 
-/// See the module.
+/// Cache of executions and their first results.
 pub struct Seen {
     shards: [Mutex<Shard>; SHARDS],
-    /// Of calls up to then, in Unix milliseconds, some may be known and not here.
+    /// Time of a call up to which executions may be known but not cached, in Unix milliseconds.
     horizon: AtomicU64,
 }
 
 impl Seen {
-    /// Knows nothing. `horizon_ms`: calls up to then may be known to the database.
+    /// An empty cache. `horizon_ms`: calls up to this time (Unix milliseconds) may be known to the database.
     pub fn new(horizon_ms: u64) -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()), horizon: AtomicU64::new(horizon_ms) }
     }
 
     fn shard<T>(&self, key: &ExecutionKey, act: impl FnOnce(&mut Shard) -> T) -> T {
-        // The last bits are a MAC's: evenly spread. Held for one look-up: nobody waits inside.
+        // The last bits are those of a MAC: evenly spread. The lock is held for one look-up only.
         let at = key.tail as usize % SHARDS;
         act(&mut self.shards[at].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is known of an execution.
+    /// Returns the cached entry of an execution.
     pub fn get(&self, key: &ExecutionKey) -> Option<Entry> {
         self.shard(key, |shard| {
             if let Some(entry) = shard.young.get(key) {
@@ -64,7 +64,7 @@ impl Seen {
         })
     }
 
-    /// Keeps what is known of an execution, unless something is: then that is given back.
+    /// Caches an execution unless it is cached already; then the earlier entry is returned.
     pub fn first(&self, key: ExecutionKey, entry: Entry) -> Option<Entry> {
         self.shard(&key, |shard| {
             let known = shard.young.get(&key).or_else(|| shard.old.get(&key)).copied();
@@ -84,13 +84,13 @@ impl Seen {
         shard.young.insert(key, entry);
     }
 
-    /// Is it certain that nobody has seen an execution that isn't here?
+    /// Returns whether an execution that isn't cached is certainly new.
     pub fn is_new(&self, key: &ExecutionKey) -> bool {
         key.started_ms > self.horizon.load(Ordering::Relaxed)
     }
 }
 
-/// What stands for a session's name; 0 for none.
+/// Hash of a session's name; 0 without a session.
 pub fn session_key(session: Option<&str>) -> u64 {
     let Some(session) = session else { return 0 };
     let mut bytes = [0; 8];

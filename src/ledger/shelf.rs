@@ -1,6 +1,7 @@
-//! What must be had back word for word, across restarts and replicas: put, and asked for, without blocking a worker.
+//! Durable, encrypted key-value store for data that must be read back unchanged across restarts and replicas. Non-blocking for workers.
 //!
-//! Threads of its own seal it ([`super::vault`]) and store it; what waits is bounded, and so is how long an exchange waits.
+//! Dedicated threads seal the data ([`super::vault`]) and store it; the number of waiting jobs and the time that an exchange waits are
+//! bounded.
 
 use std::{
     collections::BTreeMap,
@@ -22,14 +23,14 @@ use super::{
 };
 use crate::settings::{self, Durability};
 
-/// What may wait.
+/// Jobs that may wait.
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all that is kept.
+/// Bytes of all stored data.
 pub const KEPT_BYTES_MAX: u64 = 1 << 30;
 /// Jobs of one transaction.
 const TOGETHER_MAX: usize = 256;
-/// How long what nobody waits for may wait for more of its kind.
+/// Time for which a put that nobody waits for may be delayed, so that several share a transaction.
 const LINGER: Duration = Duration::from_millis(50);
 /// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 2;
@@ -39,18 +40,18 @@ enum Job {
     Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, noted: Noted },
 }
 
-/// Where something was noted that begins, if it was; given back once its end is stored.
+/// Slot in which the beginning of something was noted, if any; released once its end is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noted(Option<u32>);
 
-/// What waits for the threads.
+/// Size of the jobs that wait for the threads.
 #[derive(Default)]
 struct Waiting {
     jobs: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// See the module. Its threads end when it is dropped; what was put is stored first.
+/// Handle of the key-value store. Its threads end when it is dropped, after waiting puts were stored.
 pub struct Shelf {
     sender: Option<mpsc::SyncSender<Job>>,
     waiting: Arc<Waiting>,
@@ -58,9 +59,9 @@ pub struct Shelf {
     vault: Arc<Vault>,
     deadline: Duration,
     keep: Duration,
-    /// Others may ask for it, or it is to be on disk before anybody is answered.
+    /// Puts are stored without delay: other processes may read them, or they must be on disk before a caller is answered.
     at_once: bool,
-    /// Those that never wait for another machine.
+    /// Threads of an embedded store, which never wait for another machine.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -76,10 +77,10 @@ impl Drop for Shelf {
 }
 
 impl Shelf {
-    /// Starts the threads; none where nothing outlives the process.
+    /// Starts the threads; none if the store doesn't outlive the process.
     ///
     /// # Errors
-    /// [`StoreError`] where they can't be started.
+    /// [`StoreError`] if they can't be started.
     pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
@@ -102,15 +103,15 @@ impl Shelf {
         Ok(shelf)
     }
 
-    /// Does anything on it outlive the process?
+    /// Returns whether the data outlives the process.
     pub fn is_lasting(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// What is kept under these keys, in any order; what isn't there, or is too old, is left out.
+    /// Returns the values of these keys, in any order; missing or expired ones are left out.
     ///
     /// # Errors
-    /// [`Unanswered`], in time.
+    /// [`Unanswered`] within the deadline.
     pub async fn find(&self, keys: Vec<Key>, now_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, Unanswered> {
         if keys.is_empty() || !self.is_lasting() {
             return Ok(Vec::new());
@@ -121,10 +122,10 @@ impl Shelf {
         self.told(answered).await
     }
 
-    /// Puts something, instead of what was there; comes back once it is stored.
+    /// Puts values, replacing earlier ones; returns once they are stored.
     ///
     /// # Errors
-    /// [`Unanswered`], in time: it may get there all the same.
+    /// [`Unanswered`] within the deadline: they may be stored all the same.
     pub async fn put(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
@@ -134,11 +135,11 @@ impl Shelf {
         self.told(told).await
     }
 
-    /// Notes that something begins: comes back once that will be found, whatever becomes of this process. What came of it is put
+    /// Notes that something begins; returns once a later process would find the note, even if this one crashes. Its outcome is put
     /// [behind](Self::put_behind) under the same key.
     ///
     /// # Errors
-    /// [`Unanswered`], in time: it may be noted all the same.
+    /// [`Unanswered`] within the deadline: it may be noted all the same.
     pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Noted, Unanswered> {
         let note = || self.store.note(self.vault.seal(&key, now_ms, &body)?);
         let noted = if self.at_once || !self.is_lasting() { None } else { note() };
@@ -148,10 +149,11 @@ impl Shelf {
         Ok(Noted(noted))
     }
 
-    /// The same as soon as may be; what this process knows itself needs no more than that. `noted`: where its beginning was.
+    /// Puts values without waiting until they are stored, for data that this process also holds in memory. `noted`: the slot of the
+    /// beginning, which is released afterwards.
     ///
     /// # Errors
-    /// [`Unanswered`]: too much waits.
+    /// [`Unanswered`]: too many jobs wait.
     pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, noted: Noted, now_ms: u64) -> Result<(), Unanswered> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
@@ -159,11 +161,11 @@ impl Shelf {
         self.send(Job::Put { entries, at_ms: now_ms, done: None, noted })
     }
 
-    /// Puts what the next request may ask for, of this process or another one that shares the ledger; comes back once that
-    /// one would find it.
+    /// Puts values that the next request may read, in this process or in another one that shares the ledger; returns once that request
+    /// would find them.
     ///
     /// # Errors
-    /// [`Unanswered`]: perhaps it wouldn't.
+    /// [`Unanswered`]: the next request may not find them.
     pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
         if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Noted(None), now_ms) }
     }
@@ -171,7 +173,7 @@ impl Shelf {
     fn send(&self, job: Job) -> Result<(), Unanswered> {
         let sender = self.sender.as_ref().ok_or(Unanswered)?;
         let (bytes, calm) = (weight(&job), is_calm(&job));
-        // Counted before it is there to be taken, and counted off.
+        // Counted before a thread can take it and subtract it.
         let jobs = self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1;
         if self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
             self.waiting.jobs.fetch_sub(1, Ordering::AcqRel);
@@ -184,7 +186,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Calls the thread that lingers.
+    /// Wakes the threads that delay their transaction.
     fn call(&self) {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
@@ -197,7 +199,7 @@ impl Shelf {
     }
 }
 
-/// Does nobody wait for it?
+/// Returns whether nobody waits for the job.
 fn is_calm(job: &Job) -> bool {
     matches!(job, Job::Put { done: None, .. })
 }
@@ -225,7 +227,8 @@ fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<
     }
 }
 
-/// What waits, and what comes in so short a time that nobody waits for; nothing once nothing more will come. Who waits calls.
+/// Returns the waiting jobs, and those that arrive within `linger` while nobody waits for any; empty once the shelf is dropped. A job that
+/// is waited for wakes the thread.
 fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
     let Ok(first) = receiver.recv() else { return Vec::new() };
     let end = Instant::now() + linger;
@@ -240,13 +243,14 @@ fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
     }
 }
 
-/// Puts come first: what was put before it is asked for is found.
+/// Puts run first, so that a read finds what was put before it.
 fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), StoreError> {
     let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         match job {
             Job::Put { entries, at_ms, done, noted } => {
-                // Of two under one key the later one counts. In order, so that processes that write the same take turns.
+                // Of two values under one key the later one counts. Sorted, so that processes that write the same keys lock them in the
+                // same order.
                 let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
                 rows.extend(sealed.map(|row| (row.id, row)));
                 told.extend(done);
@@ -261,7 +265,7 @@ fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), Stor
     if put.is_ok() {
         store.give_back(&ended);
         for done in told {
-            // Whoever waited may have gone.
+            // The caller may have gone.
             let _gone = done.send(());
         }
     }

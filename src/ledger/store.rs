@@ -1,7 +1,7 @@
-//! What a ledger's store can do: one small trait, the same for every database.
+//! Interface of the ledger's stores: one small trait, the same for every database.
 //!
-//! All of it blocks: it is called from the ledger's own threads, or through `spawn_blocking`; never on a worker.
-//! Rows are found by what is written beside the records for looking up; what counts is in the record itself.
+//! All methods block: they are called from the ledger's own threads or through `spawn_blocking`, never on a worker. Records are found by
+//! their index rows; the record itself is authoritative.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -17,16 +17,16 @@ use super::{
 /// Rows that one page may have.
 pub const PAGE_MAX: usize = 1000;
 
-/// Why the store has no answer.
+/// Reasons why the store can't answer.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database isn't there, is full, or said no: it may come right by itself.
+    /// The database can't be reached, is full, or returned an error: a retry may succeed.
     #[error("the ledger's database: {0}")]
     Unavailable(String),
-    /// What is stored can't be understood: somebody else wrote it, or changed it.
+    /// Stored data can't be read: something other than toolmark wrote or changed it.
     #[error("the ledger holds something that toolmark didn't write: {0}")]
     Corrupt(String),
-    /// The cursor is none of ours.
+    /// The cursor was not issued by toolmark.
     #[error("`after` is no cursor: pass the `next` of the page before")]
     Cursor,
 }
@@ -34,85 +34,85 @@ pub enum StoreError {
 /// A position in a chain of records.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Position {
-    /// Whose chain: one per process that writes at the same time.
+    /// Number of the writer: each process that writes at the same time has a chain of its own.
     pub writer: u32,
-    /// Which of its records, counting from 1.
+    /// Sequence number of the record in that chain, counting from 1; 0: the chain has no record.
     pub sequence: u64,
-    /// That record's MAC; of a chain without any, what its first is made with.
+    /// MAC of that record, or the chain's start value if it has no record.
     pub mac: Mac,
 }
 
 /// A record as it is stored.
 #[derive(Clone, Debug)]
 pub struct StoredRecord {
-    /// Where it stands.
+    /// Its position in the chain.
     pub position: Position,
-    /// The bytes that the MAC is over: see [`super::stored`].
+    /// The encoded record, over which the MAC is computed: see [`super::stored`].
     pub body: Vec<u8>,
-    /// The exchange, as it stands beside the record.
+    /// Id of the exchange, from the column next to the record.
     pub exchange: Uuid,
-    /// When it ended, likewise.
+    /// End of the exchange in Unix milliseconds, from the column next to the record.
     pub ended_ms: u64,
 }
 
 /// A record on its way into the store.
 #[derive(Clone, Debug)]
 pub struct Sealed<'b> {
-    /// Where it goes.
+    /// Its position in the chain.
     pub position: Position,
-    /// The record as [`super::stored::write`] writes it: the bytes that the MAC is over.
+    /// The record as [`super::stored::write`] encodes it: the bytes over which the MAC is computed.
     pub body: Cow<'b, [u8]>,
 }
 
 impl Sealed<'_> {
-    /// What is written beside it.
+    /// Derives the record's index rows.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`]: `body` is no record.
+    /// [`StoreError::Corrupt`]: `body` is not a record.
     pub fn rows(&self) -> Result<Rows<'_>, StoreError> {
         Rows::of_stored(&self.body, self.position.writer, self.position.sequence)
     }
 }
 
-/// What is kept in one transaction.
+/// Data that is stored in one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Batch<'b> {
-    /// Records of one writer, in order.
+    /// Records of one writer, in the order of their positions.
     pub records: Vec<Sealed<'b>>,
-    /// The hourly sums that they change.
+    /// Hourly sums that the records change.
     pub hours: Vec<HourRow>,
 }
 
 /// A writer's chain as it is stored.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Whose.
+    /// Number of the writer.
     pub writer: u32,
-    /// What was removed for its age.
+    /// Anchor in place of the records that were removed for their age, if any were.
     pub anchor: Option<Anchor>,
-    /// The newest record's place and MAC; `None` where there is none.
+    /// Position of the newest record; `None` if there is none.
     pub tip: Option<Position>,
 }
 
-/// A result that was first seen for a call.
+/// The first result that was seen for a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct First {
-    /// The execution.
+    /// Key of the execution.
     pub key: ExecutionKey,
-    /// Its result's digest.
+    /// Digest of the result.
     pub result: Digest,
-    /// Its session.
+    /// Name of the session, if any.
     pub session: Option<Box<str>>,
-    /// It is in a record, or soon will be.
+    /// The result is in a record, or soon will be.
     pub recorded: bool,
 }
 
-/// What is asked for of a list; the newest come first.
+/// Request for a page of a list; the newest rows come first.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// Not before, in Unix milliseconds.
+    /// Only rows of this time or later, in Unix milliseconds.
     pub since_ms: Option<u64>,
-    /// Before, in Unix milliseconds.
+    /// Only rows before this time, in Unix milliseconds.
     pub until_ms: Option<u64>,
     /// Rows at most, up to [`PAGE_MAX`].
     pub limit: usize,
@@ -120,38 +120,38 @@ pub struct Page {
     pub after: Option<String>,
 }
 
-/// Which executions. The times of the page are those of the calls.
+/// Filter for executions. The times of the page are those of the calls.
 #[derive(Clone, Debug, Default)]
 pub struct ExecutionFilter {
-    /// Of this tool.
+    /// Only of this tool.
     pub tool: Option<String>,
-    /// Of this session.
+    /// Only of this session.
     pub session: Option<String>,
-    /// Where and how many.
+    /// Requested page.
     pub page: Page,
 }
 
-/// Which violations. The times of the page are those of the exchanges' ends.
+/// Filter for violations. The times of the page are those of the exchanges' ends.
 #[derive(Clone, Debug, Default)]
 pub struct ViolationFilter {
-    /// Of this code.
+    /// Only with this code.
     pub code: Option<String>,
-    /// Of this tool.
+    /// Only of this tool.
     pub tool: Option<String>,
-    /// In exchanges with this model.
+    /// Only in exchanges with this model.
     pub model: Option<String>,
-    /// Where and how many.
+    /// Requested page.
     pub page: Page,
 }
 
 /// An execution, and the exchange that first showed it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FoundExecution {
-    /// The exchange.
+    /// Id of the exchange.
     pub exchange: Uuid,
-    /// Its session.
+    /// Session of the exchange, if any.
     pub session: Option<Box<str>>,
-    /// Its client.
+    /// Client of the exchange, if it has a name.
     pub client: Option<Box<str>>,
     /// The execution.
     #[serde(flatten)]
@@ -161,9 +161,9 @@ pub struct FoundExecution {
 /// A violation, and its exchange.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FoundViolation {
-    /// The exchange.
+    /// Id of the exchange.
     pub exchange: Uuid,
-    /// When it ended, in Unix milliseconds.
+    /// End of the exchange, in Unix milliseconds.
     pub at_ms: u64,
     /// The model asked for.
     pub model: Box<str>,
@@ -177,137 +177,136 @@ pub struct FoundViolation {
 pub struct Found<T> {
     /// The rows, the newest first.
     pub rows: Vec<T>,
-    /// Where the next page begins; `None` where this is the last.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// One hour's sums under one name, by one writer. What stands in `sums` is the statistics' own matter.
+/// One hour's sums under one name, by one writer. The statistics define the content of `sums`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HourRow {
-    /// Whose.
+    /// Number of the writer.
     pub writer: u32,
     /// Hours since 1970.
     pub hour: u32,
-    /// What of.
+    /// Name that the sums belong to.
     pub name: Box<str>,
-    /// The sums.
+    /// The encoded sums.
     pub sums: Vec<u8>,
 }
 
-/// Sums records up by the hour, beside the chain: apart on the workers, where each record is added once, and what these come
-/// to together on the writer's thread.
+/// Sums records up by the hour, in addition to the chain: each worker adds up its own records, and the writer's thread merges these sums.
 pub trait Hourly: Send {
-    /// Takes up where the writer left off: its rows of the hours that aren't over.
+    /// Restores the writer's sums of the hours that aren't over.
     fn restore(&mut self, rows: &[HourRow]);
     /// Adds a record.
     fn add(&mut self, record: &ExchangeRecord);
-    /// Sums of nothing, to be added to elsewhere.
+    /// Creates empty sums of the same kind, to be filled elsewhere.
     fn apart(&self) -> Box<dyn Hourly>;
-    /// Adds what was added up apart: all of the rows that changed there.
+    /// Merges sums that were added up elsewhere: all rows that changed there.
     fn take_up(&mut self, apart: &[HourRow]);
-    /// The rows that changed since this was last asked, whole; they are stored in one transaction with their records.
+    /// Returns the rows that changed since the last call, with their complete sums; they are stored in one transaction with their records.
     fn changed(&mut self, writer: u32) -> Vec<HourRow>;
 }
 
 /// A store of records.
 pub trait Store: Send + Sync {
-    /// The record of an exchange.
+    /// Returns the record of an exchange.
     ///
     /// # Errors
     /// [`StoreError`]
     fn exchange(&self, id: Uuid) -> Result<Option<Arc<ExchangeRecord>>, StoreError>;
 
-    /// An execution by its ID, with its exchange.
+    /// Returns an execution by its ID, with its exchange.
     ///
     /// # Errors
     /// [`StoreError`]
     fn execution(&self, id: &str) -> Result<Option<FoundExecution>, StoreError>;
 
-    /// Executions, the newest call first.
+    /// Lists executions, the newest call first.
     ///
     /// # Errors
     /// [`StoreError`]
     fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError>;
 
-    /// Violations, the newest first.
+    /// Lists violations, the newest first.
     ///
     /// # Errors
     /// [`StoreError`]
     fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError>;
 
-    /// The records of exchanges that ended since then (Unix milliseconds), the newest first, at most `limit` of them.
+    /// Returns the records of exchanges that ended at or after `since_ms` (Unix milliseconds), the newest first, at most `limit`.
     ///
     /// # Errors
     /// [`StoreError`]
     fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError>;
 
-    /// The hourly sums of all writers with `since <= hour < until`, in hours since 1970.
+    /// Returns the hourly sums of all writers with `since <= hour < until`, in hours since 1970.
     ///
     /// # Errors
     /// [`StoreError`]
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError>;
 
-    /// Can it be read and written now? For `/readyz`.
+    /// Checks whether the database answers now. For `/readyz`.
     ///
     /// # Errors
-    /// [`StoreError`], where it can't.
+    /// [`StoreError`] if it does not.
     fn ready(&self) -> Result<(), StoreError>;
 }
 
-/// What the ledger itself needs of a store besides: to write chains, to check them, and to know who came first.
+/// Further methods for the ledger itself: writing and verifying chains, and finding out which result came first.
 pub trait ChainStore: Store {
-    /// Takes up a chain to write: the end of it, to go on from, and its hourly sums from `hour` on. Called by the
-    /// writer alone, at first and after every failure; where the chain before can't be had back, it is another one.
+    /// Takes over a chain for writing: returns its end, and its hourly sums from `hour` on. Called only by the writer, at start and after
+    /// every failure; if the chain from before isn't available any more, this is another one.
     ///
     /// # Errors
     /// [`StoreError`]
     fn begin(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError>;
 
-    /// Keeps a batch: all of it, or nothing. Called by the writer alone.
+    /// Stores a batch: all of it, or nothing. Called only by the writer.
     ///
     /// # Errors
-    /// [`StoreError`]: nothing was kept, or, where the database broke off, perhaps all of it: [`Self::begin`] tells.
+    /// [`StoreError`]: nothing was stored, or, if the connection broke, perhaps all of it: [`Self::begin`] shows which.
     fn append(&self, batch: &Batch<'_>) -> Result<(), StoreError>;
 
-    /// Removes the oldest records that ended before `before_ms`, at most `records_max` of one chain, and leaves a sealed
-    /// anchor in their place; with the hourly sums of before. How many it were.
+    /// Removes the oldest records that ended before `before_ms`, at most `records_max` of one chain, and stores a sealed anchor in their
+    /// place; also removes the hourly sums from before. Returns the number of removed records.
     ///
     /// # Errors
     /// [`StoreError`]
     fn prune(&self, before_ms: u64, now_ms: u64, records_max: usize, keys: &ChainKeys) -> Result<usize, StoreError>;
 
-    /// The chains, in the order of their writers.
+    /// Returns the chains, in the order of their writers.
     ///
     /// # Errors
     /// [`StoreError`]
     fn chains(&self) -> Result<Vec<Chain>, StoreError>;
 
-    /// Records of a chain behind `after`, in order, `limit` at most.
+    /// Returns the records of a chain after sequence number `after`, in order, at most `limit`.
     ///
     /// # Errors
     /// [`StoreError`]
     fn records(&self, writer: u32, after: u64, limit: usize) -> Result<Vec<StoredRecord>, StoreError>;
 
-    /// What really stands beside a record: of the executions those with the keys of `expected`, wherever they point.
+    /// Reads the stored index rows of a record: for executions the rows with the keys of `expected`, whichever record they point to.
     ///
     /// # Errors
     /// [`StoreError`]
     fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError>;
 
-    /// How many executions and violations are written beside the records up to these places (writer and sequence
-    /// number), and beside no record at all.
+    /// Counts the stored index rows of executions and of violations that belong to records up to these positions (writer and sequence
+    /// number), or to no record.
     ///
     /// # Errors
     /// [`StoreError`]
     fn row_counts(&self, tips: &[(u32, u64)]) -> Result<(u64, u64), StoreError>;
 
-    /// What is known of these executions, in any order; what isn't known is left out.
+    /// Returns the first results of these executions, in any order; unknown ones are left out.
     ///
     /// # Errors
     /// [`StoreError`]
     fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError>;
 
-    /// The same; where several processes share the store, a result that isn't known becomes the first one.
+    /// Like [`Self::known`]; where several processes share the store, a result that isn't known becomes the first one.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -315,24 +314,24 @@ pub trait ChainStore: Store {
         self.known(&claims.iter().map(|claim| claim.key).collect::<Vec<_>>())
     }
 
-    /// Notes something that begins, so that it is among what is [kept](Self::kept) once this process has ended, however it
-    /// ends, unless something was put in its place; waits for nobody. Returns where, for [`Self::give_back`]; `None` where it is to be put instead.
+    /// Notes the beginning of something, without waiting: once this process has ended, even by a crash, [`Self::kept`] returns the note
+    /// unless its place was overwritten. Returns the slot, for [`Self::give_back`]; `None` if the row must be put instead.
     fn note(&self, _row: KeptRow) -> Option<u32> {
         None
     }
 
-    /// What was noted there was put meanwhile.
+    /// Releases slots whose notes were replaced by a put.
     fn give_back(&self, _slots: &[u32]) {}
 
-    /// Keeps these, sealed as they are, instead of what was kept in their places.
+    /// Stores these sealed rows, replacing those with the same ids.
     ///
     /// # Errors
-    /// [`StoreError`]: perhaps none, perhaps all of them are kept.
+    /// [`StoreError`]: none or all of the rows may be stored.
     fn put_kept(&self, _rows: &[KeptRow]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// What is kept in these places, in any order.
+    /// Returns the rows with these ids, in any order.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -340,8 +339,8 @@ pub trait ChainStore: Store {
         Ok(Vec::new())
     }
 
-    /// Removes some of what was kept before `before_ms` (Unix milliseconds), and of what is more than `bytes_max`, the oldest
-    /// first. Is there more? Called by the writer alone.
+    /// Removes some rows from before `before_ms` (Unix milliseconds), and the oldest ones beyond `bytes_max`. Returns whether there is more
+    /// to remove. Called only by the writer.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -349,9 +348,9 @@ pub trait ChainStore: Store {
         Ok(false)
     }
 
-    /// Is anything left of it when the process has ended?
+    /// Returns whether the data outlives the process.
     fn is_lasting(&self) -> bool;
 
-    /// Is it written by several processes at a time?
+    /// Returns whether several processes write the store at the same time.
     fn is_shared(&self) -> bool;
 }

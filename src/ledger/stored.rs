@@ -1,5 +1,5 @@
-//! The form in which records are stored, and in which they wait to be: CBOR (RFC 8949), arrays by the numbers of
-//! [`super::record`]'s fields. Less than half of what the same takes as JSON, which is how earlier versions stored it: both are read.
+//! Encoding of records, stored and in the queue: CBOR (RFC 8949), as arrays by the numbers of [`super::record`]'s fields. It takes less
+//! than half the bytes of JSON, which earlier versions stored: both can be read.
 
 use minicbor::{
     Decode, Decoder, Encode, Encoder,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::judge::violation::{Certainty, Code, Severity, Verdict};
 
-/// What JSON begins with, and CBOR's arrays don't.
+/// First byte of a record in JSON; CBOR arrays never begin with it.
 const JSON: u8 = b'{';
 
 /// Appends a record to `bytes`.
@@ -24,10 +24,10 @@ pub fn write(record: &ExchangeRecord, bytes: &mut Vec<u8>) {
     let _written = minicbor::encode(record, bytes);
 }
 
-/// Reads a record.
+/// Decodes a record.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`]: it is none, or has words that this version doesn't know.
+/// [`StoreError::Corrupt`]: not a record, or it has values that this version doesn't know.
 pub fn read(bytes: &[u8]) -> Result<ExchangeRecord, StoreError> {
     match bytes.first() {
         Some(&JSON) => serde_json::from_slice(bytes).map_err(|error| corrupt(&error)),
@@ -35,7 +35,7 @@ pub fn read(bytes: &[u8]) -> Result<ExchangeRecord, StoreError> {
     }
 }
 
-/// What is written beside a record, as it stands in the record's bytes: its first fields.
+/// The fields that a record's index rows need: the first ones of its encoding.
 pub(super) struct Beside<'b> {
     pub id: Uuid,
     pub at_ms: u64,
@@ -47,7 +47,7 @@ pub(super) struct Beside<'b> {
 }
 
 impl<'b, C> Decode<'b, C> for Beside<'b> {
-    /// Leaves unread what comes behind.
+    /// Reads only these fields.
     fn decode(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Self, DecodeError> {
         if decoder.array()?.is_none_or(|fields| fields < 7) {
             return Err(DecodeError::message("too few fields"));
@@ -64,7 +64,7 @@ impl<'b, C> Decode<'b, C> for Beside<'b> {
     }
 }
 
-/// Of one execution.
+/// Index fields of one execution.
 #[derive(Decode)]
 pub(super) struct ExecutionBeside<'b> {
     #[b(0)]
@@ -75,7 +75,7 @@ pub(super) struct ExecutionBeside<'b> {
     pub result: Digest,
 }
 
-/// Of one violation.
+/// Index fields of one violation.
 #[derive(Decode)]
 pub(super) struct ViolationBeside<'b> {
     #[b(0)]
@@ -84,7 +84,7 @@ pub(super) struct ViolationBeside<'b> {
     pub tool: Option<&'b str>,
 }
 
-/// Reads that much of what [`write()`] wrote.
+/// Decodes the index fields of a record that [`write()`] encoded.
 pub(super) fn beside(bytes: &[u8]) -> Result<Beside<'_>, StoreError> {
     minicbor::decode(bytes).map_err(|error| corrupt(&error))
 }
@@ -93,7 +93,7 @@ fn corrupt(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("a record that can't be read: {error}"))
 }
 
-/// Words stand as they do everywhere else.
+/// Encodes the enums by their names in JSON.
 macro_rules! words {
     ($($kind:ty),*) => { $(
         impl<C> Encode<C> for $kind {
@@ -126,7 +126,7 @@ pub(super) mod id {
     }
 }
 
-/// A UUID that may be missing.
+/// An optional UUID.
 pub(super) mod other_id {
     use super::*;
 

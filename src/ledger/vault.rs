@@ -1,28 +1,27 @@
-//! What is kept word for word, as it may be written down: whoever has the key reads it; nobody else reads, makes, changes or
-//! moves it.
+//! Authenticated encryption of the key-value store's rows: without the key nobody can read, forge, change or move a row.
 //!
-//! Sealed by a keyed digest of it, of its place and its time, and masked by what follows from key and digest (a synthetic
-//! initialisation vector, RFC 5297's construction over BLAKE3). Its place says nothing of what it belongs to. Pure.
+//! The body is sealed by a keyed digest of the text, its id and its time, and masked by a stream derived from key and digest (a synthetic
+//! initialisation vector, RFC 5297's construction over BLAKE3). The id doesn't reveal the row's key. Pure.
 
 use subtle::ConstantTimeEq as _;
 
 const TAG_BYTES: usize = 32;
 
-/// By what something is kept, and asked for.
+/// Key under which a value is stored and looked up.
 pub type Key = [u8; 32];
 
-/// Something kept, as it is stored.
+/// A sealed row, as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeptRow {
-    /// Where: a keyed digest of its key.
+    /// Id of the row: a keyed digest of its key.
     pub id: [u8; 32],
-    /// When, in Unix milliseconds.
+    /// Time of the put, in Unix milliseconds.
     pub at_ms: u64,
-    /// What, sealed.
+    /// The sealed value.
     pub body: Vec<u8>,
 }
 
-/// The keys: the first seals, all open.
+/// Cipher of the key-value store: the first of its keys seals, all of them open.
 pub struct Vault(Vec<Keys>);
 
 struct Keys {
@@ -32,7 +31,7 @@ struct Keys {
 }
 
 impl Vault {
-    /// With keys that follow from those of the marks.
+    /// Derives the cipher's keys from those of the marks.
     pub fn new(keys: &[[u8; 32]]) -> Self {
         let derive = |key: &[u8; 32]| Keys {
             id: blake3::derive_key("toolmark 2026-11-22 kept: where v1", key),
@@ -42,12 +41,12 @@ impl Vault {
         Self(keys.iter().map(derive).collect())
     }
 
-    /// The places at which something with this key may be, by each of the keys.
+    /// The ids that a row with this key may have, one for each of the cipher's keys.
     pub fn ids<'v>(&'v self, key: &'v Key) -> impl Iterator<Item = [u8; 32]> + 'v {
         self.0.iter().map(|own| *blake3::keyed_hash(&own.id, key).as_bytes())
     }
 
-    /// Seals something; `None` without a key.
+    /// Seals a value; `None` without a cipher key.
     pub fn seal(&self, key: &Key, at_ms: u64, plain: &[u8]) -> Option<KeptRow> {
         let own = self.0.first()?;
         let id = *blake3::keyed_hash(&own.id, key).as_bytes();
@@ -59,7 +58,7 @@ impl Vault {
         Some(KeptRow { id, at_ms, body })
     }
 
-    /// What was sealed; `None` where it isn't what was put there.
+    /// Returns the sealed value; `None` if the row was changed, or sealed with another key.
     pub fn open(&self, key: &Key, row: &KeptRow) -> Option<Vec<u8>> {
         let own = self.0.iter().find(|own| *blake3::keyed_hash(&own.id, key).as_bytes() == row.id)?;
         let (sealed, masked) = row.body.split_first_chunk::<TAG_BYTES>()?;
@@ -73,7 +72,7 @@ fn tag(own: &Keys, id: &[u8; 32], at_ms: u64, plain: &[u8]) -> [u8; TAG_BYTES] {
     *blake3::Hasher::new_keyed(&own.tag).update(id).update(&at_ms.to_le_bytes()).update(plain).finalize().as_bytes()
 }
 
-/// Masks, and unmasks.
+/// Masks a text, or unmasks it.
 fn mask(own: &Keys, tag: &[u8; TAG_BYTES], text: &mut [u8]) {
     let mut stream = blake3::Hasher::new_keyed(&own.mask).update(tag).finalize_xof();
     let mut block = [0; 4096];

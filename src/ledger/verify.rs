@@ -1,4 +1,4 @@
-//! Is the ledger whole? Walks every chain, record by record, and compares what stands beside each with the record itself.
+//! Verification of the ledger: walks every chain, record by record, and compares the index rows of each record with the record itself.
 
 use uuid::Uuid;
 
@@ -12,91 +12,91 @@ use super::{
 
 /// Records read at a time.
 const READ: usize = 500;
-/// How often it begins anew where old records are removed meanwhile.
+/// Number of attempts, since old records may be removed during a walk.
 const TRIES: usize = 5;
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {
-    /// Chains that are whole.
+    /// Chains that were verified completely.
     pub chains: usize,
-    /// Records that are whole.
+    /// Records that were verified.
     pub records: u64,
-    /// What stands beside them and agrees.
+    /// Index rows that agree with their records.
     pub rows: u64,
-    /// Records that were removed for their age, under a seal.
+    /// Records that were removed for their age, under a sealed anchor.
     pub removed: u64,
-    /// The first thing that is wrong.
+    /// The first fault that was found, if any.
     pub fault: Option<Fault>,
 }
 
-/// What is wrong with a ledger, and where.
+/// A fault in a ledger, with its location.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
-    /// A record isn't what was sealed.
+    /// A record isn't the one that was sealed.
     #[error(
         "record {sequence} of chain {writer}{} was changed, inserted, or put in another one's place",
         .exchange.map_or(String::new(), |id| format!(" (exchange {id})"))
     )]
     Record {
-        /// Whose chain.
+        /// Number of the chain's writer.
         writer: u32,
-        /// Which record.
+        /// Sequence number of the record.
         sequence: u64,
-        /// Its exchange, as far as it can be read.
+        /// Its exchange, if the record can be read.
         exchange: Option<Uuid>,
     },
-    /// Records aren't there.
+    /// Records are missing.
     #[error("records {first} to {last} of chain {writer} were removed")]
     Missing {
-        /// Whose chain.
+        /// Number of the chain's writer.
         writer: u32,
-        /// The first.
+        /// Sequence number of the first missing record.
         first: u64,
-        /// The last.
+        /// Sequence number of the last missing record.
         last: u64,
     },
-    /// The seal that stands for removed records.
+    /// The anchor in place of removed records was changed.
     #[error("the anchor of chain {writer}, which stands for its first {sequence} records, was changed")]
     Anchor {
-        /// Whose chain.
+        /// Number of the chain's writer.
         writer: u32,
-        /// Up to which record.
+        /// Sequence number of the last record that the anchor stands for.
         sequence: u64,
     },
-    /// What stands beside a record says something else.
+    /// An index row doesn't agree with its record.
     #[error("what is written beside record {sequence} of chain {writer} (exchange {exchange}) to find it was changed: {what}")]
     Beside {
-        /// Whose chain.
+        /// Number of the chain's writer.
         writer: u32,
-        /// Which record.
+        /// Sequence number of the record.
         sequence: u64,
         /// Its exchange.
         exchange: Uuid,
-        /// What was.
+        /// Name of the part that was changed.
         what: &'static str,
     },
-    /// Something stands beside no record.
+    /// There are index rows that belong to no record.
     #[error("{count} {what} are written to be found that no record has")]
     Stray {
-        /// How many.
+        /// Number of such rows.
         count: u64,
-        /// Of what.
+        /// Kind of the rows: `executions` or `violations`.
         what: &'static str,
     },
-    /// What an anchor that was kept elsewhere says is no longer so.
+    /// The chain contradicts an anchor that was kept elsewhere.
     #[error(
         "chain {writer} doesn't have record {sequence} as the kept anchor says: its newest records were cut off, or it was written anew"
     )]
     Kept {
-        /// Whose chain.
+        /// Number of the chain's writer.
         writer: u32,
-        /// Which record.
+        /// Sequence number of the record.
         sequence: u64,
     },
 }
 
-/// Why a walk ended early.
+/// Reasons to end a walk early.
 enum Stop {
     Fault(Fault),
     Store(StoreError),
@@ -114,10 +114,10 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Checks all of a ledger as it stands now; it may be written meanwhile. `kept`: positions that were noted elsewhere.
+/// Verifies all of a ledger in its present state; it may be written meanwhile. `kept`: anchors that were noted elsewhere.
 ///
 /// # Errors
-/// [`StoreError`] where it can't be read.
+/// [`StoreError`] if the ledger can't be read.
 pub fn verify(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position]) -> Result<Report, StoreError> {
     let mut tries = 0;
     loop {
@@ -133,7 +133,7 @@ pub fn verify(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position]) -> Re
     }
 }
 
-/// Were old records removed meanwhile?
+/// Returns whether old records were removed meanwhile.
 fn moved(before: &[Chain], now: &[Chain]) -> bool {
     let anchors = |chains: &[Chain]| chains.iter().map(|chain| chain.anchor.clone()).collect::<Vec<_>>();
     anchors(before) != anchors(now)
@@ -164,7 +164,7 @@ fn check_all(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position], chains
     Ok(())
 }
 
-/// The walk along one chain.
+/// The walk along one chain, with its counts.
 struct Walk<'w> {
     store: &'w dyn ChainStore,
     keys: &'w ChainKeys,
@@ -200,7 +200,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Is the chain here what it was when an anchor was noted?
+    /// Checks that the chain agrees at this position with the anchors that were noted elsewhere.
     fn compare_kept(&self, sequence: u64, mac: &Mac, end: u64) -> Result<(), Fault> {
         let wrong = |kept: &&Position| {
             let here = kept.writer == self.chain.writer;
@@ -230,7 +230,7 @@ impl Walk<'_> {
             return Err(beside("its exchange or its time").into());
         }
         if expected.executions.is_empty() && expected.violations.is_empty() {
-            // Nothing belongs there; what stands there all the same is counted in the end.
+            // No rows belong to this record; any that exist all the same are counted at the end.
             return Ok(());
         }
         let rows = self.store.rows(&found.position, &expected)?;
@@ -249,7 +249,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// An execution that was recorded twice is found at its other record; does that have it?
+    /// An execution that was recorded twice has its row at the other record: returns whether that record contains it.
     fn is_elsewhere(&self, there: &ExecutionRow<'_>, record: &ExchangeRecord, place: u32) -> Result<bool, StoreError> {
         let own = record.executions.get(place as usize).map(|execution| &execution.id);
         let others = self.store.records(there.writer, there.sequence.saturating_sub(1), 1)?;

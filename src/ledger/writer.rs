@@ -1,7 +1,6 @@
-//! The writer: one thread that takes records off the queue, seals them into the chain and has them stored, many at a time.
+//! The writer: one thread that takes records off the queue, seals them into the chain and stores them in batches.
 //!
-//! Where the database says no, what was taken is kept and tried again until it is stored; meanwhile the queue fills,
-//! and exchanges wait at its door.
+//! If the database fails, the batch is kept and retried until it is stored; meanwhile the queue fills, and new exchanges wait for capacity.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -16,70 +15,70 @@ use super::{
     store::{Batch, ChainStore, HourRow, Hourly, Position, Sealed, StoreError},
 };
 
-/// So often records reach the disk, where nobody waits for them.
+/// Interval between batches, unless someone waits for a record.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Pauses after a failure: from the first to the longest.
+/// Pauses after a failure: the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Records that are removed at a time: whoever waits for the writer, or for its processor, waits this much longer.
+/// Records that are removed in one step: it delays anyone who waits for the writer or for its processor.
 const PRUNE_MAX: usize = 40;
-/// How much may go into removing at a time, and how soon it goes on while there is more: a fifteenth of the time, in pieces
-/// too short to be felt. Where more comes than that removes, as much is removed as comes.
+/// Time limit of one removal, and the pause until the next one while there is more to remove: a fifteenth of the time, in pieces too short
+/// to be noticed. If more is written than that removes, as many records are removed as were written.
 const PRUNE_TIME: Duration = Duration::from_micros(1500);
 const PRUNE_REST: Duration = Duration::from_millis(20);
-/// So often it is looked for records that are too old, once none were left.
+/// Interval between searches for expired records, once there are none left.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(20);
-/// So long the last records are tried to be written when toolmark stops.
+/// Time limit for writing the last records when toolmark stops.
 const LAST_TRIES: Duration = Duration::from_secs(10);
 
-/// What the writer works with.
+/// State of the writer's thread.
 pub struct Writer {
-    /// Where records go.
+    /// Store of the records.
     pub store: Arc<dyn ChainStore>,
-    /// What seals them.
+    /// Keys that seal the records.
     pub keys: ChainKeys,
-    /// How long they are kept.
+    /// Time for which records are kept.
     pub keep: Duration,
-    /// What sums them up.
+    /// Hourly sums.
     pub hourly: Box<dyn Hourly>,
-    /// Where they come from.
+    /// Receiving end of the queue.
     pub inlet: Inlet,
-    /// Somebody waits for each record.
+    /// An answer waits for each record.
     pub commit: bool,
-    /// Where it says that it can't write.
+    /// Reports failures to write, for the readiness check.
     pub trouble: Trouble,
 }
 
-/// Why the ledger can't be written now, for who asks whether it is ready. Reading works on a full disk, too.
+/// Reason why the ledger can't be written now, if any, for the readiness check: reading works on a full disk, too.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble(Arc<Mutex<Option<String>>>);
 
 impl Trouble {
-    /// What is wrong, if anything.
+    /// Returns the current reason, if any.
     pub fn now(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on.
+    /// Sets the reason, or clears it.
     pub fn say(&self, why: Option<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 }
 
-/// Where the chain stands.
+/// State of the writer while it runs.
 struct State {
     tip: Position,
     next_prune: Instant,
-    /// When the queue was closed.
+    /// Time at which the queue was seen to be closed.
     closed: Option<Instant>,
 }
 
-/// The time, in Unix milliseconds.
+/// The current time, in Unix milliseconds.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 impl Writer {
-    /// Takes up the chain, so that what is wrong is known before anything is served.
+    /// Takes over the chain, so that errors are found before anything is served.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -113,7 +112,7 @@ impl Writer {
             }
             let interval = if pruning { PRUNE_REST } else { INTERVAL };
             idle = if count == 0 { idle.saturating_add(1) } else { 0 };
-            // With work at hand it looks again at its time; after a while without, it sleeps until it is called.
+            // With work at hand the next batch follows after the interval; after a while without any, the writer sleeps until it is woken.
             if idle >= 10 || (self.commit && count == 0) {
                 self.inlet.sleep(state.next_prune.saturating_duration_since(Instant::now()).max(interval));
             } else if !self.commit {
@@ -122,9 +121,9 @@ impl Writer {
         }
     }
 
-    /// Stores these, however long it takes; false where toolmark stops and it can't be done.
+    /// Stores these portions, retrying as long as needed; false if toolmark stops and they can't be stored.
     fn store_all(&mut self, state: &mut State, mut portions: Vec<Portion>) -> bool {
-        // In their order, so that none counts for a later hour.
+        // In the order of their hours, so that no portion counts for a later hour.
         let mut hours: Vec<HourRow> = portions.iter_mut().flat_map(Portion::hours).collect();
         hours.sort_by_key(|row| row.hour);
         self.hourly.take_up(&hours);
@@ -170,7 +169,7 @@ impl Writer {
         true
     }
 
-    /// After a failure: where does the chain stand? True where the batch got there all the same.
+    /// Finds the end of the chain after a failure. True if the batch was stored all the same.
     fn resume<'p>(&mut self, state: &mut State, batch: &mut Batch<'p>, portions: &'p [Portion]) -> bool {
         let Ok((tip, _)) = self.store.begin(u32::MAX) else { return false };
         let last = batch.records.last().map(|sealed| &sealed.position);
@@ -193,7 +192,7 @@ impl Writer {
         found.is_ok_and(|found| found.first().is_some_and(|record| record.position == *position))
     }
 
-    /// Puts records behind the chain's end.
+    /// Seals records and appends them to the chain.
     fn seal<'p>(&mut self, tip: &Position, portions: &'p [Portion]) -> Batch<'p> {
         let hours = self.hourly.changed(tip.writer);
         let lasting = self.store.is_lasting();
@@ -207,12 +206,12 @@ impl Writer {
             Sealed { position: before.clone(), body: body.into() }
         };
         let mut records: Vec<(u64, &[u8])> = portions.iter().flat_map(Portion::records).collect();
-        // Whoever looks for the latest relies on it that the chain is nearly in order.
+        // Look-ups of the latest records rely on a chain that is nearly in order.
         records.sort_by_key(|(ended_ms, _)| *ended_ms);
         Batch { records: records.into_iter().map(|(_, body)| seal(body)).collect(), hours }
     }
 
-    /// Removes some of what is too old, `written` records having been written meanwhile; true where there may be more.
+    /// Removes some expired records; true if there may be more. `written`: number of records stored since the last call.
     fn prune(&self, state: &mut State, written: usize) -> bool {
         let begun = Instant::now();
         if begun < state.next_prune || state.closed.is_some() {

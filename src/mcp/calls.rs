@@ -1,11 +1,11 @@
-//! Calls that toolmark runs: each at most once for its mark, however often it is asked for.
+//! Execution of proxied tool calls, each at most once per mark, however often it is requested.
 //!
-//! A call runs on the thread of the servers and goes on there when the exchange that asked is gone: what was begun has
-//! one end, and whoever asks for the same mark gets that. What is made again is only what certainly didn't run, or what
-//! may run again; of what can't be known the result says so.
+//! A call runs on the MCP thread, and goes on there if its exchange is cancelled: every request with the same mark gets
+//! the same outcome. A call is retried only if it certainly didn't run, or may run twice. If it isn't known, the result
+//! says so.
 //!
-//! Per process and bounded: a mark is minted for one call of one exchange. What a request that comes again may not run again
-//! is [`crate::proxy::journal`]'s.
+//! Per process, and bounded: a mark is minted for one call of one exchange. Calls of a repeated client request are
+//! [`crate::proxy::journal`]'s task.
 
 use std::{
     sync::Arc,
@@ -24,15 +24,15 @@ use super::{
     server::Server,
 };
 
-/// Marks whose calls are remembered.
+/// Limit for the marks whose calls are remembered.
 const MARKS_MAX: usize = 1 << 16;
-/// The first pause before a call is made again; it doubles.
+/// First pause before a call is retried; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What came of a call, once it has ended.
+/// Receives the outcome of a call when it has ended.
 type Told = watch::Receiver<Option<Outcome>>;
 
-/// What was run, by mark.
+/// Outcomes of calls, by mark.
 pub struct Calls(Cache<Box<str>, Told>);
 
 impl Default for Calls {
@@ -41,19 +41,20 @@ impl Default for Calls {
     }
 }
 
-/// A call to be run.
+/// A request to run a call.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The call's mark.
+    /// Mark of the call.
     pub mark: Box<str>,
     /// The tool.
     pub tool: Offered,
-    /// Its arguments: JSON text of an object.
+    /// Arguments of the call: JSON text of an object.
     pub arguments: String,
 }
 
 impl Mcp {
-    /// Runs a call, unless its mark's was run already: then what came, or comes, of that.
+    /// Runs a call, unless one with the same mark was run before: then it returns that call's outcome, waiting if
+    /// needed.
     pub async fn run(self: &Arc<Self>, asked: Asked) -> Outcome {
         let mut first = None;
         let begin = || {
@@ -76,7 +77,7 @@ impl Mcp {
         })
     }
 
-    /// What came, or comes, of the call that was run with this mark; `None` where that is forgotten.
+    /// Outcome of the call with this mark, waiting if needed; `None` if the mark isn't remembered.
     pub async fn ended(&self, mark: &str) -> Option<Outcome> {
         end(self.calls.0.get(mark)?).await
     }
@@ -98,12 +99,12 @@ impl Mcp {
     }
 }
 
-/// Waits for the end; `None` where whoever ran it is gone.
+/// Waits for the outcome; `None` if the task that ran the call is gone.
 async fn end(mut told: Told) -> Option<Outcome> {
     told.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-/// Makes the call, and again where that is safe and worth it.
+/// Makes the call, with retries if that is safe and useful.
 async fn attempts(server: &Server, tool: &Offered, arguments: Map<String, Value>) -> Outcome {
     let (settings, name) = (&server.settings, &tool.name);
     let mut pause = PAUSE;
@@ -138,7 +139,7 @@ async fn attempts(server: &Server, tool: &Offered, arguments: Map<String, Value>
     Outcome::failure("it was not run")
 }
 
-/// Until the server changes, at most so long.
+/// Waits until the server's state changes, but no longer than `pause`.
 async fn wait(server: &Server, pause: Duration) {
     tokio::select! {
         () = tokio::time::sleep(pause) => {}

@@ -1,7 +1,7 @@
-//! What all servers offer at a moment: their tools under names that models can call, and the way back.
+//! Catalog of the tools that all servers offer, under names that models can call.
 //!
-//! Pure. A name, once given, stays with its tool for as long as the process lives, so that servers that come and go
-//! never make a name mean something else.
+//! Pure. A name, once given, belongs to its tool for the life of the process, so that servers that come and go never
+//! change its meaning.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,67 +18,67 @@ use crate::{
 
 /// Longest name of a tool. Source: OpenAI API reference, `function.name`.
 const NAME_CHARS_MAX: usize = 64;
-/// Hex digits that tell names apart.
+/// Number of hex digits that distinguish names.
 const SUFFIX_CHARS: usize = 8;
-/// Names that are kept.
+/// Limit for the names that are remembered.
 const NAMES_MAX: usize = 1 << 16;
 
-/// A tool as its server describes it.
+/// A tool as described by its server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerTool {
-    /// Its name there.
+    /// The server's name for it.
     pub name: Box<str>,
-    /// What it says of itself.
+    /// The server's description of it.
     pub description: Option<Box<str>>,
     /// Its `inputSchema`.
     pub schema: Arc<Map<String, Value>>,
-    /// It says that it only reads.
+    /// The server declares that it only reads.
     pub read_only: bool,
-    /// It says that calling it again changes nothing more.
+    /// The server declares that repeated calls change nothing more.
     pub idempotent: bool,
 }
 
-/// A tool as it is offered to models.
+/// A tool as offered to models.
 #[derive(Clone, Debug)]
 pub struct Offered {
     /// The name that models call.
     pub name: Box<str>,
-    /// Which of the servers has it.
+    /// Index of its server.
     pub server: usize,
-    /// Its name there.
+    /// The server's name for it.
     pub tool: Box<str>,
-    /// Who runs it.
+    /// Party that runs it: the application or toolmark.
     pub execute: Execute,
-    /// It only reads, by its own word or by the settings.
+    /// It only reads, as declared by the server or in the settings.
     pub read_only: bool,
-    /// It may be called again, by its own word or by the settings.
+    /// It may be called again, as declared by the server or in the settings.
     pub idempotent: bool,
     source: ToolSource,
 }
 
-/// How one server stands, as far as the catalog needs it.
+/// Status of a server, as the catalog needs it.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// It answers, and has these tools.
+    /// The server is up and has these tools.
     Up(Arc<Vec<ServerTool>>),
-    /// It doesn't: why.
+    /// The server is down, for this reason.
     Down(Arc<str>),
 }
 
-/// What all servers offer.
+/// All tools that the servers offer.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     tools: Vec<Offered>,
     places: HashMap<Box<str>, usize>,
     violations: Vec<Violation>,
     missing: Option<String>,
-    /// What people should know, a line each.
+    /// Notices for operators, one line each.
     pub notices: Vec<String>,
 }
 
 impl Catalog {
-    /// Puts together what the servers offer, in the order of the settings. `drifts`: by server, what isn't as it was
-    /// pinned.
+    /// Builds the catalog from what the servers offer, in the order of the settings. `drifts`: for each server, the
+    /// tools that differ from their pins.
     pub fn build(servers: &[McpServer], standings: &[Standing], drifts: &[Vec<(Box<str>, Drift)>], names: &mut Names) -> Self {
         let mut catalog = Self::default();
         for (at, (server, standing)) in servers.iter().zip(standings).enumerate() {
@@ -137,32 +137,32 @@ impl Catalog {
         }
     }
 
-    /// The tools, in the order in which models see them.
+    /// The tools, in the order in which models get them.
     pub fn tools(&self) -> &[Offered] {
         &self.tools
     }
 
-    /// The tools as the policy's files would say them.
+    /// The tools in the form of the policy's files.
     pub fn sources(&self) -> impl Iterator<Item = ToolSource> + '_ {
         self.tools.iter().map(|tool| tool.source.clone())
     }
 
-    /// The tool that models call by this name.
+    /// The tool with this name for models.
     pub fn tool(&self, name: &str) -> Option<&Offered> {
         self.tools.get(*self.places.get(name)?)
     }
 
-    /// Tools that aren't as they were pinned.
+    /// Violations for tools that differ from their pins.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Why nothing can go on, where that is so: a server that is required is missing, or lacks what it must have.
+    /// Error if a required server is missing, or lacks required tools; `None` if all is well.
     pub fn missing(&self) -> Option<&str> {
         self.missing.as_deref()
     }
 
-    /// Does toolmark run any of them?
+    /// True if toolmark runs any of the tools.
     pub fn runs(&self) -> bool {
         self.tools.iter().any(|tool| tool.execute == Execute::Proxy)
     }
@@ -179,7 +179,7 @@ fn drifted(server: &McpServer, name: &str, drift: Drift) -> Option<Violation> {
     })
 }
 
-/// The tool in OpenAI's form.
+/// The tool in OpenAI's format.
 fn offered(name: &str, tool: &ServerTool) -> Result<ToolSource, String> {
     let parameters = schema::parameters(&tool.schema);
     let mut function = Map::new();
@@ -195,7 +195,7 @@ fn offered(name: &str, tool: &ServerTool) -> Result<ToolSource, String> {
     ToolSource::parse(&json!({"type": "function", "function": function}).to_string())
 }
 
-/// The names that tools were given, by server and tool.
+/// Names given to tools, by server and tool.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     given: HashMap<(Box<str>, Box<str>), Box<str>>,

@@ -1,7 +1,7 @@
-//! One connection to a server: how it is made, what is listed and called over it.
+//! Connection to an MCP server: setup, listing of tools, and calls.
 //!
-//! Everything of the SDK is behind [`Connection`], so that tests can put a server of their own in its place. A call
-//! that fails says whether it may have run.
+//! The SDK is hidden behind [`Connection`], so that tests can substitute a server. The error of a failed call says if
+//! the call may have run.
 
 use std::{
     process::Stdio,
@@ -35,64 +35,64 @@ use tokio::{
 use super::{catalog::ServerTool, result::Outcome};
 use crate::settings::{McpServer, Transport};
 
-/// How long connecting and listing may take; a probe of an old server alone takes 10 s of it.
+/// Time limit for connecting and listing; probing a server of an older protocol version alone takes 10 s of it.
 pub const CONNECT_MAX: Duration = Duration::from_secs(30);
-/// Pages of one list.
+/// Limit for the pages of one list.
 const PAGES_MAX: usize = 100;
-/// Tools of one server.
+/// Limit for the tools of one server.
 const TOOLS_MAX: usize = 1000;
-/// Bytes of one event of a server.
+/// Limit for one event of a server, in bytes.
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a line that a child process writes to its standard error.
+/// Limit for one line that a child process writes to its standard error, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 10;
 
-/// Why a call gave no result.
+/// Reason why a call gave no result.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CallFault {
-    /// It certainly didn't run: nothing reached the server.
+    /// The call certainly didn't run: nothing reached the server.
     #[error("{0}")]
     NotSent(String),
-    /// It may have run: the connection broke while it was under way.
+    /// The call may have run: the connection broke during it.
     #[error("{0}")]
     Broken(String),
-    /// It may have run, and takes longer than it may.
+    /// The call may have run: it exceeded its timeout.
     #[error("no result within {}", humantime::format_duration(*.0))]
     TimedOut(Duration),
-    /// The server refused it.
+    /// The server refused the call.
     #[error("the server refused the call: {0}")]
     Refused(String),
 }
 
-/// What was listed.
+/// Result of listing a server's tools.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// The tools.
     pub tools: Vec<ServerTool>,
-    /// How long that may be taken for fresh, where the server says so.
+    /// Time for which the list may be considered fresh, if the server declares one.
     pub ttl: Option<Duration>,
 }
 
-/// A server as the rest of toolmark sees it.
+/// Connection to a server.
 pub trait Connection: Send + Sync {
-    /// Lists its tools anew.
+    /// Lists the server's tools.
     fn list(&self) -> BoxFuture<'_, Result<Listed, String>>;
-    /// Makes one call, once.
+    /// Makes one call, without retries.
     fn call(&self, tool: &str, arguments: Map<String, Value>, timeout: Duration) -> BoxFuture<'_, Result<Outcome, CallFault>>;
-    /// Ends when the connection does.
+    /// Completes when the connection has ended.
     fn closed(&self) -> BoxFuture<'_, ()>;
-    /// Ends it, so that [`Self::closed`] comes to its end.
+    /// Ends the connection, so that [`Self::closed`] completes.
     fn close(&self);
-    /// What it speaks, for logs.
+    /// Protocol version, for logs.
     fn version(&self) -> String;
 }
 
-/// Makes connections.
+/// Opens connections.
 pub trait Connect: Send + Sync {
-    /// Connects; `changed` is told when the server says that its tools changed.
+    /// Connects to a server; `changed` is notified when the server announces that its tools changed.
     fn connect<'c>(&'c self, server: &'c McpServer, changed: Arc<Notify>) -> BoxFuture<'c, Result<Arc<dyn Connection>, String>>;
 }
 
-/// By the SDK.
+/// Connects by the `rmcp` SDK.
 #[derive(Debug, Default)]
 pub struct Sdk;
 
@@ -109,7 +109,7 @@ impl Connect for Sdk {
 }
 
 async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, String> {
-    // Plain `initialize` would ask for a version that must not be asked for that way (FACTS, section 7).
+    // Plain `initialize` would ask for a version that must not be asked for that way (docs/wire-facts.md#mcp).
     let lifecycle = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -149,7 +149,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, 
     Ok(Connected { peer, service: tokio::sync::Mutex::new(Some(service)), ending: Mutex::new(Some(ending)) })
 }
 
-/// Follows no redirect: another server would get the calls, and the headers that let someone in.
+/// Redirect policy that follows none: another server would get the calls and the authentication headers.
 fn refused() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let mut place = attempt.url().clone();
@@ -161,7 +161,7 @@ fn refused() -> reqwest::redirect::Policy {
     })
 }
 
-/// What is said where a server redirects.
+/// Message for a failure caused by a redirect; `None` for other failures.
 fn redirected(error: &DynamicTransportError) -> Option<String> {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
         StreamableHttpError::Client(error) if error.is_redirect() => Some(shortened(&std::error::Error::source(error)?.to_string())),
@@ -169,7 +169,7 @@ fn redirected(error: &DynamicTransportError) -> Option<String> {
     }
 }
 
-/// Hears of changes where the protocol has no other way to tell them.
+/// Notifies `changed` through a subscription, for protocol versions that announce changes in no other way.
 async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
     let Ok(mut subscription) = peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await else { return };
     while let Ok(Some(_)) = subscription.next().await {
@@ -177,7 +177,7 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
     }
 }
 
-/// What a child process says on its standard error goes to the log, at debug.
+/// Logs a child process's standard error at debug level.
 async fn pass_on(stderr: ChildStderr, server: Box<str>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -260,7 +260,7 @@ impl Connection for Connected {
     }
 }
 
-/// Lists past the SDK's own cache, which would show a dead server's last list.
+/// Lists tools without the SDK's cache, which would return a dead server's last list.
 async fn list(peer: &Peer<RoleClient>) -> Result<Listed, String> {
     let mut listed = Listed::default();
     let mut cursor = None;
@@ -297,7 +297,7 @@ fn tool(tool: rmcp::model::Tool) -> ServerTool {
     }
 }
 
-/// What a failed call means for whether it ran.
+/// Classifies a failed call by the possibility that it ran.
 fn fault(error: ServiceError) -> CallFault {
     let said = shortened(&error.to_string());
     match error {
@@ -319,7 +319,7 @@ fn fault(error: ServiceError) -> CallFault {
     }
 }
 
-/// Errors of the SDK may quote whole messages.
+/// Truncates an SDK error, which may quote whole messages.
 fn shortened(text: &str) -> String {
     crate::judge::reply::cut(text, 300).to_string()
 }

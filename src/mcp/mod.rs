@@ -1,7 +1,7 @@
-//! Tools from MCP servers: connected and watched, offered to models, and run where the settings say so.
+//! Tools from MCP servers: connected, supervised, offered to models, and run if the settings say so.
 //!
-//! A thread of its own has the connections; workers ask it for calls and never wait for anything else. What is offered
-//! at a moment is a [`catalog::Catalog`], whose generation tells workers when it is another.
+//! A dedicated thread owns the connections; workers wait for it only during calls. The offered tools are a
+//! [`catalog::Catalog`], whose generation tells workers that it changed.
 
 pub mod calls;
 pub mod catalog;
@@ -29,24 +29,24 @@ use connect::{CONNECT_MAX, Connect, Sdk};
 use pins::{PinError, Pins};
 use server::{Figures, Server};
 
-/// How long the start waits for servers: connecting, and listing.
+/// Time limit for connecting and listing at startup.
 const START_MAX: Duration = Duration::from_secs(2 * CONNECT_MAX.as_secs());
 
-/// Why the servers can't be used.
+/// Startup error of the MCP servers.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// One that is required is missing, or lacks what it must have.
+    /// A required server is missing, or lacks required tools.
     #[error("{0}; start it, or set `required = false`")]
     Required(String),
-    /// The pins.
+    /// The pin file can't be used.
     #[error(transparent)]
     Pins(#[from] PinError),
-    /// The system.
+    /// The thread could not be started.
     #[error("the thread of the MCP servers can't start: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// See the module.
+/// All MCP servers, their catalog, and their calls.
 pub struct Mcp {
     servers: Vec<Arc<Server>>,
     pins: Pins,
@@ -59,28 +59,28 @@ pub struct Mcp {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// How one server is, for people and for `/readyz`.
+/// Health of one server, for people and for `/readyz`.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// Its name.
     pub name: Box<str>,
-    /// Nothing goes on without it.
+    /// The server is required.
     pub required: bool,
-    /// Who runs its tools.
+    /// Party that runs its tools: the application or toolmark.
     pub execute: Execute,
-    /// Why it is down; `None` while it is up.
+    /// Reason why it is down; `None` while it is up.
     pub down: Option<Arc<str>>,
-    /// The version of the protocol, while it is up.
+    /// Protocol version, while it is up.
     pub version: Option<Arc<str>>,
-    /// What was counted, by tool.
+    /// Statistics by tool.
     pub figures: Vec<(Box<str>, Figures)>,
 }
 
 impl Mcp {
-    /// Connects to the servers of the settings; `None` where there are none.
+    /// Connects to the servers in the settings; `None` if there are none.
     ///
     /// # Errors
-    /// [`McpError`]: a server that is required can't be used.
+    /// [`McpError`]: a required server can't be used.
     pub fn start(settings: &Settings) -> Result<Option<Arc<Self>>, McpError> {
         if settings.mcp.is_empty() {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Mcp {
         Ok(Some(Arc::new(mcp)))
     }
 
-    /// The same by another way to connect, whatever servers are missing.
+    /// Like [`Self::start`] with another connector; missing servers are no error.
     ///
     /// # Errors
     /// [`McpError`]
@@ -132,12 +132,12 @@ impl Mcp {
         Ok(mcp)
     }
 
-    /// Counts what changed of all servers.
+    /// Generation of the catalog: the number of changes of all servers.
     pub fn generation(&self) -> u64 {
         self.servers.iter().map(|server| server.generation.load(Ordering::Acquire)).sum()
     }
 
-    /// What is offered now, with its generation.
+    /// The current catalog with its generation; rebuilt if a server changed.
     pub fn catalog(&self) -> Arc<(u64, Catalog)> {
         let catalog = self.catalog.load_full();
         if catalog.0 == self.generation() { catalog } else { self.build() }
@@ -164,27 +164,27 @@ impl Mcp {
         &self.servers
     }
 
-    /// What was run.
+    /// Outcomes of calls.
     pub fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    /// Where connections live.
+    /// Handle of the runtime that owns the connections.
     pub fn runtime(&self) -> &tokio::runtime::Handle {
         &self.runtime
     }
 
-    /// The pins, as they were at the start.
+    /// The pins, as read at startup.
     pub fn pins(&self) -> &Pins {
         &self.pins
     }
 
-    /// Their file.
+    /// Path of the pin file.
     pub fn pin_file(&self) -> &std::path::Path {
         &self.pin_file
     }
 
-    /// How the servers are.
+    /// Health of all servers.
     pub fn health(&self) -> Vec<Health> {
         let health = |server: &Arc<Server>| Health {
             name: server.settings.name.clone(),
@@ -202,7 +202,7 @@ impl Mcp {
 }
 
 impl Mcp {
-    /// Ends its connections, whoever still waits for a call.
+    /// Ends all connections, even if calls are in flight.
     pub fn stop(&self) {
         self.stop.cancel();
     }

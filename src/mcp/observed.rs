@@ -1,4 +1,4 @@
-//! What of the servers is shown: on `/readyz`, and in the metrics.
+//! Health and metrics of the servers: for `/readyz` and the metrics endpoint.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::observe::{
     samples::{Labels, Sample, Shape},
 };
 
-/// Has the servers shown. Servers and tools are the settings' and the servers' own: their number is bounded there.
+/// Registers the servers for health and metrics. Their labels are bounded by the settings and the limits on tools.
 pub fn register(mcp: &Arc<Mcp>, observed: &Observed) {
     let own = mcp.clone();
     observed.readiness.register("mcp", move || state(&own));

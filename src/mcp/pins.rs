@@ -1,7 +1,7 @@
-//! Pins: what tools said of themselves when somebody looked, so that what they say later can be told from it.
+//! Pins: tool descriptions and schemas recorded after review, so that later changes are detected.
 //!
-//! A changed description is text that a server puts before the model: an attack until somebody has looked. Pure but for
-//! reading and writing the file.
+//! A changed description is text that a server puts before the model: an attack until somebody has reviewed it. Pure
+//! except for reading and writing the file.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use super::catalog::ServerTool;
 use crate::wire::canonical::canonical;
 
-/// The file, beside the settings.
+/// Name of the pin file, beside the settings file.
 pub const PIN_FILE: &str = "toolmark.pins.json";
-/// Bytes of the file that are read.
+/// Limit for the pin file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Why there are no pins.
+/// Error of the pin file.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// The file can't be read or written.
@@ -27,38 +27,38 @@ pub enum PinError {
     File {
         /// The file.
         path: PathBuf,
-        /// `can't be read` or the like.
+        /// The failed operation, such as `can't be read`.
         what: &'static str,
-        /// Why not.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },
-    /// It says something else.
+    /// The content can't be read or written as pins.
     #[error("the pin file {path} can't be understood: {source}; mend it, or pin anew with `toolmark mcp pin`", path = path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The underlying error.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// What isn't as it was pinned.
+/// Difference of a tool from its pin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Drift {
-    /// The description.
+    /// The description differs.
     Description,
-    /// The schema.
+    /// The schema differs.
     Schema,
-    /// Both.
+    /// Both differ.
     Both,
-    /// There was no such tool.
+    /// The tool isn't pinned.
     New,
 }
 
 impl Drift {
-    /// The words for it.
+    /// Text for messages.
     pub fn what(self) -> &'static str {
         match self {
             Self::Description => "description",
@@ -73,7 +73,7 @@ impl Drift {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
-    /// What it said of itself.
+    /// The server's description of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its `inputSchema`.
@@ -81,7 +81,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Of a tool as it is now.
+    /// Pins the current state of a tool.
     pub fn of(tool: &ServerTool) -> Self {
         Self { description: tool.description.as_deref().map(str::to_owned), schema: Map::clone(&tool.schema) }
     }
@@ -90,21 +90,21 @@ impl Pin {
 /// The tools of one server, by name.
 pub type ServerPins = BTreeMap<String, Pin>;
 
-/// All pins.
+/// All pins, by server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pins {
-    /// By server.
+    /// The pinned tools, by server.
     pub servers: BTreeMap<String, ServerPins>,
 }
 
 impl Pins {
-    /// Where the file is: beside the settings file, else in the working directory.
+    /// Path of the pin file: beside the settings file, else in the working directory.
     pub fn path(settings_file: Option<&Path>) -> PathBuf {
         settings_file.and_then(Path::parent).map_or_else(|| PIN_FILE.into(), |directory| directory.join(PIN_FILE))
     }
 
-    /// Reads the file; without one nothing is pinned.
+    /// Reads the file; a missing file means that nothing is pinned.
     ///
     /// # Errors
     /// [`PinError`]
@@ -120,7 +120,7 @@ impl Pins {
         serde_json::from_str(&text).map_err(|source| PinError::Content { path: path.into(), source })
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
     /// [`PinError`]
@@ -132,7 +132,7 @@ impl Pins {
         std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(failed)
     }
 
-    /// What of a server's tools isn't as it was pinned; nothing where the server isn't pinned at all.
+    /// The tools of a server that differ from their pins; empty if the server isn't pinned at all.
     pub fn drifts(&self, server: &str, tools: &[ServerTool]) -> Vec<(Box<str>, Drift)> {
         let Some(pins) = self.servers.get(server) else { return Vec::new() };
         tools.iter().filter_map(|tool| Some((tool.name.clone(), drift(pins.get(&*tool.name), tool)?))).collect()

@@ -1,28 +1,28 @@
-//! What a tool's result becomes for the model: text, bounded, with failures said as failures. Pure.
+//! A tool's result in the form that the model gets: text, bounded, with failures marked. Pure.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// Bytes of a result that reach the model.
+/// Limit for the text of a result, in bytes.
 pub const RESULT_BYTES_MAX: usize = 256 << 10;
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Outcome {
-    /// What the model reads.
+    /// Text for the model.
     pub text: String,
-    /// It failed.
+    /// The call failed.
     pub failed: bool,
-    /// What it says besides, structured.
+    /// Structured content of the result.
     pub structured: Option<serde_json::Value>,
 }
 
 impl Outcome {
-    /// A failure that toolmark itself reports.
+    /// A failure reported by toolmark itself.
     pub fn failure(message: &str) -> Self {
         Self { text: format!("Error: {message}"), failed: true, structured: None }
     }
 
-    /// What a server answered.
+    /// Outcome from a server's result.
     pub fn of(result: &CallToolResult) -> Self {
         let mut parts: Vec<String> = result.content.iter().map(part).collect();
         let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-/// How deep a schema is looked into; what lies deeper stays as it is.
+/// Maximum depth to which a schema is cleaned; deeper parts stay unchanged.
 const DEPTH_MAX: usize = 64;
 
 /// Keywords whose value is a schema.
@@ -21,15 +21,16 @@ const SCHEMA: &[&str] = &[
     "then",
     "else",
 ];
-/// Keywords whose value has schemas by name.
+/// Keywords whose value is an object of schemas.
 const NAMED: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose value is an array of schemas.
 const LISTED: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems", "items"];
-/// Keywords that upstreams take in a strict schema.
+/// Keywords that upstreams accept in a strict schema.
 const STRICT: &[&str] =
     &["type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "description", "title"];
 
-/// The schema without `$schema` and vendors' keywords; at the top an object with `properties`, which upstreams demand.
+/// The schema without `$schema` and vendors' keywords. At the top it is an object with `properties`, as upstreams
+/// require.
 pub fn parameters(schema: &Map<String, Value>) -> Value {
     let mut cleaned = clean_map(schema, 0);
     if !cleaned.contains_key("type") {
@@ -64,7 +65,8 @@ fn clean_map(schema: &Map<String, Value>, depth: usize) -> Map<String, Value> {
     schema.iter().filter(|(key, _)| !vendor(key)).map(member).collect()
 }
 
-/// May these parameters be sent with `strict: true`? Every object in them is closed and requires all it names.
+/// True if the parameters may be sent with `strict: true`: every object in them is closed and requires all its
+/// properties.
 pub fn qualifies_for_strict(parameters: &Value) -> bool {
     parameters.get("type").is_some_and(|kind| kind == "object") && qualifies(parameters, 0)
 }

@@ -1,4 +1,4 @@
-//! One server, supervised: connected, listed, watched, and connected again when it goes away.
+//! Supervision of one server: connects, lists, watches, and reconnects after a failure.
 //!
 //! ```text
 //! connecting ──listed──▶ up ──list fails, connection ends──▶ down ──after a pause that doubles──▶ connecting
@@ -22,57 +22,57 @@ use super::{
 };
 use crate::settings::McpServer;
 
-/// So often a server's tools are listed again, at least.
+/// Maximum interval between listings of a server's tools.
 const CHECK: Duration = Duration::from_secs(60);
-/// However short a server says its list holds.
+/// Minimum interval between listings, however short the freshness a server declares.
 const CHECK_MIN: Duration = Duration::from_secs(5);
-/// The first pause before it is connected again, and the longest.
+/// First and longest pause before a reconnect.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// However often a server says that its tools changed, they aren't listed again sooner.
+/// Minimum interval between listings after a server announces changes.
 const GAP: Duration = Duration::from_millis(250);
-/// How long a server may take to end.
+/// Time limit for a server to end.
 const ENDING: Duration = Duration::from_secs(8);
-/// After so long without trouble pauses begin anew.
+/// Time without trouble after which the pauses start anew.
 const SETTLED: Duration = Duration::from_secs(30);
 
-/// What of a server others look at.
+/// One supervised server.
 pub struct Server {
     /// Its settings.
     pub settings: McpServer,
     state: ArcSwap<State>,
-    /// Told that something is wrong: the supervisor looks at once.
+    /// Notified on trouble: the supervisor checks the server at once.
     look: Notify,
     changed: Arc<Notify>,
-    /// Counts changes of the state.
+    /// Number of changes of the state.
     pub generation: AtomicU64,
-    /// Told when the state changed.
+    /// Notified when the state has changed.
     pub moved: Notify,
     figures: Mutex<Vec<(Box<str>, Figures)>>,
 }
 
-/// How a server is.
+/// State of a server.
 #[derive(Clone)]
 enum State {
     Down(Arc<str>),
     Up { connection: Arc<dyn Connection>, tools: Arc<Vec<ServerTool>>, version: Arc<str> },
 }
 
-/// What was counted of one tool.
+/// Statistics of one tool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Figures {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Calls that failed.
+    /// Number of failed calls.
     pub errors: u64,
-    /// How long they took together, in microseconds.
+    /// Total duration of the calls in microseconds.
     pub total_us: u64,
-    /// How long the longest took, in microseconds.
+    /// Longest duration of a call in microseconds.
     pub max_us: u64,
 }
 
 impl Server {
-    /// One that isn't connected yet.
+    /// A server that isn't connected yet.
     pub fn new(settings: McpServer) -> Self {
         Self {
             settings,
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// How it stands.
+    /// Status of the server.
     pub fn standing(&self) -> Standing {
         match &**self.state.load() {
             State::Down(why) => Standing::Down(why.clone()),
@@ -93,10 +93,10 @@ impl Server {
         }
     }
 
-    /// Its connection.
+    /// Connection of the server.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the server is down.
     pub fn connection(&self) -> Result<Arc<dyn Connection>, Arc<str>> {
         match &**self.state.load() {
             State::Down(why) => Err(why.clone()),
@@ -104,7 +104,7 @@ impl Server {
         }
     }
 
-    /// The version of the protocol that is spoken with it, while it is up.
+    /// Protocol version used with the server, while it is up.
     pub fn version(&self) -> Option<Arc<str>> {
         match &**self.state.load() {
             State::Down(_) => None,
@@ -112,12 +112,12 @@ impl Server {
         }
     }
 
-    /// Something is wrong with it: it is looked at.
+    /// Has the supervisor check the server at once.
     pub fn suspect(&self) {
         self.look.notify_one();
     }
 
-    /// Counts a call.
+    /// Records a call in the statistics.
     pub fn count(&self, tool: &str, took: Duration, failed: bool) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// What was counted, by tool. Only tools of the catalog are called, so there are no more than those.
+    /// Statistics by tool. Only tools of the catalog are called, so their number is bounded.
     pub fn figures(&self) -> Vec<(Box<str>, Figures)> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -172,7 +172,8 @@ impl Server {
         self.set(State::Up { connection: connection.clone(), tools: Arc::new(listed.tools), version });
     }
 
-    /// Keeps it connected until stopped. `first` is told when it was connected, or couldn't be, the first time.
+    /// Keeps the server connected until stopped. `first` is sent when the first attempt to connect has succeeded or
+    /// failed.
     pub async fn supervise(self: Arc<Self>, connect: Arc<dyn Connect>, stop: CancellationToken, first: tokio::sync::oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut pause = PAUSE_MIN;

@@ -1,7 +1,6 @@
-//! What happens, as it happens: a feed that any number of readers up to [`READERS_MAX`] may follow.
+//! Live feed of events for up to [`READERS_MAX`] readers.
 //!
-//! Nobody who publishes ever waits. A reader that is slow loses events and is told how many. Where nobody reads,
-//! nothing is made.
+//! Publishing never waits. A slow reader loses events and gets their number. Without readers no event is built.
 
 use std::sync::{
     Arc,
@@ -14,12 +13,12 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::sheet::ending;
 use crate::{judge::violation::Severity, ledger::record::ExchangeRecord};
 
-/// Readers at a time.
+/// Readers at the same time, at most.
 pub const READERS_MAX: usize = 32;
-/// Events that a reader may be behind.
+/// Events that a reader may fall behind by.
 const BEHIND_MAX: usize = 1024;
 
-/// One event: its kind and its data, which is JSON.
+/// One event: its kind and its data as JSON.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
     /// `exchange`, `violation`, `execution`, `alert` or `lost`.
@@ -28,7 +27,7 @@ pub struct Event {
     pub data: Arc<str>,
 }
 
-/// See the module.
+/// The live feed: publishes events to its readers.
 #[derive(Debug)]
 pub struct Events {
     feed: broadcast::Sender<Event>,
@@ -43,22 +42,22 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Does anybody read?
+    /// True if there is at least one reader.
     pub fn are_read(&self) -> bool {
         self.readers.load(Ordering::Relaxed) > 0
     }
 
-    /// How many read.
+    /// Number of readers.
     pub fn readers(&self) -> usize {
         self.readers.load(Ordering::Relaxed)
     }
 
-    /// Events that readers lost because they were slow.
+    /// Number of events that slow readers lost.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Publishes what an exchange came to.
+    /// Publishes an exchange with its violations and executions.
     pub fn exchange(&self, record: &ExchangeRecord) {
         if !self.are_read() {
             return;
@@ -87,15 +86,15 @@ impl Events {
         self.publish("exchange", &ended);
     }
 
-    /// Publishes an event, where anybody reads.
+    /// Publishes an event, if there are readers.
     pub fn publish(&self, kind: &'static str, data: &serde_json::Value) {
         if self.are_read() {
-            // Without readers there is nobody to miss it.
+            // If the last reader has just left, no one misses the event.
             let _nobody = self.feed.send(Event { kind, data: data.to_string().into() });
         }
     }
 
-    /// Begins to read; `None` where too many do.
+    /// Subscribes a reader; `None` if there are [`READERS_MAX`] already.
     pub fn read(&self) -> Option<Reader> {
         let before = self.readers.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(self.readers.clone());
@@ -112,7 +111,7 @@ impl Drop for Counted {
     }
 }
 
-/// Reads events from when it was made.
+/// A subscription to the events published from now on.
 #[derive(Debug)]
 pub struct Reader {
     feed: broadcast::Receiver<Event>,
@@ -121,7 +120,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The next event; `lost` where this reader was too slow for some. `None` at the end of the process.
+    /// The next event; `lost` if this reader was too slow for some. `None` when the feed is closed.
     pub async fn next(&mut self) -> Option<Event> {
         match self.feed.recv().await {
             Ok(event) => Some(event),

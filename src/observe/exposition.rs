@@ -1,6 +1,6 @@
-//! The counters as Prometheus reads them: the names, helps and labels of what every exchange counts stand here.
+//! The counters in Prometheus' formats. The names, helps and labels of everything counted per exchange are defined here.
 //!
-//! Encoded by `prometheus-client` as OpenMetrics; who asks for the older text format gets the same lines in that.
+//! Encoded by `prometheus-client` as OpenMetrics; the older text format is derived from that.
 
 use std::{fmt, sync::Arc};
 
@@ -18,23 +18,23 @@ use super::{
 };
 use crate::judge::violation::Code;
 
-/// What `content-type` says of each format.
+/// Value of `content-type` for OpenMetrics.
 pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The text format that Prometheus read before OpenMetrics.
+/// Value of `content-type` for the text format that preceded OpenMetrics.
 pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that can be scraped.
+/// All metrics that can be scraped.
 pub struct Exposition(Registry);
 
 impl Exposition {
-    /// Of these counters, and of what other parts have to say.
+    /// Exposes these counters and the metrics of other parts.
     pub fn new(metrics: Arc<Metrics>, samples: Arc<Samples>) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Collected { metrics, samples }));
         Self(registry)
     }
 
-    /// As OpenMetrics.
+    /// The metrics as OpenMetrics.
     pub fn openmetrics(&self) -> String {
         let mut out = String::new();
         // Writing to a `String` doesn't fail.
@@ -42,7 +42,7 @@ impl Exposition {
         out
     }
 
-    /// In the older format, whose counters are named with their suffix and which has neither units nor an end.
+    /// The metrics in the older format: counters are named with their suffix, and there are no units and no end marker.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let openmetrics = self.openmetrics();
@@ -132,7 +132,7 @@ impl Collected {
 
     fn upstreams(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut upstreams = self.metrics.upstreams.all();
-        // Upstreams are named by the settings: nothing counts as other.
+        // The settings name the upstreams, so none is counted as other.
         upstreams.pop();
         let mut family = counter(encoder, "toolmark_upstream_requests", "Requests to upstreams by the class of their status")?;
         for (name, upstream) in &upstreams {

@@ -1,7 +1,6 @@
-//! Statistics out of a ledger's store: hourly sums for long windows, the records themselves for short ones.
+//! Reads statistics from a ledger's store: hourly sums for long windows, the records themselves for short ones.
 //!
-//! Blocks, as the store does. What it reads is bounded: hours by how long the ledger keeps them, records by
-//! `RECORDS_MAX`.
+//! Blocks, as the store does. Reads are bounded: hours by the ledger's retention, records by `RECORDS_MAX`.
 
 use std::time::Duration;
 
@@ -11,17 +10,17 @@ use super::{
 };
 use crate::ledger::store::{ExecutionFilter, PAGE_MAX, Page, Store, StoreError};
 
-/// Windows up to this are counted record by record; longer ones begin at a full hour.
+/// The longest window that is counted record by record; longer ones begin at a full hour.
 pub const SHORT: Duration = Duration::from_secs(3600);
-/// How far back a tool's last execution counts as now.
+/// Age up to which a tool's last execution counts as current.
 const NOW: Duration = Duration::from_secs(15 * 60);
-/// Records looked at for a short window.
+/// Records read for a short window, at most.
 const RECORDS_MAX: usize = 50_000;
 
-/// The statistics of the last `window`, or of all that is kept.
+/// The statistics of the last `window`, or of everything in the ledger.
 ///
 /// # Errors
-/// Where the store has no answer.
+/// The store can't be read.
 pub fn statistics(store: &dyn Store, window: Option<Duration>, now_ms: u64) -> Result<Stats, StoreError> {
     let back = |time: Duration| now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let page = Page { since_ms: Some(back(NOW)), limit: PAGE_MAX, ..Page::default() };
@@ -47,7 +46,7 @@ fn of_hours(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, 
     let rows = store.hours(since, u32::MAX)?;
     let first = if since > 0 { since } else { rows.iter().map(|row| row.hour).min().unwrap_or_default() };
     if rows.is_empty() {
-        // A store that sums nothing up still has its records.
+        // A store without hourly sums still has its records.
         return of_records(store, since_ms, now_ms);
     }
     Ok((Gathered::of_hours(&rows), Span { since_ms: u64::from(first) * HOUR_MS, until_ms: now_ms, complete: true }))

@@ -1,15 +1,15 @@
-//! A histogram of times that costs two atomic additions. Its buckets are fixed when it is made.
+//! A histogram of durations whose update is two atomic additions. Its buckets are fixed when it is built.
 //!
-//! Kept per shard by [`super::metrics`] and summed when somebody asks.
+//! [`super::metrics`] has one per shard and adds them up on request.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// Upper bounds of what toolmark itself takes, in microseconds.
+/// Upper bounds for toolmark's own time, in microseconds.
 pub const OVERHEAD_US: [u64; 15] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
-/// Upper bounds of what upstreams take, in microseconds.
+/// Upper bounds for upstreams' time, in microseconds.
 pub const UPSTREAM_US: [u64; 15] = [
     5_000,
     10_000,
@@ -29,31 +29,31 @@ pub const UPSTREAM_US: [u64; 15] = [
 ];
 const BUCKETS: usize = 15;
 
-/// Times, counted by how long they were.
+/// Counts of durations by bucket.
 #[derive(Debug)]
 pub struct Histogram {
     bounds_us: &'static [u64; BUCKETS],
-    /// One more than there are bounds: the last is what exceeds them all.
+    /// One more than there are bounds: the last counts durations above all bounds.
     counts: [AtomicU64; BUCKETS + 1],
     sum_us: AtomicU64,
 }
 
-/// What a histogram holds, or several together.
+/// Snapshot of one histogram, or of several added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// Upper bound in seconds, and how many were within it but above the one before; the last bound is infinite.
+    /// Upper bound in seconds, and the number of durations up to it and above the previous bound; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
-    /// All times together.
+    /// Sum of all durations.
     pub sum: Duration,
 }
 
 impl Histogram {
-    /// With these bounds.
+    /// An empty histogram with these bounds, in microseconds.
     pub const fn new(bounds_us: &'static [u64; BUCKETS]) -> Self {
         Self { bounds_us, counts: [const { AtomicU64::new(0) }; BUCKETS + 1], sum_us: AtomicU64::new(0) }
     }
 
-    /// Counts one.
+    /// Counts one duration.
     pub fn observe(&self, time: Duration) {
         let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let at = self.bounds_us.partition_point(|bound| *bound < time_us);
@@ -63,7 +63,7 @@ impl Histogram {
         self.sum_us.fetch_add(time_us, Ordering::Relaxed);
     }
 
-    /// Adds what it holds to `counted`, which is empty or of the same bounds.
+    /// Adds this histogram to `counted`, which is empty or has the same bounds.
     pub fn add_to(&self, counted: &mut Counted) {
         if counted.buckets.is_empty() {
             let bounds = self.bounds_us.iter().map(|bound| *bound as f64 / 1e6);
@@ -77,7 +77,7 @@ impl Histogram {
 }
 
 impl Counted {
-    /// How many there were.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }

@@ -1,7 +1,7 @@
-//! Counters of what happened in this process, for Prometheus and for alerts.
+//! Counters of this process, for Prometheus and for alerts.
 //!
-//! Counting is atomic additions on a shard that the thread has mostly for itself: no lock, nothing that waits. What
-//! clients and models name is counted by [`Names`], which is bounded.
+//! Counting is an atomic addition on a shard that a thread mostly has to itself: no locks, no waiting. Names chosen by clients
+//! and models are counted by [`Names`], which is bounded.
 
 use std::{
     cell::Cell,
@@ -25,9 +25,9 @@ use crate::{
     ledger::record::{Api, CallOutcome, ExchangeRecord},
 };
 
-/// Threads share counters only where there are more of them than this.
+/// Shards of the counters. Threads share a shard only if there are more threads than shards.
 const SHARDS: usize = 16;
-/// How an exchange may end, in the order of the counters.
+/// The ways an exchange ends, in the order of the counters.
 pub const ENDINGS: [(Field, &str); 6] = [
     (Field::Pass, "pass"),
     (Field::Warn, "warn"),
@@ -38,13 +38,13 @@ pub const ENDINGS: [(Field, &str); 6] = [
 ];
 /// The APIs, in the order of the counters.
 pub const APIS: [Api; 2] = [Api::Chat, Api::Responses];
-/// What the policy made of a violation, in the order of the counters.
+/// The policy's reactions to a violation, in the order of the counters.
 pub const ACTIONS: [&str; 3] = ["info", "warn", "block"];
-/// What a repair came to, in the order of the counters.
+/// The outcomes of a repair, in the order of the counters.
 pub const REPAIRS: [&str; 4] = ["mended", "rejected_again", "exhausted", "unfinished"];
-/// What became of a call, in the order of the counters.
+/// The outcomes of a call, in the order of the counters.
 pub const CALLS: [&str; 3] = ["accepted", "rejected", "withheld"];
-/// What an upstream answered, in the order of the counters.
+/// The classes of an upstream's status, in the order of the counters; `none` is an attempt without a response.
 pub const ANSWERS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "none"];
 
 /// An atomic counter.
@@ -52,12 +52,12 @@ pub const ANSWERS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "none"];
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds.
+    /// Adds to the counter.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// What it stands at.
+    /// The counter's present value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -66,11 +66,11 @@ impl Count {
 /// Counters of one tool.
 #[derive(Debug, Default)]
 pub struct OfTool {
-    /// By [`CALLS`].
+    /// Calls, in the order of [`CALLS`].
     pub calls: [Count; CALLS.len()],
-    /// Executions that didn't fail.
+    /// Executions that succeeded.
     pub succeeded: Count,
-    /// Executions that did.
+    /// Executions that failed.
     pub failed: Count,
 }
 
@@ -86,11 +86,11 @@ pub struct OfModel {
 /// Counters of one upstream.
 #[derive(Debug)]
 pub struct OfUpstream {
-    /// Attempts by [`ANSWERS`].
+    /// Attempts, in the order of [`ANSWERS`].
     pub answers: [Count; ANSWERS.len()],
-    /// How long attempts took.
+    /// Durations of the attempts.
     pub time: Histogram,
-    /// Attempts without an answer, or with a status of 500 or more, since the last that had one.
+    /// Attempts without a response, or with a status of 500 or more, since the last response below 500.
     pub failures: AtomicU64,
 }
 
@@ -103,9 +103,9 @@ impl Default for OfUpstream {
 #[repr(align(128))]
 #[derive(Debug)]
 struct Shard {
-    /// By API, stream, ending.
+    /// By API, stream and ending.
     requests: [[[Count; ENDINGS.len()]; 2]; APIS.len()],
-    /// By code, action.
+    /// By code and action.
     violations: [[Count; ACTIONS.len()]; Code::ALL.len()],
     repairs: [Count; REPAIRS.len()],
     overhead: Histogram,
@@ -122,19 +122,19 @@ impl Default for Shard {
     }
 }
 
-/// See the module.
+/// All counters of the process.
 #[derive(Debug)]
 pub struct Metrics {
     shards: Box<[Shard]>,
-    /// The shard of the next new thread.
+    /// Number of the next new thread, which determines its shard.
     next: AtomicUsize,
-    /// By tool.
+    /// Counters by tool.
     pub tools: Names<OfTool>,
-    /// By model.
+    /// Counters by model.
     pub models: Names<OfModel>,
-    /// By upstream.
+    /// Counters by upstream.
     pub upstreams: Names<OfUpstream>,
-    /// Of the second opinion, where one is asked for.
+    /// Counters of the verifier, if there is one.
     pub verifier: OnceLock<Arc<OfVerifier>>,
 }
 
@@ -238,22 +238,22 @@ impl Metrics {
         self.shards.iter().map(|shard| of(shard).value()).sum()
     }
 
-    /// Exchanges of this API, as a stream or not, that ended so: places in [`APIS`] and [`ENDINGS`].
+    /// Number of exchanges with this API, stream and ending. `api`, `ending`: index in [`APIS`] and [`ENDINGS`].
     pub fn requests(&self, api: usize, stream: bool, ending: usize) -> u64 {
         self.sum(|shard| &shard.requests[api][usize::from(stream)][ending])
     }
 
-    /// Violations with this code: place in [`ACTIONS`].
+    /// Number of violations with this code. `action`: index in [`ACTIONS`].
     pub fn violations(&self, code: Code, action: usize) -> u64 {
         self.sum(|shard| &shard.violations[code as usize][action])
     }
 
-    /// Repairs: place in [`REPAIRS`].
+    /// Number of repairs. `outcome`: index in [`REPAIRS`].
     pub fn repairs(&self, outcome: usize) -> u64 {
         self.sum(|shard| &shard.repairs[outcome])
     }
 
-    /// What toolmark itself took.
+    /// Durations of toolmark's own work, per exchange.
     pub fn overhead(&self) -> Counted {
         let mut counted = Counted::default();
         self.shards.iter().for_each(|shard| shard.overhead.add_to(&mut counted));
@@ -261,10 +261,10 @@ impl Metrics {
     }
 }
 
-/// Upstreams that failed so often in a row are said to fail.
+/// Number of failures in a row from which an upstream counts as failing.
 const FAILING: u64 = 3;
 
-/// How the upstreams are, by what became of the latest attempts.
+/// Readiness of the upstreams: degraded if one of them has failed several times in a row.
 pub fn upstreams(metrics: &Metrics) -> State {
     let failing = |(name, upstream): &(Box<str>, Arc<OfUpstream>)| {
         let failures = upstream.failures.load(Ordering::Relaxed);
@@ -274,7 +274,7 @@ pub fn upstreams(metrics: &Metrics) -> State {
     if failing.is_empty() { State::Ready } else { State::Degraded(failing.join("; ")) }
 }
 
-/// What the last repair of an exchange came to: its place in [`REPAIRS`].
+/// Outcome of the last repair of an exchange, as an index in [`REPAIRS`].
 fn last_repair(record: &ExchangeRecord) -> usize {
     match (record.verdict, ending(record)) {
         (Verdict::Blocked, _) => 2,

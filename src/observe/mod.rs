@@ -1,7 +1,7 @@
-//! What is seen of the exchanges: counters, statistics, live events, alerts, traces. [`Observed`] sees every record as
-//! its exchange ends; who asks is answered by [`crate::admin`].
+//! Telemetry: counters, statistics, live events, alerts, traces. [`Observed`] gets the record of every exchange when it
+//! ends; [`crate::admin`] serves the results.
 //!
-//! On the path of an exchange: counting, and nothing that waits.
+//! On the path of an exchange this only counts, and never waits.
 
 pub mod alerts;
 pub mod events;
@@ -33,19 +33,19 @@ use crate::{
     settings::Settings,
 };
 
-/// See the module.
+/// The telemetry of one process.
 pub struct Observed {
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// What other parts count.
+    /// Metrics of other parts, collected at each scrape.
     pub samples: Arc<Samples>,
     /// The live feed.
     pub events: Arc<Events>,
     /// The parts that must be ready.
     pub readiness: Readiness,
-    /// Where traces go, if anywhere.
+    /// The exporter of traces, if configured.
     pub traces: Option<Traces>,
-    /// What Prometheus reads.
+    /// The metrics in Prometheus' formats.
     pub exposition: Exposition,
 }
 
@@ -56,10 +56,10 @@ impl fmt::Debug for Observed {
 }
 
 impl Observed {
-    /// Of these settings.
+    /// Builds the telemetry that the settings ask for.
     ///
     /// # Errors
-    /// Where traces are asked for and can't be sent.
+    /// The settings ask for traces, and their exporter can't be built.
     pub fn new(settings: &Settings) -> Result<Self, traces::Error> {
         let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<Samples>::default(), Arc::<Events>::default());
         let own = events.clone();
@@ -78,7 +78,7 @@ impl Observed {
         Ok(Self { metrics, samples, events, readiness, traces, exposition })
     }
 
-    /// Sends what waits to be sent. It blocks for a moment.
+    /// Sends the remaining traces. Blocks, at most five seconds.
     pub fn close(&self) {
         if let Some(traces) = &self.traces {
             traces.close();

@@ -1,7 +1,7 @@
-//! Names that become labels: a bounded table, because models and clients choose them.
+//! A bounded table of names that become labels. Models and clients choose the names, so they must be limited.
 //!
-//! Looking a name up takes no lock; a new one is added by copying the table, at most [`NAMES_MAX`] times in the
-//! life of a process. What comes after that counts as [`OTHER`].
+//! A lookup takes no lock. A new name is added by copying the table, at most [`NAMES_MAX`] times in the life of a process;
+//! names after that count as [`OTHER`].
 
 use std::{
     collections::HashMap,
@@ -11,11 +11,11 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 
-/// Names kept apart.
+/// Names that are counted separately.
 pub const NAMES_MAX: usize = 200;
-/// What all further names count as.
+/// The name under which all other names are counted.
 pub const OTHER: &str = "other";
-/// Longer names count as [`OTHER`]: no honest tool or model has one.
+/// Longer names count as [`OTHER`]: real tools and models have shorter ones.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Counters by name.
@@ -33,7 +33,7 @@ impl<T: Default> Default for Names<T> {
 }
 
 impl<T: Default> Names<T> {
-    /// Counts under this name, or as [`OTHER`] where there are too many.
+    /// Counts under this name, or as [`OTHER`] if the table is full.
     pub fn with<R>(&self, name: &str, count: impl FnOnce(&T) -> R) -> R {
         if let Some(found) = self.known.load().get(name) {
             return count(found);
@@ -64,7 +64,7 @@ impl<T: Default> Names<T> {
         Some(counters)
     }
 
-    /// Every name with its counters, sorted; [`OTHER`] comes last.
+    /// All names with their counters, sorted; [`OTHER`] is last.
     pub fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
         let mut all: Vec<_> = self.known.load().iter().map(|(name, counters)| (name.clone(), counters.clone())).collect();
         all.sort_by(|(a, _), (b, _)| a.cmp(b));

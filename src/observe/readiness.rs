@@ -1,4 +1,4 @@
-//! Is every part ready? A small registry: each part says so itself when `/readyz` is asked.
+//! Readiness of the process's parts: each one registers a probe that runs when `/readyz` is requested.
 
 use std::{
     collections::BTreeMap,
@@ -8,22 +8,22 @@ use std::{
 
 use serde::Serialize;
 
-/// How a part is.
+/// State of one part.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "state", content = "why", rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
+    /// The part works.
     Ready,
-    /// It serves, but not as it should: said, and no reason to send requests elsewhere.
+    /// The part works with restrictions. This is reported, but requests needn't go elsewhere.
     Degraded(String),
-    /// Requests are better sent elsewhere.
+    /// The part doesn't work; requests should go elsewhere.
     Down(String),
 }
 
 type Probe = Box<dyn Fn() -> State + Send + Sync>;
 type Detail = Box<dyn Fn() -> serde_json::Value + Send + Sync>;
 
-/// See the module.
+/// Registry of the parts' probes and states.
 #[derive(Default)]
 pub struct Readiness {
     probes: Mutex<Vec<(&'static str, Probe)>>,
@@ -37,35 +37,35 @@ impl fmt::Debug for Readiness {
     }
 }
 
-/// How all parts are.
+/// State of all parts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// None is down.
+    /// True if no part is down.
     pub ready: bool,
-    /// Each part.
+    /// The state of each part.
     pub parts: BTreeMap<&'static str, State>,
-    /// What else there is to know.
+    /// Additional details that don't affect readiness.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<&'static str, serde_json::Value>,
 }
 
 impl Readiness {
-    /// Adds a part. It is asked off the workers, and may block for a moment.
+    /// Registers a part. `probe` runs outside the workers, and may block for a moment.
     pub fn register(&self, name: &'static str, probe: impl Fn() -> State + Send + Sync + 'static) {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(probe)));
     }
 
-    /// Adds something to know that makes nothing more or less ready. It is asked as parts are.
+    /// Registers a detail that doesn't affect readiness. `detail` runs outside the workers, and may block for a moment.
     pub fn describe(&self, name: &'static str, detail: impl Fn() -> serde_json::Value + Send + Sync + 'static) {
         self.details.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(detail)));
     }
 
-    /// Says how a part is from now on.
+    /// Sets a part's state.
     pub fn say(&self, name: &'static str, state: State) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(name, state);
     }
 
-    /// Asks all of them.
+    /// Runs all probes and collects the states.
     pub fn report(&self) -> Report {
         let mut parts = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         parts.extend(self.probes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, probe)| (*name, probe())));

@@ -1,8 +1,7 @@
-//! The hourly sums that the ledger keeps beside its records, in the same transaction: exact over restarts, because a
-//! record and its sums are stored together or not at all, and over replicas, because each writer keeps rows of its own.
+//! Hourly sums that the ledger stores with its records, in the same transaction. They are exact over restarts, because a
+//! record and its sums are stored together or not at all, and over replicas, because each writer has its own rows.
 //!
-//! Added up on the workers, as their records are at hand there; the ledger's writer takes that up, and asks for what changed,
-//! with each batch.
+//! Workers add up their own records; with each batch, the ledger's writer merges these sums and reads the rows that changed.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +13,14 @@ use crate::ledger::{
 
 /// Milliseconds of an hour.
 pub const HOUR_MS: u64 = 3_600_000;
-/// See the module.
+/// Hourly sums, one sheet per hour.
 #[derive(Debug, Default)]
 pub struct Rollup {
     sheets: BTreeMap<u32, Sheet>,
-    /// It is only a part, to be taken up by another.
+    /// This is a worker's part, to be merged into another.
     apart: bool,
-    /// INVARIANT: what is stored of this hour and of later ones is in `sheets`; rows of earlier ones are never
-    /// written again. A record that comes late counts for this hour.
+    /// INVARIANT: everything stored for this hour and later ones is in `sheets`; rows of earlier hours are never written
+    /// again. A record that comes late counts for this hour.
     floor: Option<u32>,
 }
 
@@ -29,7 +28,7 @@ impl Rollup {
     fn sheet(&mut self, hour: u32) -> &mut Sheet {
         let floor = self.floor.unwrap_or(hour);
         let hour = hour.max(floor);
-        // The hour before may still get records of exchanges that ended in it.
+        // The previous hour may still get records of exchanges that ended in it.
         self.floor = Some(floor.max(hour.saturating_sub(1)));
         let apart = self.apart;
         self.sheets.entry(hour).or_insert_with(|| if apart { Sheet::apart() } else { Sheet::default() })
@@ -39,7 +38,7 @@ impl Rollup {
 impl Hourly for Rollup {
     fn restore(&mut self, rows: &[HourRow]) {
         for row in rows {
-            // What can't be read was written by something else; it stays as it is until the name comes again.
+            // An unreadable row was written by other software; it stays unchanged until its name occurs again.
             if let Some(sums) = Sums::decode(&row.sums) {
                 self.sheets.entry(row.hour).or_default().restore(&row.name, &sums);
             }
@@ -53,7 +52,7 @@ impl Hourly for Rollup {
     }
 
     fn apart(&self) -> Box<dyn Hourly> {
-        // Which hours are over, only the whole knows.
+        // A worker's part can't tell which hours are over; only the merged sums can.
         Box::new(Self { apart: true, floor: Some(0), ..Self::default() })
     }
 

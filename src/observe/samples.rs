@@ -1,32 +1,32 @@
-//! What other parts have to say when somebody scrapes: a small registry of sources, asked each time.
+//! Metrics of other parts: a registry of sources that are read at each scrape.
 
 use std::{
     fmt,
     sync::{Mutex, PoisonError},
 };
 
-/// What a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shape {
-    /// Only grows; its name is given without `_total`.
+    /// A value that only grows; the metric's name is given without `_total`.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
 }
 
-/// Labels of one value: name and value. Their number must be bounded.
+/// Labels of one value, as names and values. The number of combinations must be bounded.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// One metric with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// `toolmark_…`, units last.
+    /// The metric's name: `toolmark_…`, with its unit last.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Help text of one line.
     pub help: &'static str,
-    /// What it is.
+    /// Type of the metric.
     pub shape: Shape,
-    /// The values.
+    /// The values with their labels.
     pub values: Vec<(Labels, f64)>,
 }
 
@@ -44,7 +44,7 @@ impl Sample {
 
 type Source = Box<dyn Fn() -> Vec<Sample> + Send + Sync>;
 
-/// See the module.
+/// Registry of metric sources.
 #[derive(Default)]
 pub struct Samples(Mutex<Vec<Source>>);
 
@@ -55,12 +55,12 @@ impl fmt::Debug for Samples {
 }
 
 impl Samples {
-    /// Adds a source. It is asked on the admin listener's thread and must not wait.
+    /// Registers a source. It runs on the admin listener's thread and must not wait.
     pub fn register(&self, source: impl Fn() -> Vec<Sample> + Send + Sync + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(source));
     }
 
-    /// What all of them say now.
+    /// Reads all sources.
     pub fn collect(&self) -> Vec<Sample> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flat_map(|source| source()).collect()
     }

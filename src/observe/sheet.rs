@@ -1,5 +1,5 @@
-//! What records add up to: a sheet of sums, one row per name. Pure; the same for an hour of the ledger and for a
-//! window of the last records.
+//! Sums of records by name: a sheet has one row of sums per name. Pure; used both for an hour of the ledger and for a window
+//! of the latest records.
 //!
 //! | row | of |
 //! |---|---|
@@ -17,14 +17,14 @@ use crate::{
     ledger::record::{CallOutcome, CallRecord, ExchangeRecord},
 };
 
-/// Rows of one kind on a sheet; further names count together as [`OTHER`]: models and clients choose them.
+/// Rows of one kind on a sheet, at most. Models and clients choose the names; further ones are counted as [`OTHER`].
 pub const ROWS_MAX: usize = 500;
-/// The name of all further names.
+/// The name under which all further names are counted.
 pub const OTHER: &str = "other";
-/// The row of everything.
+/// The name of the row that counts everything.
 pub const ALL: &str = "all";
 
-/// What a row is of.
+/// Kind of a row's name.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     /// A model.
@@ -33,7 +33,7 @@ pub enum Kind {
     Tool,
     /// A violation's code.
     Code,
-    /// An invented name.
+    /// The name of a tool that doesn't exist.
     Invented,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Model, Self::Tool, Self::Code, Self::Invented];
 
-    /// What its rows' names begin with.
+    /// Prefix of the rows' names.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Model => "m:",
@@ -58,17 +58,17 @@ struct Row {
     changed: bool,
 }
 
-/// See the module.
+/// Sums of records, one row per name.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// Rows of one kind.
+    /// Limit of rows of one kind.
     rows_max: usize,
     rows: Vec<Row>,
-    /// Where each name's row is.
+    /// Index of each name's row.
     places: BTreeMap<Box<str>, usize>,
-    /// Rows of each kind.
+    /// Number of rows of each kind.
     counts: [usize; Kind::ALL.len()],
-    /// A row's name while it is looked for.
+    /// Buffer for a row's name during a lookup.
     name: String,
 }
 
@@ -79,7 +79,7 @@ impl Default for Sheet {
 }
 
 impl Sheet {
-    /// One of a few records only, to be merged into another: that has the last word on which names are too many.
+    /// A sheet of few records, to be merged into another one that applies the limit of rows.
     pub fn apart() -> Self {
         Self { rows_max: 4 * ROWS_MAX, ..Self::default() }
     }
@@ -116,13 +116,13 @@ impl Sheet {
         self.of(kind, name).merge(sums);
     }
 
-    /// Takes up a row that was stored.
+    /// Adds a stored row, and marks all rows as unchanged.
     pub fn restore(&mut self, name: &str, sums: &Sums) {
         self.merge(name, sums);
         self.rows.iter_mut().for_each(|row| row.changed = false);
     }
 
-    /// The rows that changed since this was last asked.
+    /// The rows that changed since the last call.
     pub fn changed(&mut self) -> Vec<(Box<str>, Sums)> {
         let mut changed = Vec::new();
         for (name, at) in &self.places {
@@ -146,7 +146,7 @@ impl Sheet {
         full.push_str(name);
         if !self.places.contains_key(&*full) {
             match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
-                // What counts together already takes nobody's place.
+                // The row of further names doesn't count towards the limit.
                 _ if name == OTHER => {}
                 Some(count) if *count >= self.rows_max => {
                     full.truncate(kind.map_or("", Kind::prefix).len());
@@ -171,7 +171,7 @@ impl Sheet {
     }
 }
 
-/// Is it a call of a tool that doesn't exist?
+/// True for a call of a tool that doesn't exist.
 pub fn invented(call: &CallRecord) -> bool {
     call.violations.contains(&Code::UnknownTool)
 }
@@ -200,7 +200,7 @@ fn of_exchange(record: &ExchangeRecord) -> Sums {
     sums.add(Field::Attempts, record.attempts.len() as u64);
     sums.add(Field::OverheadUs, record.overhead_us());
     sums.add(Field::UpstreamUs, record.upstream_us);
-    // An upstream that gave no answer cost nothing, and who was asked instead repairs nothing.
+    // An upstream without a response cost no tokens, and the request to the next upstream isn't a repair.
     for (number, tokens) in record.attempts.iter().filter_map(|attempt| attempt.tokens).enumerate() {
         let (input, output) = if number == 0 { (Field::InputFirst, Field::OutputFirst) } else { (Field::InputRepair, Field::OutputRepair) };
         sums.add(input, tokens.input);
@@ -215,7 +215,7 @@ fn of_exchange(record: &ExchangeRecord) -> Sums {
     sums
 }
 
-/// How an exchange ended.
+/// The way an exchange ended, as a field to count.
 pub fn ending(record: &ExchangeRecord) -> Field {
     match (record.verdict, record.status) {
         (Verdict::Blocked, _) => Field::Blocked,
@@ -227,8 +227,8 @@ pub fn ending(record: &ExchangeRecord) -> Field {
     }
 }
 
-/// What each tool's calls cost: the tokens of an attempt are shared equally among the calls made in it, the rest going
-/// to the first ones. Invented tools cost too, but under no tool's name.
+/// Tokens by tool: the tokens of an attempt are divided equally among its calls, and the remainder goes to the first ones.
+/// Calls of unknown tools get a share too, but it is counted for no tool.
 fn tokens_by_tool(record: &ExchangeRecord) -> Vec<(&str, u64)> {
     let mut costs = Vec::new();
     for (number, attempt) in (1_u32..).zip(&record.attempts) {

@@ -1,4 +1,4 @@
-//! The statistics: totals and rates per tool, model and code and over time, made of sums. Pure.
+//! The statistics: totals and rates by tool, model and code and over time, computed from sums. Pure.
 //!
 //! `GET /api/stats`, the dashboard and `toolmark stats` show the same values.
 
@@ -16,12 +16,12 @@ use crate::ledger::{
     store::{FoundExecution, HourRow},
 };
 
-/// Hours that the course over time goes back.
+/// Hours covered by the hourly statistics.
 pub const HOURS_SHOWN: u32 = 48;
-/// Names that each list has at most, the largest first.
+/// Names in each list at most, the largest first.
 pub const NAMES_SHOWN: usize = 100;
 
-/// Sums gathered for statistics.
+/// The sums from which statistics are computed.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     rows: BTreeMap<Box<str>, Sums>,
@@ -29,7 +29,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// From the ledger's hourly rows.
+    /// Adds up the ledger's hourly rows.
     pub fn of_hours(stored: &[HourRow]) -> Self {
         let mut gathered = Self::default();
         for row in stored {
@@ -45,7 +45,7 @@ impl Gathered {
         gathered
     }
 
-    /// From records.
+    /// Adds up records.
     pub fn of_records<'r>(records: impl IntoIterator<Item = &'r ExchangeRecord>) -> Self {
         let mut sheet = Sheet::default();
         records.into_iter().for_each(|record| sheet.add(record));
@@ -61,202 +61,202 @@ impl Gathered {
     }
 }
 
-/// Which time statistics are of, in Unix milliseconds.
+/// The span of time covered by statistics.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Span {
-    /// From here on.
+    /// Start of the span, in Unix milliseconds.
     pub since_ms: u64,
-    /// Until now.
+    /// End of the span, in Unix milliseconds.
     pub until_ms: u64,
-    /// All of it was looked at.
+    /// True if everything in the span was counted.
     pub complete: bool,
 }
 
 /// The statistics of a span of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// From here on, in Unix milliseconds.
+    /// Start of the span, in Unix milliseconds.
     pub since_ms: u64,
-    /// Until here.
+    /// End of the span, in Unix milliseconds.
     pub until_ms: u64,
-    /// False where there was more in the window than is looked at: `since_ms` then says how far back it goes.
+    /// False if the window has more records than are read: the statistics then begin at `since_ms`.
     pub complete: bool,
-    /// Everything together.
+    /// The totals of all exchanges.
     pub totals: Totals,
-    /// Tools, the most called first.
+    /// The tools, the most called first.
     pub tools: Vec<Tool>,
-    /// Models, the most used first.
+    /// The models, the most used first.
     pub models: Vec<Model>,
-    /// Codes, the most frequent first.
+    /// The codes, the most frequent first.
     pub codes: Vec<CodeCount>,
-    /// Names of tools that don't exist, the most called first.
+    /// Names of called tools that don't exist, the most called first.
     pub invented: Vec<Invented>,
     /// Tools whose last execution failed.
     pub failing: Vec<Failing>,
-    /// Hour by hour, the latest last.
+    /// The totals of each hour, the latest last.
     pub hours: Vec<Course>,
-    /// Day by day (UTC), the latest last.
+    /// The totals of each day (UTC), the latest last.
     pub days: Vec<Course>,
 }
 
 /// Counts and rates of exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// Exchanges.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// By how they ended.
+    /// Exchanges by the way they ended.
     pub endings: Endings,
-    /// Exchanges that were blocked, of a thousand.
+    /// Blocked exchanges, per thousand exchanges.
     pub blocked_per_1000: f64,
-    /// Calls rejected, per thousand exchanges.
+    /// Rejected calls, per thousand exchanges.
     pub rejected_calls_per_1000: f64,
-    /// Calls.
+    /// Calls by outcome.
     pub calls: Calls,
-    /// Executions.
+    /// Number of executions.
     pub executions: u64,
-    /// Of those, with a result that reports a failure.
+    /// Executions whose result reports a failure.
     pub failed_executions: u64,
-    /// The share of executions that didn't fail; `None` where there were none.
+    /// The share of successful executions, from 0 to 1; `None` if there were no executions.
     pub success_rate: Option<f64>,
-    /// Repairs made.
+    /// Number of repairs.
     pub repairs: u64,
-    /// Upstream requests.
+    /// Number of upstream requests.
     pub attempts: u64,
     /// Tokens of first attempts.
     pub tokens: Tokens,
-    /// Tokens of all later attempts: what repairs cost.
+    /// Tokens of all later attempts: the cost of repairs.
     pub repair_tokens: Tokens,
-    /// What toolmark itself took, in microseconds per exchange.
+    /// toolmark's own time, in microseconds per exchange.
     pub overhead_us_mean: f64,
-    /// What upstreams took, in milliseconds per exchange.
+    /// The upstreams' time, in milliseconds per exchange.
     pub upstream_ms_mean: f64,
 }
 
-/// Exchanges by how they ended.
+/// Exchanges by the way they ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Endings {
-    /// Nothing to object to.
+    /// Exchanges with verdict `pass`.
     pub pass: u64,
-    /// Something at `warn`.
+    /// Exchanges with verdict `warn`.
     pub warn: u64,
-    /// The model mended it.
+    /// Exchanges with verdict `repaired`.
     pub repaired: u64,
-    /// Refused or replaced.
+    /// Exchanges with verdict `blocked`.
     pub blocked: u64,
-    /// An error, mostly of the upstream's.
+    /// Exchanges that ended with an error, mostly the upstream's.
     pub failed: u64,
-    /// The caller went away.
+    /// Exchanges whose caller closed the connection.
     pub abandoned: u64,
 }
 
-/// Calls by what became of them.
+/// Calls by outcome.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Calls {
-    /// Passed on.
+    /// Calls passed on.
     pub accepted: u64,
-    /// Not, for what was wrong with them.
+    /// Calls rejected for their own violations.
     pub rejected: u64,
-    /// Held back with their turn.
+    /// Calls withheld with their turn.
     pub withheld: u64,
 }
 
-/// Tokens.
+/// Numbers of tokens.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tokens {
-    /// Of prompts.
+    /// Tokens of prompts.
     pub input: u64,
-    /// Of answers.
+    /// Tokens of answers.
     pub output: u64,
 }
 
-/// A tool.
+/// Statistics of one tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tool {
-    /// Its name.
+    /// The tool's name.
     pub tool: Box<str>,
-    /// Its calls.
+    /// The tool's calls.
     pub calls: Calls,
-    /// Its executions.
+    /// Number of executions.
     pub executions: u64,
-    /// Of those, failed.
+    /// Number of failed executions.
     pub failed: u64,
-    /// The share that didn't; `None` where there were none.
+    /// The share of successful executions, from 0 to 1; `None` if there were no executions.
     pub success_rate: Option<f64>,
-    /// From a call to its result; `None` where there were none.
+    /// Time from a call to its result; `None` if there were no executions.
     pub duration_ms: Option<Durations>,
-    /// Tokens of the attempts that called it.
+    /// Tokens of the attempts that called the tool, divided among their calls.
     pub tokens: u64,
 }
 
-/// How long executions took, in milliseconds.
+/// Durations of executions, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Durations {
-    /// On average.
+    /// The mean.
     pub mean: f64,
-    /// Half of them.
+    /// The median.
     pub p50: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: u64,
-    /// All but one of a hundred.
+    /// The 99th percentile.
     pub p99: u64,
 }
 
-/// A model.
+/// Statistics of one model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Model {
-    /// Its name.
+    /// The model's name.
     pub model: Box<str>,
-    /// Its exchanges.
+    /// The totals of its exchanges.
     #[serde(flatten)]
     pub totals: Totals,
 }
 
-/// A violation's code.
+/// Violations with one code, by severity.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct CodeCount {
     /// The code.
     pub code: Box<str>,
-    /// At `info`.
+    /// Violations at `info`.
     pub info: u64,
-    /// At `warn`.
+    /// Violations at `warn`.
     pub warn: u64,
-    /// At `block`.
+    /// Violations at `block`.
     pub block: u64,
 }
 
-/// A tool that doesn't exist.
+/// A called tool that doesn't exist.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Invented {
-    /// As the model named it.
+    /// The name that the model used.
     pub name: Box<str>,
-    /// So often.
+    /// Number of calls.
     pub calls: u64,
 }
 
-/// A tool that fails now.
+/// A tool whose latest execution failed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Failing {
-    /// The tool.
+    /// The tool's name.
     pub tool: Box<str>,
-    /// Failures in a row, up to the latest.
+    /// Number of failures in a row, up to the latest execution.
     pub failures: u64,
-    /// The latest, in Unix milliseconds.
+    /// Time of the latest failure, in Unix milliseconds.
     pub last_failure_ms: u64,
-    /// The latest success within the time looked at.
+    /// Time of the latest success, in Unix milliseconds; `None` if there is none in the time examined.
     pub last_success_ms: Option<u64>,
 }
 
-/// An hour or a day.
+/// Totals of one hour or day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Course {
-    /// When it begins, in Unix milliseconds.
+    /// Start of the hour or day, in Unix milliseconds.
     pub at_ms: u64,
-    /// What happened in it.
+    /// The totals of its exchanges.
     #[serde(flatten)]
     pub totals: Totals,
 }
 
-/// Makes the statistics.
+/// Computes the statistics.
 pub fn stats(gathered: &Gathered, span: Span, failing: Vec<Failing>) -> Stats {
     let mut tools: Vec<Tool> = gathered.of(Kind::Tool).map(|(name, sums)| tool(name, sums)).collect();
     tools.sort_by_key(|tool| std::cmp::Reverse(tool.calls.accepted + tool.calls.rejected + tool.calls.withheld + tool.executions));
@@ -367,7 +367,7 @@ fn code_count(code: &str, sums: &Sums) -> CodeCount {
     CodeCount { code: code.into(), info: sums.of(Field::Info), warn: sums.of(Field::Warned), block: sums.of(Field::BlockedOn) }
 }
 
-/// To four decimals; 0 of nothing.
+/// Quotient rounded to four decimals; 0 if `whole` is 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 1e4).round() / 1e4 }
 }

@@ -1,39 +1,39 @@
-//! Sums of many exchanges under one name: sparse counters that can be added up and stored. Pure.
+//! Sums of many exchanges under one name: sparse counters that can be added and stored. Pure.
 //!
-//! Stored as pairs of variable-length integers (LEB128): number of the field, value. Numbers once given are never
-//! given to something else, so that a ledger can be read by later versions; fields that a version doesn't know stay.
+//! Stored as pairs of variable-length integers (LEB128): field number, value. A number is never reused for another field, so
+//! that later versions can read the ledger; fields that a version doesn't know are preserved.
 
-/// What is counted. The numbers are stored.
+/// A counted quantity. The numbers are stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u16)]
 pub enum Field {
     /// Exchanges.
     Exchanges = 1,
-    /// Of those, with verdict `pass`.
+    /// Exchanges with verdict `pass`.
     Pass = 2,
-    /// With verdict `warn`.
+    /// Exchanges with verdict `warn`.
     Warn = 3,
-    /// With verdict `repaired`.
+    /// Exchanges with verdict `repaired`.
     Repaired = 4,
-    /// With verdict `blocked`.
+    /// Exchanges with verdict `blocked`.
     Blocked = 5,
-    /// That ended with an error status without being blocked.
+    /// Exchanges with an error status that weren't blocked.
     Failed = 6,
-    /// Whose caller went away before the end.
+    /// Exchanges whose caller closed the connection before the end.
     Abandoned = 7,
-    /// Repairs made.
+    /// Repairs.
     Repairs = 8,
     /// Upstream requests.
     Attempts = 9,
     /// Calls passed on.
     Accepted = 10,
-    /// Calls rejected for what was wrong with them.
+    /// Calls rejected for their own violations.
     Rejected = 11,
-    /// Calls held back with their turn.
+    /// Calls withheld with their turn.
     Withheld = 12,
     /// Executions.
     Executions = 13,
-    /// Of those, with a result that reports a failure.
+    /// Executions whose result reports a failure.
     FailedExecutions = 14,
     /// Input tokens of first attempts.
     InputFirst = 15,
@@ -43,9 +43,9 @@ pub enum Field {
     InputRepair = 17,
     /// Output tokens of all later attempts.
     OutputRepair = 18,
-    /// What toolmark itself took, in microseconds.
+    /// toolmark's own time, in microseconds.
     OverheadUs = 19,
-    /// What upstreams took, in microseconds.
+    /// The upstreams' time, in microseconds.
     UpstreamUs = 20,
     /// Violations at `info`.
     Info = 21,
@@ -53,19 +53,19 @@ pub enum Field {
     Warned = 22,
     /// Violations at `block`.
     BlockedOn = 23,
-    /// Times that something invented was called.
+    /// Calls of tools that don't exist.
     Invented = 24,
-    /// Tokens of the attempts that called a tool, an attempt's shared equally among its calls.
+    /// Tokens of the attempts that called a tool; an attempt's tokens are divided equally among its calls.
     Tokens = 25,
-    /// How long executions took, added up, in milliseconds.
+    /// Sum of the executions' durations, in milliseconds.
     DurationMs = 26,
 }
 
-/// Fields from here on count executions by how long they took: one per bucket of [`bucket_of`].
+/// Fields from this number on count executions by duration, one for each bucket of [`bucket_of`].
 const DURATIONS: u16 = 1000;
 /// Buckets per doubling: a bucket is at most an eighth wide.
 const BUCKETS_PER_DOUBLING: u32 = 8;
-/// Fields that one name may have: more than are ever written.
+/// Fields under one name, at most: more than are ever written.
 const FIELDS_MAX: usize = 1024;
 
 /// Sums under one name.
@@ -73,7 +73,7 @@ const FIELDS_MAX: usize = 1024;
 pub struct Sums(Vec<(u16, u64)>);
 
 impl Sums {
-    /// None, with room for what one exchange adds.
+    /// Empty sums, with capacity for one exchange.
     pub fn with_room() -> Self {
         Self(Vec::with_capacity(16))
     }
@@ -83,7 +83,7 @@ impl Sums {
         self.add_number(field as u16, amount);
     }
 
-    /// Counts an execution that took so long.
+    /// Counts an execution with this duration.
     pub fn add_duration(&mut self, duration_ms: u64) {
         self.add(Field::DurationMs, duration_ms);
         self.add_number(DURATIONS + bucket_of(duration_ms), 1);
@@ -93,7 +93,7 @@ impl Sums {
     pub fn merge(&mut self, other: &Self) {
         let mut at = 0;
         for (number, amount) in &other.0 {
-            // Both are in order.
+            // Both are sorted by number.
             while self.0.get(at).is_some_and(|(own, _)| own < number) {
                 at += 1;
             }
@@ -123,8 +123,8 @@ impl Sums {
         self.0.binary_search_by_key(&(field as u16), |(own, _)| *own).ok().and_then(|at| self.0.get(at)).map_or(0, |(_, sum)| *sum)
     }
 
-    /// The time within which this share of the executions ended, in milliseconds: exact up to 16 ms, and above that at
-    /// most a sixteenth off. `None` where there were none.
+    /// The duration within which this share of the executions ended, in milliseconds: exact up to 16 ms, above that at most a
+    /// sixteenth off. `None` if there are none.
     pub fn percentile_ms(&self, share: f64) -> Option<u64> {
         let durations = || self.0.iter().filter(|(number, _)| *number >= DURATIONS);
         let count: u64 = durations().map(|(_, sum)| sum).sum();
@@ -136,7 +136,7 @@ impl Sums {
         })
     }
 
-    /// As it is stored.
+    /// Encodes the sums for storage.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 4);
         for (number, sum) in &self.0 {
@@ -146,7 +146,7 @@ impl Sums {
         bytes
     }
 
-    /// Reads what was stored; `None` where it is something else.
+    /// Decodes stored sums; `None` if the bytes aren't sums.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut sums = Self::default();
         while !bytes.is_empty() {
@@ -161,7 +161,7 @@ impl Sums {
     }
 }
 
-/// The bucket of a duration: its own up to 15 ms, then eight to each doubling.
+/// The bucket of a duration: one per millisecond up to 15 ms, then eight per doubling.
 fn bucket_of(duration_ms: u64) -> u16 {
     let exact = u64::from(2 * BUCKETS_PER_DOUBLING);
     if duration_ms < exact {
@@ -174,7 +174,7 @@ fn bucket_of(duration_ms: u64) -> u16 {
     (doubling * BUCKETS_PER_DOUBLING + significant) as u16
 }
 
-/// What stands for all durations of a bucket.
+/// The duration that represents a bucket, in milliseconds.
 fn middle_of(bucket: u16) -> u64 {
     let bucket = u64::from(bucket);
     let per = u64::from(BUCKETS_PER_DOUBLING);

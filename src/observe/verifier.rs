@@ -1,4 +1,4 @@
-//! Counters of the second opinion: what became of each answer that might have been shown, of each verdict, and what it cost.
+//! Counters of the verifier: outcomes of answers that it might have checked, its verdicts, and its tokens and durations.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use super::{
     metrics::Count,
 };
 
-/// What became of an answer that might have been shown to the verifier.
+/// Outcome of an answer that the verifier might have checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It was shown, and nothing was objected to.
+    /// Checked without objection.
     Supported,
-    /// It was shown, and something was objected to.
+    /// Checked with an objection.
     Objected,
-    /// The same was shown before.
+    /// Not sent: the result of an identical earlier check was used.
     Cached,
-    /// It wasn't shown: the rules left nothing open.
+    /// Not sent: the rules left nothing open.
     Decided,
-    /// It wasn't shown: with its results it is more than is shown.
+    /// Not sent: together with its results it is too large.
     TooLarge,
-    /// It wasn't shown: the hour's calls or tokens are spent.
+    /// Not sent: the hourly limit of calls or tokens is reached.
     OverCap,
-    /// It wasn't shown: the verifier failed of late.
+    /// Not sent: the verifier failed recently.
     Resting,
-    /// No verdict came in time.
+    /// The deadline passed without a verdict.
     Late,
-    /// It couldn't be reached, or broke off.
+    /// The verifier couldn't be reached, or the connection broke.
     Unreachable,
-    /// It answered with an error.
+    /// The verifier answered with an error.
     Error,
-    /// What it answered isn't of the form that was asked for.
+    /// The verifier's answer doesn't have the required form.
     Invalid,
-    /// The caller went away first.
+    /// The caller closed the connection first.
     Abandoned,
 }
 
 impl Outcome {
-    /// All of them, in the order of the counters.
+    /// All outcomes, in the order of the counters.
     pub const ALL: [Self; 12] = [
         Self::Supported,
         Self::Objected,
@@ -53,7 +53,7 @@ impl Outcome {
         Self::Abandoned,
     ];
 
-    /// Its word as a label.
+    /// Name of the outcome as a label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -72,12 +72,12 @@ impl Outcome {
     }
 }
 
-/// What became of the verifier's verdicts, in the order of the counters.
+/// The outcomes of the verifier's verdicts on single claims, in the order of the counters.
 pub const VERDICTS: [&str; 4] = ["supported", "contradicted", "unsupported", "dropped"];
 /// Types of tokens, in the order of the counters.
 pub const TOKENS: [&str; 2] = ["input", "output"];
 
-/// See the module.
+/// Counters of the verifier.
 #[derive(Debug)]
 pub struct OfVerifier {
     outcomes: [Count; Outcome::ALL.len()],
@@ -93,44 +93,44 @@ impl Default for OfVerifier {
 }
 
 impl OfVerifier {
-    /// Counts what became of an answer.
+    /// Counts the outcome of an answer.
     pub fn count(&self, outcome: Outcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.add(1);
         }
     }
 
-    /// Counts verdicts, by [`VERDICTS`].
+    /// Adds numbers of verdicts, in the order of [`VERDICTS`].
     pub fn claims(&self, verdicts: [u64; VERDICTS.len()]) {
         self.claims.iter().zip(verdicts).for_each(|(count, number)| count.add(number));
     }
 
-    /// Counts what a call took.
+    /// Adds the tokens of a call.
     pub fn tokens(&self, input: u64, output: u64) {
         self.tokens.iter().zip([input, output]).for_each(|(count, number)| count.add(number));
     }
 
-    /// Counts how long a call took.
+    /// Counts the duration of a call.
     pub fn time(&self, time: Duration) {
         self.time.observe(time);
     }
 
-    /// Answers by what became of them.
+    /// Number of answers by outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Outcome::ALL.iter().zip(&self.outcomes).map(|(outcome, count)| (outcome.as_str(), count.value()))
     }
 
-    /// Verdicts by what became of them.
+    /// Number of verdicts by outcome.
     pub fn verdicts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         VERDICTS.iter().zip(&self.claims).map(|(verdict, count)| (*verdict, count.value()))
     }
 
-    /// Tokens by type.
+    /// Number of tokens by type.
     pub fn spent(&self) -> impl Iterator<Item = (&'static str, u64)> {
         TOKENS.iter().zip(&self.tokens).map(|(kind, count)| (*kind, count.value()))
     }
 
-    /// How long its calls took.
+    /// Durations of the verifier's calls.
     pub fn times(&self) -> Counted {
         let mut counted = Counted::default();
         self.time.add_to(&mut counted);

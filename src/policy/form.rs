@@ -1,26 +1,26 @@
-//! Is a policy file whole? Pure.
+//! Detection of incompletely written policy files. Pure.
 //!
-//! A file that is written where it lies passes through every shorter form, most of which are policies too: with defaults for what
-//! hasn't come. So one that was written in place must have stayed the same for a while ([`super::watch`]), may not be the beginning
-//! of the one before, and must say where it ends, if that one did.
+//! A file that is written in place passes through every shorter form, most of which are valid policies, with defaults for the missing rest.
+//! So a file that was written in place must have been unchanged for a while ([`super::watch`]), must not be the beginning of the previous
+//! one, and must have its end line if the previous one did.
 
-/// The line that says that a file is whole.
+/// Line that marks the end of a complete file.
 pub const END: &str = "# end";
 
-/// What a file was like.
+/// Content of a policy file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Form {
-    /// Its text up to the last that isn't blank.
+    /// Its text without trailing blanks.
     text: Box<str>,
 }
 
 impl Form {
-    /// Of this text.
+    /// The form of this text.
     pub fn of(text: &str) -> Self {
         Self { text: text.trim_end().into() }
     }
 
-    /// Why this may not be whole, where `last` was; `in_place`: it was written where it lies.
+    /// Reason why the file may be incomplete, compared with `last`; `in_place`: it was written in place.
     pub fn doubt(&self, last: &Self, in_place: bool) -> Option<&'static str> {
         match () {
             () if self.text.is_empty() && !last.text.is_empty() => Some("it is empty"),

@@ -1,7 +1,7 @@
-//! Reads a policy: its TOML, from disk or built in, and the tool files it names.
+//! Loading of a policy: its TOML, from disk or built in, and the tool files it names.
 //!
-//! The shell around [`super::rules`], which checks and compiles what was read. A policy that is wrong is
-//! an error with file, line and key; whoever reloads keeps the old one then.
+//! The I/O around [`super::rules`], which checks and compiles the policy. A wrong policy is an error with file, line and key; a reload then
+//! keeps the old policy.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::settings::{Fault, layers::Layers};
 
-/// Where a policy is.
+/// Source of a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PolicySource {
     /// `policies/default.toml`, built in.
@@ -30,9 +30,9 @@ pub enum PolicySource {
 }
 
 impl PolicySource {
-    /// What a setting or flag means: one of the words `default`, `strict`, `observe`, or a path from `directory`.
+    /// Resolves a setting or flag: one of the words `default`, `strict`, `observe`, or a path relative to `directory`.
     ///
-    /// Where nothing is said, `policies/default.toml` if there is such a file, else the built-in default.
+    /// Without a value, `policies/default.toml` if that file exists, else the built-in default.
     pub fn choose(said: Option<&str>, directory: &Path) -> Self {
         let usual = directory.join(DEFAULT_FILE);
         match said {
@@ -44,15 +44,15 @@ impl PolicySource {
         }
     }
 
-    /// Is this the name of one that is built in?
+    /// Returns whether this is the name of a built-in policy.
     pub fn is_built_in(said: &str) -> bool {
         matches!(said, "default" | "strict" | "observe")
     }
 
-    /// Reads and compiles it.
+    /// Reads and compiles the policy.
     ///
     /// # Errors
-    /// Where a file can't be read or anything in it is wrong.
+    /// [`Error`] if a file can't be read or is wrong.
     pub fn load(&self) -> Result<Rules, Error> {
         match self {
             Self::Default => built_in(self, DEFAULT),
@@ -62,11 +62,11 @@ impl PolicySource {
         }
     }
 
-    /// The same after a change that nobody announced: what may be the beginning of a file isn't taken. `last`: what is in force;
-    /// `written`: the files that were written where they lie.
+    /// Like [`Self::load`], after an unannounced change: a file that may be incomplete is refused. `last`: the policy in force; `written`:
+    /// the files that were written in place.
     ///
     /// # Errors
-    /// Also where the file may not be whole.
+    /// Also [`Error::HalfWritten`] if the file may be incomplete.
     pub fn load_changed(&self, last: &Rules, written: &[PathBuf]) -> Result<Rules, Error> {
         match self {
             Self::File(path) => from_file(self, path, Some((last, written.contains(path)))),
@@ -86,7 +86,7 @@ impl fmt::Display for PolicySource {
     }
 }
 
-/// Why there is no policy.
+/// Reasons why a policy can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file can't be read.
@@ -94,13 +94,13 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What may have been meant.
+        /// Hint at a possible mistake; may be empty.
         hint: &'static str,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// A file may not be whole.
+    /// A file may be incomplete.
     #[error(
         "{path} isn't taken: {why}. A file that is replaced at once (mv) is taken as it is; so is one on SIGHUP, and one that ends with \
          the line `{END}`", path = path.display()
@@ -108,10 +108,10 @@ pub enum Error {
     HalfWritten {
         /// The file.
         path: PathBuf,
-        /// What speaks for it.
+        /// Reason for the suspicion.
         why: &'static str,
     },
-    /// Something in a file is wrong.
+    /// A file contains an error.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
@@ -121,13 +121,13 @@ fn built_in(source: &PolicySource, text: &str) -> Result<Rules, Error> {
     Ok(Rules::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
 }
 
-/// A policy of this text, which names no files: for fuzzing.
+/// Compiles this text, which must not name any files: for fuzzing.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn from_text(text: &str) -> Result<Rules, Error> {
     built_in(&PolicySource::Default, text)
 }
 
-/// `last`: what is in force, where a change wasn't announced; and whether the file was written where it lies.
+/// `last`: for an unannounced change, the policy in force, and whether the file was written in place.
 fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -> Result<Rules, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| {
         let hint = match source.kind() {
@@ -162,7 +162,7 @@ fn parse(place: &str, text: &str) -> Result<(Layers, Policy), Fault> {
     Ok((layers, policy))
 }
 
-/// One value for the policy and all its files, lengths included so that no two sets collide.
+/// One digest for the policy and all its files; lengths are included so that no two sets collide.
 fn digest(text: &str, files: &[String]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in std::iter::once(text).chain(files.iter().map(String::as_str)) {
@@ -172,7 +172,7 @@ fn digest(text: &str, files: &[String]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The policy where the settings name none.
+/// The policy file that is used if the settings name none.
 pub const DEFAULT_FILE: &str = "policies/default.toml";
 const DEFAULT: &str = include_str!("../../policies/default.toml");
 const STRICT: &str = include_str!("../../policies/strict.toml");

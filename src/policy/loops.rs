@@ -1,6 +1,6 @@
-//! `[loops]`: when a run has gone in circles for long enough, and what happens then.
+//! `[loops]`: limits for repeated calls, and the reaction to them.
 //!
-//! Values only. CONTRACT.md, "Policy"; issue "Upstreams and loops".
+//! Values only. docs/contract.md#policy.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -15,37 +15,37 @@ use super::duration;
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLimit {
-    /// A synthetic error first, then the end.
+    /// First a synthetic error, then the end of the exchange.
     #[default]
     Error,
-    /// The end at once.
+    /// The end of the exchange at once.
     End,
 }
 
-/// A number of calls in a window; 0 calls switches the check off.
+/// A limit of calls in a window; 0 calls switches it off.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Calls; those of one turn count once.
+    /// Number of calls; those of one turn count once.
     pub calls: u32,
-    /// In how long.
+    /// Length of the window.
     #[serde(with = "duration")]
     pub window: Duration,
 }
 
-/// `identical_calls`: when the same call with the same result is one too many. 0 switches a part of it off.
+/// `identical_calls`: limits for the same call with the same result. 0 switches a limit off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Identical {
-    /// So many, where they come in haste.
+    /// Limit within the time `within`.
     pub calls: u32,
-    /// In how long.
+    /// Time window of `calls`.
     pub within: Duration,
-    /// So many in a row, however slowly they come.
+    /// Limit in a row, at any speed.
     pub in_a_row: u32,
 }
 
 impl Identical {
-    /// However slowly they come. What a plain number in a policy means.
+    /// Only a limit in a row; the meaning of a plain number in a policy.
     pub const fn in_a_row(calls: u32) -> Self {
         Self { calls: 0, within: Duration::from_secs(1), in_a_row: calls }
     }
@@ -100,48 +100,48 @@ impl<'de> Visitor<'de> for IdenticalVisitor {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Loops {
-    /// Failures of one tool in a row within one user turn.
+    /// Limit of failures of one tool in a row within one user turn.
     pub consecutive_failures: u32,
-    /// Calls of one tool.
+    /// Limit of calls of one tool.
     pub same_tool: Rate,
-    /// Calls of all tools.
+    /// Limit of calls of all tools.
     pub all_tools: Rate,
-    /// The same call with the same result.
+    /// Limit of calls that are the same with the same result.
     pub identical_calls: Identical,
-    /// How long a tool stays stopped.
+    /// Time for which a tool stays stopped.
     #[serde(with = "duration")]
     pub cooldown: Duration,
-    /// What happens at a limit.
+    /// Reaction to a limit.
     pub on_limit: OnLimit,
     /// `[loops.tools.NAME]`: limits of single tools.
     pub tools: BTreeMap<String, ToolLoops>,
 }
 
-/// `[loops.tools.NAME]`: what is said here counts for this tool instead of what `[loops]` says.
+/// `[loops.tools.NAME]`: limits for this tool that override those of `[loops]`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolLoops {
-    /// Failures in a row.
+    /// Limit of failures in a row.
     pub consecutive_failures: Option<u32>,
-    /// Calls of this tool.
+    /// Limit of calls of this tool.
     pub same_tool: Option<Rate>,
-    /// The same call with the same result.
+    /// Limit of calls that are the same with the same result.
     pub identical_calls: Option<Identical>,
-    /// How long it stays stopped.
+    /// Time for which the tool stays stopped.
     #[serde(deserialize_with = "some_duration")]
     pub cooldown: Option<Duration>,
 }
 
-/// What holds for one tool; 0 switches a limit off.
+/// Effective limits of one tool; 0 switches a limit off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ToolLimits {
-    /// Failures in a row.
+    /// Limit of failures in a row.
     pub consecutive_failures: u32,
-    /// Calls of it.
+    /// Limit of calls of the tool.
     pub same_tool: Rate,
-    /// The same call with the same result.
+    /// Limit of calls that are the same with the same result.
     pub identical_calls: Identical,
-    /// How long it stays stopped.
+    /// Time for which the tool stays stopped.
     pub cooldown: Duration,
 }
 
@@ -161,7 +161,7 @@ impl Default for Loops {
 }
 
 impl Loops {
-    /// The limits of this tool.
+    /// The effective limits of this tool.
     pub fn of_tool(&self, tool: &str) -> ToolLimits {
         let own = self.tools.get(tool);
         let said = |of: fn(&ToolLoops) -> Option<u32>, usual: u32| own.and_then(of).unwrap_or(usual);
@@ -173,7 +173,7 @@ impl Loops {
         }
     }
 
-    /// Is a tool stopped that has been called once?
+    /// Returns whether some tool is stopped after a single call.
     pub fn forbids_repeating(&self) -> bool {
         let once = |identical: &Identical| identical.calls == 1 || identical.in_a_row == 1;
         once(&self.identical_calls) || self.tools.values().any(|own| own.identical_calls.as_ref().is_some_and(once))

@@ -1,6 +1,6 @@
-//! The policy: what is checked and how severely, as its TOML says it. CONTRACT.md, "Policy".
+//! The policy: what is checked and how severely, as its TOML says it. docs/contract.md#policy.
 //!
-//! Values only; reading files and explaining their faults is [`load`]'s.
+//! Values only; [`load`] reads files and explains their errors.
 
 mod form;
 pub mod load;
@@ -25,7 +25,7 @@ use crate::judge::{
     violation::{Certainty, Severity},
 };
 
-/// `mode`: is anything changed at all?
+/// `mode`: whether answers are changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -43,7 +43,7 @@ pub enum Inject {
     /// The policy's tools are added to the request's; of two with one name the policy's wins.
     #[default]
     Merge,
-    /// The policy's tools stand instead of the request's.
+    /// The policy's tools replace the request's.
     Replace,
     /// The request's tools stay as they are.
     Off,
@@ -53,14 +53,14 @@ pub enum Inject {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Undeclared {
-    /// A tool that only the request brings is as good as one of the files'.
+    /// Tools that only the request declares are allowed like those of the files.
     #[default]
     Allow,
-    /// It is left out of the request; calling it is `undeclared_tool`.
+    /// Such tools are dropped from the request; calling one is `undeclared_tool`.
     Reject,
 }
 
-/// `[calls] on_exhausted`.
+/// `[calls] on_exhausted`: the answer after failed repairs.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum OnExhausted {
@@ -71,33 +71,33 @@ pub enum OnExhausted {
     Error,
 }
 
-/// `[calls] on_blocked_json`.
+/// `[calls] on_blocked_json`: the place of the message if JSON was asked for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBlockedJson {
-    /// Into the `refusal`, so that no parser chokes.
+    /// In the `refusal`, so that JSON parsers aren't given text.
     #[default]
     Refusal,
-    /// HTTP 422, in a stream an error.
+    /// HTTP 422; in a stream, an error event.
     Error,
-    /// Into the content, as where no JSON was asked for.
+    /// In the content, as if no JSON was asked for.
     Content,
 }
 
-/// `[calls] promote_textual`: which calls that are written as text are made real ones.
+/// `[calls] promote_textual`: conversion of calls written as text to real ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PromoteTextual {
-    /// None.
+    /// No conversion.
     Off,
-    /// Those of known tools whose arguments fit as they are written, and outside code fences.
+    /// Only calls of known tools with valid arguments, outside code fences.
     Exact,
-    /// All: they are judged like any other call, and repaired where they don't fit.
+    /// All calls: they are judged like any other call, and repaired if they are invalid.
     #[default]
     On,
 }
 
 impl<'de> Deserialize<'de> for PromoteTextual {
-    /// `"off"`, `"exact"` or `"on"`. Booleans are how it was written before there were three: `true` is what it was then, `"exact"`.
+    /// `"off"`, `"exact"` or `"on"`. Older policies have booleans, where `true` means `"exact"`.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Words;
         impl serde::de::Visitor<'_> for Words {
@@ -128,73 +128,73 @@ impl<'de> Deserialize<'de> for PromoteTextual {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Correction {
-    /// Trailing commas, code fences, Python literals.
+    /// Trailing commas, code fences and Python literals are corrected.
     Syntax,
-    /// Case, separators, a known prefix.
+    /// Case, separators and known prefixes of tool names are corrected.
     Name,
-    /// `"3"` → 3 where the schema is unambiguous.
+    /// `"3"` becomes 3 if the schema is unambiguous.
     Types,
-    /// A `null` for an optional parameter is left out.
+    /// A `null` for an optional parameter is dropped.
     NullOptional,
-    /// One unknown parameter close to one missing required one.
+    /// One unknown parameter is renamed to the one missing required parameter if it is similar.
     Parameters,
 }
 
-/// `[results] stamp`.
+/// `[results] stamp`: form of the stamps.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum StampForm {
-    /// Members in an object, one line before anything else.
+    /// Members in an object, one line before other results.
     #[default]
     Auto,
-    /// Wrap what is no object.
+    /// Results that aren't objects are wrapped in one.
     Json,
     /// No stamps, so nothing can be cited.
     Off,
 }
 
-/// `[stream] hold`.
+/// `[stream] hold`: text that a stream holds back.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
-    /// Text flows; what a check needs is held.
+    /// Only text that a check needs.
     #[default]
     Claims,
-    /// The whole answer is held until it is judged.
+    /// The whole answer, until it is judged.
     All,
 }
 
-/// A whole policy, defaults filled in.
+/// A complete policy, with defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Enforce or observe.
+    /// Mode: enforce or observe.
     pub mode: Mode,
-    /// Which tools there are.
+    /// Tool files, and their use.
     pub tools: Tools,
-    /// The text for the model.
+    /// Instructions to the model.
     pub protocol: Protocol,
-    /// Calls and their repair.
+    /// Judgement and repair of calls.
     pub calls: Calls,
     /// Results and their stamps.
     pub results: Results,
-    /// What a stream holds back.
+    /// Holding back of streamed text.
     pub stream: Stream,
-    /// The Responses API.
+    /// Settings for the Responses API.
     pub responses: Responses,
     /// Citations in answers.
     pub citations: Citations,
     /// Loop control.
     pub loops: Loops,
-    /// Phrase rules.
+    /// Phrase rules: claims that require a tool's success.
     pub claims: Vec<ClaimRule>,
-    /// Rules checked against the world.
+    /// State rules, checked against the outside world.
     pub state: Vec<state::StateRule>,
     /// Severities by code, as written; [`crate::judge::violation::Checks`] is the full table.
     pub checks: BTreeMap<String, Check>,
 }
 
-/// A line of `[checks]`: a severity, or from which certainty on a claim is blocked.
+/// A line of `[checks]`: a severity, or the certainty from which a claim is blocked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Check {
     /// `"warn"`
@@ -233,11 +233,11 @@ impl<'de> serde::de::Visitor<'de> for CheckVisitor {
 }
 
 impl Policy {
-    /// What the model is told about tools, if anything: [`crate::judge::protocol`].
+    /// Instructions to the model about tools, if any: [`crate::judge::protocol`].
     pub fn protocol_text(&self) -> Option<String> {
         let Protocol { inject, announce, text } = &self.protocol;
         let told = inject.unwrap_or(self.citations.require || text.is_some());
-        // Without stamps there is nothing to cite; words of the policy's own may be about something else.
+        // Without stamps there is nothing to cite; the policy's own text may be about something else.
         let built_in = || Some(CITE_TEXT).filter(|_| self.results.stamp != StampForm::Off);
         let cite = if told { text.as_deref().or_else(built_in) } else { None };
         protocol_text(cite, *announce)
@@ -248,15 +248,15 @@ impl Policy {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tools {
-    /// How the files' tools join the request's.
+    /// Combination of the files' tools with the request's.
     pub inject: Inject,
     /// Globs of tool files, relative to the policy file.
     pub files: Vec<String>,
-    /// What becomes of tools that only the request brings.
+    /// Treatment of tools that only the request declares.
     pub undeclared: Undeclared,
-    /// Names that must be in every exchange's registry.
+    /// Tool names that every exchange's registry must contain.
     pub expect: Vec<String>,
-    /// Names of tools through which answers are given, where they have a text for it.
+    /// Names of tools that deliver the model's answer, if they have a text parameter for it.
     pub answers: Vec<String>,
 }
 
@@ -289,11 +289,11 @@ impl Default for Tools {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Protocol {
-    /// Is the model told to cite? `None`: where citations are required, or a text of the policy's own says how.
+    /// Tells the model to cite; `None`: only if citations are required or `text` is set.
     pub inject: Option<bool>,
-    /// Is it told to announce its calls?
+    /// Tells the model to announce its calls.
     pub announce: bool,
-    /// Other words about citing.
+    /// Text about citing in place of the built-in one.
     pub text: Option<String>,
 }
 
@@ -303,26 +303,26 @@ pub struct Protocol {
 pub struct Calls {
     /// Repairs of one exchange, calls and text together; 0 to 10.
     pub max_repairs: u32,
-    /// Upstream requests of one exchange, everything included; 1 to 50.
+    /// Upstream requests of one exchange, in total; 1 to 50.
     pub max_attempts: u32,
-    /// After it no further attempt is started; it counts from the first rejection.
+    /// Time from the first rejection after which no further attempt is started.
     #[serde(with = "duration")]
     pub repair_deadline: Duration,
-    /// What the application gets when repair fails.
+    /// Answer to the application when repairs fail.
     pub on_exhausted: OnExhausted,
-    /// Where the words of a blocked answer go when JSON was asked for.
+    /// Place of a blocked answer's message if JSON was asked for.
     pub on_blocked_json: OnBlockedJson,
-    /// Calls in one turn of one choice.
+    /// Highest number of calls in one turn of one choice.
     pub max_per_turn: u32,
-    /// Is a schema's `format` asserted?
+    /// Checks a schema's `format`.
     pub formats: bool,
-    /// What may be changed without asking the model.
+    /// Corrections that are made without asking the model.
     pub corrections: Vec<Correction>,
-    /// Which calls that are written as text are made real ones.
+    /// Conversion of calls written as text to real ones.
     pub promote_textual: PromoteTextual,
-    /// Regular expressions of values that stand for a value.
+    /// Regular expressions of placeholder values in arguments.
     pub placeholders: Vec<String>,
-    /// Characters of one string argument above which it is suspicious.
+    /// Length of a string argument in characters above which it is suspicious.
     pub long_argument: u32,
 }
 
@@ -348,15 +348,15 @@ impl Default for Calls {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Results {
-    /// The form of stamps.
+    /// Form of the stamps.
     pub stamp: StampForm,
-    /// How long after its call an execution may be cited; `None` for ever.
+    /// Time after its call in which an execution may be cited; `None`: unlimited.
     #[serde(with = "duration_or_off")]
     pub window: Option<Duration>,
-    /// Bytes above which a result is `large_result`.
+    /// Size in bytes above which a result is `large_result`.
     #[serde(with = "bytes")]
     pub large: u64,
-    /// Regular expressions of texts that are errors.
+    /// Regular expressions of results that are errors.
     pub error_patterns: Vec<String>,
 }
 
@@ -375,7 +375,7 @@ impl Default for Results {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stream {
-    /// What is held back.
+    /// Text that a stream holds back.
     pub hold: Hold,
 }
 
@@ -383,39 +383,39 @@ pub struct Stream {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Citations {
-    /// Does the application get to see verified citations in prose?
+    /// Shows verified citations in prose to the application.
     pub show: bool,
-    /// Must an answer after results cite one of them?
+    /// Requires an answer after results to cite one of them.
     pub require: bool,
-    /// Further regular expressions with a group `id`.
+    /// Additional regular expressions of citations, with a group `id`.
     pub extra_patterns: Vec<String>,
 }
 
-/// `[[claims]] scope`: since when one of the tools must have succeeded.
+/// `[[claims]] scope`: period in which one of the tools must have succeeded.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimScope {
-    /// Ever, in this conversation.
+    /// The whole conversation.
     #[default]
     Conversation,
-    /// Since the user spoke last.
+    /// The turn since the last user message.
     Turn,
 }
 
-/// `[[claims]]`: what may be said only if one of some tools succeeded in the conversation.
+/// `[[claims]]`: a phrase that is allowed only if one of some tools succeeded.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRule {
-    /// The rule's name in reports.
+    /// Name of the rule in reports.
     pub name: String,
-    /// A regular expression, matched within one line.
+    /// Regular expression of the phrase, matched within one line.
     pub pattern: String,
-    /// One of these must have succeeded.
+    /// Tools of which one must have succeeded.
     pub requires: Vec<String>,
-    /// Since when.
+    /// Period in which it must have succeeded.
     #[serde(default)]
     pub scope: ClaimScope,
-    /// What the model is told.
+    /// Message to the model.
     #[serde(default)]
     pub message: String,
 }
@@ -426,10 +426,10 @@ pub mod duration {
 
     use serde::{Deserialize, Deserializer, de::Error};
 
-    /// Reads one.
+    /// Deserializes a duration.
     ///
     /// # Errors
-    /// For what is no duration, saying how one is written.
+    /// A message with the expected form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
         humantime::parse_duration(&text)
@@ -437,16 +437,16 @@ pub mod duration {
     }
 }
 
-/// Durations, or `"off"`.
+/// Durations as in [`duration`], or `"off"`.
 pub mod duration_or_off {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, de::Error};
 
-    /// Reads one.
+    /// Deserializes a duration; `None` for `"off"`.
     ///
     /// # Errors
-    /// For what is neither, saying how one is written.
+    /// A message with the expected form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let text = String::deserialize(deserializer)?;
         if text == "off" {
@@ -457,16 +457,16 @@ pub mod duration_or_off {
     }
 }
 
-/// Sizes as `"100KiB"`, `"32MiB"`, or as a number of bytes.
+/// Sizes as `"100KiB"` or `"32MiB"`, or as a number of bytes.
 pub mod bytes {
     use std::fmt;
 
     use serde::de::{Deserializer, Error, Visitor};
 
-    /// Reads one, in bytes.
+    /// Deserializes a size in bytes.
     ///
     /// # Errors
-    /// For what is no size, saying how one is written.
+    /// A message with the expected form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         deserializer.deserialize_any(Size)
     }

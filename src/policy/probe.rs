@@ -1,46 +1,46 @@
-//! Where `[[state]]` looks: a tool of an MCP server, or one GET. Values, and their compiling.
+//! Probes of `[[state]]`: a tool of an MCP server, or one GET request. Values and their compilation.
 
 use reqwest::Url;
 use serde_json::Value;
 
 use super::state::Probe;
 
-/// Where it is looked.
+/// Compiled probe of a state rule.
 #[derive(Clone, Debug)]
 pub enum CompiledProbe {
-    /// By a tool that only reads.
+    /// A call of a read-only tool.
     Mcp {
-        /// The server.
+        /// Name of the MCP server.
         server: Box<str>,
-        /// Its tool.
+        /// Name of the tool.
         tool: Box<str>,
-        /// The arguments, with `{{name}}` for values.
+        /// Arguments, with `{{name}}` as placeholders.
         arguments: Value,
-        /// The rule says that the tool only reads.
+        /// The rule declares the tool read-only.
         read_only: bool,
     },
-    /// By a GET.
+    /// A GET request.
     Http(HttpProbe),
 }
 
-/// A GET with places for values in its path and query.
+/// A GET request with placeholders in its path and query.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HttpProbe {
     /// `https://host:port`, without a path.
     pub origin: Box<str>,
-    /// The host, as URLs have it.
+    /// The host, as URLs contain it.
     pub host: Box<str>,
-    /// The port.
+    /// The port, possibly the scheme's default.
     pub port: u16,
-    /// Path and query, with `{{name}}` for values.
+    /// Path and query, with `{{name}}` as placeholders.
     pub template: Box<str>,
 }
 
 impl CompiledProbe {
-    /// Of what the policy says.
+    /// Compiles a probe of the policy.
     ///
     /// # Errors
-    /// The key that is wrong, and why.
+    /// The key that is wrong, and the reason.
     pub(super) fn of(probe: &Probe) -> Result<Self, (&'static str, String)> {
         match (&probe.mcp, &probe.tool, &probe.http) {
             (Some(server), Some(tool), None) => Ok(Self::Mcp {
@@ -64,10 +64,10 @@ impl CompiledProbe {
 }
 
 impl HttpProbe {
-    /// Reads `GET https://host/path/{{id}}?q={{name}}`.
+    /// Parses `GET https://host/path/{{id}}?q={{name}}`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write it like \"GET https://tasks.example.com/tasks/{{id}}\"";
         let url = text.strip_prefix("GET ").map(str::trim).ok_or_else(|| format!("only GET is sent: {FORM}"))?;

@@ -1,19 +1,19 @@
-//! `[responses]`: what becomes of conversations that the upstream keeps.
+//! `[responses]`: treatment of conversations that the upstream stores.
 //!
-//! Values only. CONTRACT.md, "Policy"; issue "Responses API".
+//! Values only. docs/contract.md#policy.
 
 use serde::Deserialize;
 
-/// `[responses] stateful`: a part of the conversation that isn't in the request.
+/// `[responses] stateful`: treatment of conversation parts that aren't in the request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Stateful {
-    /// Remember what is needed of it, and say where something isn't known.
+    /// Stores what is needed of them, and reports what isn't known.
     #[default]
     Track,
-    /// Have the upstream keep nothing; refuse what would need it to.
+    /// Prevents the upstream from storing anything; refuses requests that depend on it.
     Stateless,
-    /// Refuse what refers to it.
+    /// Refuses requests that refer to them.
     Refuse,
 }
 
@@ -21,6 +21,6 @@ pub enum Stateful {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Responses {
-    /// Conversations that the upstream keeps.
+    /// Treatment of conversations that the upstream stores.
     pub stateful: Stateful,
 }

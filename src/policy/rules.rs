@@ -1,6 +1,6 @@
-//! A policy made ready to judge by: ranges checked, regular expressions compiled, every code's severity known.
+//! A policy compiled for judging: ranges checked, regular expressions compiled, the severity of every code set.
 //!
-//! Pure. The one way to [`Rules`] is through [`super::load::PolicySource::load`].
+//! Pure. [`Rules`] are made only by [`super::load::PolicySource::load`].
 
 use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
@@ -31,11 +31,11 @@ use super::form::Form;
 pub struct Rules {
     /// The policy as written, defaults filled in.
     pub policy: Policy,
-    /// The severity of every code.
+    /// Severities of all codes.
     pub checks: Checks,
-    /// `[calls] placeholders`, without regard to case.
+    /// `[calls] placeholders`, case-insensitive.
     pub placeholders: RegexSet,
-    /// What reads results by `[results] error_patterns`.
+    /// Classifier of results, with `[results] error_patterns`.
     pub natures: Arc<Natures>,
     /// `[citations] extra_patterns`; each has a group `id`.
     pub extra_patterns: Vec<Regex>,
@@ -45,39 +45,39 @@ pub struct Rules {
     pub state: Vec<CompiledState>,
     /// The tools of `[tools] files`, in the order of their files.
     pub tools: Vec<PolicyTool>,
-    /// BLAKE3 over the policy and its tool files, in hex.
+    /// BLAKE3 digest of the policy and its tool files, in hex.
     pub digest: Box<str>,
-    /// Where it came from, for people.
+    /// Description of its source, for messages.
     pub source: Box<str>,
-    /// What the user should know at start.
+    /// Notices for the user at start.
     pub notices: Vec<String>,
     watched: Vec<PathBuf>,
-    /// What its file was like, where it is one.
+    /// Content of its file, unless it is built in.
     pub(super) form: Option<Form>,
 }
 
 /// One of `[[claims]]`, compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledClaim {
-    /// The rule's name in reports.
+    /// Name of the rule in reports.
     pub name: Box<str>,
-    /// What may not be said; `^` and `$` are a line's, `.` stays within it.
+    /// The phrase; `^` and `$` match at line ends, `.` doesn't match them.
     pub regex: Regex,
-    /// One of these must have succeeded.
+    /// Tools of which one must have succeeded.
     pub requires: Vec<Box<str>>,
-    /// Since the user spoke last, not ever.
+    /// It must have succeeded since the last user message; else anywhere in the conversation.
     pub turn: bool,
-    /// What the model is told; never empty.
+    /// Message to the model; never empty.
     pub message: Box<str>,
 }
 
 impl Rules {
-    /// Must the whole answer be held until it is judged?
+    /// Returns whether the whole answer must be held until it is judged.
     pub fn hold_all(&self) -> bool {
         self.policy.stream.hold == Hold::All || self.policy.citations.require || !self.state.is_empty()
     }
 
-    /// Files and directories that make up this policy, for [`super::watch`]; none where it is built in.
+    /// Files and directories of this policy, for [`super::watch`]; empty if it is built in.
     pub fn watched(&self) -> &[PathBuf] {
         &self.watched
     }
@@ -204,7 +204,7 @@ fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Is it found in what an answer says, with a certainty?
+/// Returns whether the code belongs to claims in answers, which have a certainty.
 fn is_claim(code: Code) -> bool {
     matches!(
         code,
@@ -233,14 +233,14 @@ fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
             },
         };
     }
-    // What `require` asks for can't be off; a milder severity stands as written.
+    // `require` needs this check; a milder severity is kept as written.
     if policy.citations.require && checks.severity(Code::MissingCitation) == Severity::Off {
         checks = checks.with(Code::MissingCitation, Severity::Block);
     }
     Ok(checks)
 }
 
-/// Codes that toolmark records about its own doing; no policy sets them.
+/// Returns whether toolmark records this code about its own actions; policies can't set it.
 pub fn is_internal(code: Code) -> bool {
     matches!(
         code,
@@ -307,7 +307,7 @@ fn pattern(layers: &Layers, key: &str, text: &str, case: Case) -> Result<Regex, 
     })
 }
 
-/// Placeholders and errors are judged as whole texts: here `^` and `$` are the text's own.
+/// Placeholders and errors are matched as whole texts: here `^` and `$` match only at the text's ends.
 fn set(layers: &Layers, key: &str, texts: &[String], case: Case) -> Result<RegexSet, Fault> {
     patterns(layers, key, texts)?;
     RegexSetBuilder::new(texts)

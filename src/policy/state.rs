@@ -15,28 +15,28 @@ use crate::{
     settings::{Fault, layers::Layers},
 };
 
-/// Rules of one policy.
+/// Highest number of rules in a policy.
 const RULES_MAX: usize = 64;
-/// Longest that a probe may be set to take.
+/// Highest deadline of a probe.
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
-/// One of `[[state]]`, as it is written.
+/// A rule of `[[state]]`, as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateRule {
-    /// Its name in reports.
+    /// Name of the rule in reports.
     pub name: String,
-    /// When it is looked.
+    /// Condition under which the probe is run.
     pub when: When,
-    /// Where it is looked.
+    /// Probe of the state.
     pub probe: Probe,
-    /// What must be found: a JSONPath that selects something, or a JSON Schema.
+    /// Expected state: a JSONPath that must select something, or a JSON Schema.
     pub expect: Value,
-    /// What the model is told where it isn't.
+    /// Message to the model if the state is not as expected.
     #[serde(default)]
     pub message: String,
-    /// How long looking may take.
+    /// Timeout of the probe.
     #[serde(default = "deadline", with = "duration")]
     pub deadline: Duration,
 }
@@ -45,15 +45,15 @@ fn deadline() -> Duration {
     Duration::from_secs(10)
 }
 
-/// `[[state]] when`: one of the two.
+/// `[[state]] when`: either `tool` or `phrase`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
-    /// This tool succeeded since the user spoke last.
+    /// Name of a tool that succeeded since the last user message.
     pub tool: Option<String>,
-    /// The answer says this; its named groups are values.
+    /// Regular expression that the answer matches; its named groups are values for placeholders.
     pub phrase: Option<String>,
-    /// With `tool`: not where the answer says this, as that it couldn't be done.
+    /// With `tool`: regular expression of answers for which the probe isn't run, such as those that report a failure.
     pub unless: Option<String>,
 }
 
@@ -61,62 +61,62 @@ pub struct When {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
-    /// The server of `[[mcp]]`.
+    /// Name of the server in `[[mcp]]`.
     pub mcp: Option<String>,
-    /// Its tool.
+    /// Name of the server's tool.
     pub tool: Option<String>,
-    /// The arguments; `{{name}}` stands for a value.
+    /// Arguments, with `{{name}}` as placeholders.
     pub arguments: Map<String, Value>,
-    /// The tool only reads, though it doesn't say so itself.
+    /// Declares the tool read-only, if it doesn't do so itself.
     pub read_only: bool,
-    /// A GET instead: `GET https://host/path/{{name}}`; the settings must name the host.
+    /// A GET request instead: `GET https://host/path/{{name}}`; the settings must list the host.
     pub http: Option<String>,
 }
 
-/// When it is looked.
+/// Condition under which a probe is run.
 #[derive(Clone, Debug)]
 pub enum Occasion {
-    /// This tool succeeded.
+    /// A tool succeeded.
     Tool {
-        /// Its name.
+        /// Name of the tool.
         name: Box<str>,
-        /// Not where the answer says this.
+        /// Answers for which the probe isn't run.
         unless: Option<Regex>,
     },
-    /// The answer says this.
+    /// The answer matches this.
     Phrase(Regex),
 }
 
-/// What must be found.
+/// Expected state.
 #[derive(Clone, Debug)]
 pub enum Expect {
-    /// A JSONPath, with `{{name}}` for values, that selects something.
+    /// A JSONPath, with `{{name}}` as placeholders, that must select something.
     Path(Box<str>),
-    /// A JSON Schema, with `{{name}}` for values.
+    /// A JSON Schema, with `{{name}}` as placeholders.
     Schema(Value),
 }
 
-/// A rule made ready.
+/// A compiled rule of `[[state]]`.
 #[derive(Clone, Debug)]
 pub struct CompiledState {
-    /// Its name in reports.
+    /// Name of the rule in reports.
     pub name: Box<str>,
-    /// When it is looked.
+    /// Condition under which the probe is run.
     pub when: Occasion,
-    /// Where it is looked.
+    /// Probe of the state.
     pub probe: CompiledProbe,
-    /// What must be found.
+    /// Expected state.
     pub expect: Expect,
-    /// What the model is told; never empty.
+    /// Message to the model; never empty.
     pub message: Box<str>,
-    /// How long looking may take.
+    /// Timeout of the probe.
     pub deadline: Duration,
 }
 
-/// Compiles all of them.
+/// Compiles all rules.
 ///
 /// # Errors
-/// The first that can't be used.
+/// The first error.
 pub(super) fn compile(layers: &Layers, rules: &[StateRule]) -> Result<Vec<CompiledState>, Fault> {
     if rules.len() > RULES_MAX {
         return Err(layers.fault("state", format!("{} rules, at most {RULES_MAX} are taken", rules.len())));

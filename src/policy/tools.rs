@@ -1,6 +1,6 @@
-//! The policy's tool files: arrays of OpenAI tools, found by glob, each element kept as its bytes are.
+//! The policy's tool files: arrays of OpenAI tools, found by glob. Each element keeps its original bytes.
 //!
-//! Names and shapes are checked here; whether a schema compiles is judged later, with the registry.
+//! Names and shapes are checked here; schemas are compiled later, with the registry.
 
 use std::{
     collections::HashMap,
@@ -19,11 +19,11 @@ use crate::{
 /// A tool of the policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PolicyTool {
-    /// The element's JSON as it stands in the file.
+    /// Original JSON of the element.
     pub raw: Box<str>,
-    /// The function's name.
+    /// Name of the function.
     pub name: Box<str>,
-    /// The file it came from.
+    /// File that contains the tool.
     pub file: PathBuf,
 }
 
@@ -31,13 +31,13 @@ pub struct PolicyTool {
 #[derive(Debug, Default)]
 pub(super) struct ToolFiles {
     pub tools: Vec<PolicyTool>,
-    /// The files' contents, for the digest.
+    /// Contents of the files, for the digest.
     pub texts: Vec<String>,
-    /// The files, and the directories in which further ones would appear.
+    /// The files, and the directories in which new ones would appear.
     pub watched: Vec<PathBuf>,
 }
 
-/// Reads what the globs name, relative to `directory`, the policy file's own.
+/// Reads the files that the globs match, relative to `directory`, that of the policy file.
 pub(super) fn read(layers: &Layers, directory: &Path, globs: &[String]) -> Result<ToolFiles, Error> {
     let mut files = ToolFiles::default();
     let mut paths = Vec::new();
@@ -122,7 +122,7 @@ fn name(element: Value<'_>) -> Result<String, String> {
     Ok(name.into_owned())
 }
 
-/// The directory a glob starts in, and the files it matches.
+/// Splits a glob into its base directory and the files it matches.
 fn expand(directory: &Path, glob: &str) -> Result<(PathBuf, Vec<PathBuf>), String> {
     let parts: Vec<&str> = glob.split('/').collect();
     let plain = parts.iter().take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).count();
@@ -183,10 +183,10 @@ fn shown(directory: &Path) -> String {
     if directory.as_os_str().is_empty() { "the working directory".into() } else { directory.display().to_string() }
 }
 
-/// Named by the usual policy whether or not there are any.
+/// Glob of the default policy: may match no files.
 const USUAL_GLOB: &str = "tools/*.json";
 const SHAPE: &str = "a tool file is an array of {\"type\":\"function\",\"function\":{\"name\":…,\"parameters\":…}}";
-/// As long as a name in an execution ID may be. CONTRACT.md, "Ids".
+/// Longest name of a tool in an execution ID. Source: docs/contract.md#ids.
 const NAME_BYTES_MAX: usize = 128;
 const DEPTH_MAX: usize = 8;
 const ENTRIES_MAX: usize = 20_000;

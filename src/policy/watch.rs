@@ -1,7 +1,7 @@
-//! Says when a policy's files change: the directories are watched, because editors and Kubernetes replace files.
+//! Detection of changed policy files. Directories are watched, because editors and Kubernetes replace files.
 //!
-//! It only says *that* something changed; reading, checking and swapping the policy is the caller's. After a
-//! reload start a new watch with the new rules' files.
+//! Only reports *that* something changed; the caller reads, checks and swaps the policy. After a reload, a new watch must be started with
+//! the new rules' files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,43 +13,43 @@ use std::{
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::ModifyKind};
 
-/// Watches until it is dropped.
+/// Handle of a running watch; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Watch {
-    // Its drop ends the events, and with them the thread.
+    // Dropping it closes the event channel, which ends the thread.
     _watcher: Option<RecommendedWatcher>,
 }
 
-/// Files are others than before.
+/// Report of changed files.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changed {
-    /// Those that were written where they lie, not replaced at once: of these a part may have come only.
+    /// Files that were written in place instead of being replaced: they may be incomplete.
     pub written: Vec<PathBuf>,
 }
 
-/// What happened to a file of this name.
+/// Event for the file at a path.
 enum Event {
-    /// It is made here, or its bytes changed.
+    /// The file was created here, or its content changed.
     Written(PathBuf),
-    /// It came here under this name as it is.
+    /// The file was moved here under this name.
     Moved(PathBuf),
-    /// Something else, or nobody knows what.
+    /// Any other or unknown event.
     Other,
 }
 
-/// Why nothing is watched. SIGHUP still works then.
+/// Failure to watch files. SIGHUP still reloads the policy.
 #[derive(Debug, thiserror::Error)]
 #[error("the policy's files can't be watched: {0}; it is still re-read on SIGHUP")]
 pub struct WatchError(#[from] notify::Error);
 
 impl Watch {
-    /// Watches files and directories: [`super::rules::Rules::watched`]. With none, the channel stays silent.
+    /// Watches files and directories: [`super::rules::Rules::watched`]. Without any, the channel stays silent.
     ///
-    /// The channel gets one [`Changed`] for all that happens within about [`QUIET`]; for what is written in place, once it has been
-    /// the same for [`SETTLED`], or for [`SETTLED_SHORTER`] where it became shorter.
+    /// The channel receives one [`Changed`] for all events within about [`QUIET`]. Files written in place must first have been unchanged
+    /// for [`SETTLED`], or for [`SETTLED_SHORTER`] if they became shorter.
     ///
     /// # Errors
-    /// Where the system lets nothing be watched.
+    /// [`WatchError`] if the system doesn't allow watching.
     pub fn start(paths: &[PathBuf]) -> Result<(Self, tokio::sync::mpsc::Receiver<Changed>), WatchError> {
         let (changed, changes) = tokio::sync::mpsc::channel(1);
         if paths.is_empty() {
@@ -57,7 +57,7 @@ impl Watch {
         }
         let (tell, events) = channel();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading is no change; an error may hide one.
+            // Reads are not changes; an error may hide a change.
             let Ok(event) = event else {
                 let _closed = tell.send(Event::Other);
                 return;
@@ -75,7 +75,7 @@ impl Watch {
             watcher.watch(&directory, RecursiveMode::NonRecursive)?;
         }
         let paths = paths.to_vec();
-        // Taken before this returns: what changes after it is noticed.
+        // Taken before this returns, so that later changes are noticed.
         let state = fingerprint(&paths);
         std::thread::Builder::new()
             .name("policy-watch".into())
@@ -85,7 +85,7 @@ impl Watch {
     }
 }
 
-/// Waits until events pause, then tells if the files really are others than before.
+/// Waits until events pause, then reports whether the files really changed.
 fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, changed: &tokio::sync::mpsc::Sender<Changed>) {
     let mut written = BTreeSet::new();
     while let Ok(first) = events.recv() {
@@ -107,7 +107,7 @@ fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, c
         if now == state {
             continue;
         }
-        // Who writes in place may pause.
+        // A program that writes in place may pause.
         let mut since = Instant::now();
         let mut warned = false;
         loop {
@@ -120,7 +120,7 @@ fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, c
             if since.elapsed() >= long {
                 break;
             }
-            // Not for who cuts it off only to write it anew.
+            // No warning for a program that truncates the file only to rewrite it.
             if let Some(path) = shorter.filter(|_| !warned && since.elapsed() >= SETTLED) {
                 warned = true;
                 let seconds = SETTLED_SHORTER.as_secs();
@@ -143,27 +143,27 @@ fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, c
         state = now;
         let told = Changed { written: written.iter().cloned().collect() };
         match changed.try_send(told) {
-            // What was refused may still be written to its end: until it is taken, which starts another watch, it stays noted.
+            // If the report wasn't accepted, the files may still be being written: they stay noted until it is, which starts a new watch.
             Ok(()) | Err(tokio::sync::mpsc::error::TrySendError::Full(_)) if !changed.is_closed() => {}
             Ok(()) | Err(_) => return,
         }
     }
 }
 
-/// Has this file fewer bytes than before?
+/// Returns whether this file has fewer bytes than before.
 fn shrank(before: &Fingerprint, now: &Fingerprint, path: &Path) -> bool {
     let bytes = |prints: &Fingerprint| prints.get(path).copied().flatten().map_or(0, |(_, bytes, _)| bytes);
     bytes(now) < bytes(before)
 }
 
-/// Notes which of the watched files are written where they lie.
+/// Records which of the watched files are written in place.
 fn note(event: Event, paths: &[PathBuf], written: &mut BTreeSet<PathBuf>) {
     let (place, is_written) = match event {
         Event::Written(place) => (place, true),
         Event::Moved(place) => (place, false),
         Event::Other => return,
     };
-    // Links are followed, so that the place may have another spelling.
+    // Links are followed, so the path may be spelled differently.
     let same = |path: &&PathBuf| **path == place || path.file_name() == place.file_name();
     for path in paths.iter().filter(same) {
         if is_written {
@@ -174,7 +174,7 @@ fn note(event: Event, paths: &[PathBuf], written: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The directories to watch: the nearest that exist, and those that links point into.
+/// The directories to watch: the nearest existing ones, and those that links point into.
 fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut directories = BTreeSet::new();
     for path in paths {
@@ -196,10 +196,10 @@ fn or_here(path: &Path) -> &Path {
 
 type Fingerprint = BTreeMap<PathBuf, Option<(u64, u64, Option<SystemTime>)>>;
 
-/// What tells one state of the files from another, without reading them; links are followed.
+/// State of the files for comparison, without reading them; links are followed.
 ///
-/// Of a directory only its being there and its `.json` files count: its own time would change with
-/// whatever else is written in it, the ledger for one.
+/// For a directory, only its existence and its `.json` files count: its modification time would change with other files in it, such as the
+/// ledger.
 fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     let mut prints = Fingerprint::new();
     for path in paths {
@@ -227,13 +227,13 @@ fn print(metadata: &fs::Metadata) -> (u64, u64, Option<SystemTime>) {
     (identity, metadata.len(), metadata.modified().ok())
 }
 
-/// So long nothing must happen before a change is told.
+/// Time without events before a change is reported.
 pub const QUIET: Duration = Duration::from_millis(200);
-/// So long a file that is written in place must have been the same.
+/// Time for which a file written in place must have been unchanged.
 pub const SETTLED: Duration = Duration::from_secs(1);
-/// And so long where it became shorter.
+/// The same for a file that became shorter.
 pub const SETTLED_SHORTER: Duration = Duration::from_secs(10);
-/// And so long it is waited for a pause at most.
+/// Longest wait for a pause between events.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ENTRIES_MAX: usize = 20_000;
 

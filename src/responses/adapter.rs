@@ -1,4 +1,4 @@
-//! The Responses API as the shell sees it. Pure.
+//! Adapter of the Responses API for the shell. Pure.
 
 use bytes::Bytes;
 

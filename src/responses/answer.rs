@@ -1,6 +1,6 @@
-//! A whole response: read once, judged as one choice, passed on by splices.
+//! A buffered response: read once, judged as one choice, and written by splices.
 //!
-//! Source: OpenAI API reference, "The response object"; FACTS §2. Pure.
+//! Source: OpenAI API reference, "The response object"; docs/wire-facts.md#responses-answers. Pure.
 
 pub mod read;
 pub(super) mod write;
@@ -35,30 +35,30 @@ use crate::{
     },
 };
 
-/// A whole response.
+/// A buffered response.
 pub struct Answer {
-    /// As the upstream sent it.
+    /// The upstream's bytes.
     came: Bytes,
     document: Document,
-    /// What its items are, in their order.
+    /// Kinds of its output items, in order.
     kinds: Vec<ItemKind>,
-    /// Its calls, in their order.
+    /// Its calls, in order.
     slots: Vec<Slot>,
-    /// The same in the core's terms.
+    /// Its calls in the terms common to all APIs.
     calls: Vec<Call>,
-    /// The text of all its messages.
+    /// Joined text of all its messages.
     text: Option<TextPlace>,
-    /// Their refusals.
+    /// Joined refusals of all its messages.
     refusal: Option<TextPlace>,
-    /// Single strings that claim more by themselves than joined.
+    /// Single strings that, judged alone, claim more than in the joined text.
     apart: Vec<TextPlace>,
     nature: AnswerNature,
-    /// The tools of calls that were written as text.
+    /// Tools of calls that were promoted from text.
     promoted: Vec<String>,
-    /// Text beside it was left out.
+    /// Text outside the answer was left out.
     stray: bool,
-    /// What the model is to be told of its calls, should they not be passed on. INVARIANT: [`Self::judge`] fills
-    /// it, which comes once, before [`Self::write`].
+    /// Outputs to send to the model for its calls, should they not be passed on. INVARIANT: filled by [`Self::judge`],
+    /// which is called once, before [`Self::write`].
     owed: OnceLock<Vec<Owed>>,
 }
 
@@ -163,7 +163,7 @@ impl Answer {
     }
 }
 
-/// A call of a built-in tool that wasn't offered, as one that the model can be answered about.
+/// A call of a built-in tool that wasn't offered, as a function call, so that the model can get a result for it.
 fn echoed(slot: &Slot) -> String {
     let (id, name) = (quote(&slot.call_id), quote(&slot.name));
     format!(r#"{{"type":"function_call","call_id":{id},"name":{name},"arguments":"{{}}"}}"#)

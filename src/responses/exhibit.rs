@@ -1,4 +1,4 @@
-//! Calls and their outputs in a request to the Responses API. Pure.
+//! Calls and their outputs in a request to the Responses API, by id. Pure.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Finds the calls with these ids, and what answers them.
+/// Finds the calls with these ids, and their outputs.
 pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
     let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
     for item in request.root().get("input").into_iter().flat_map(Value::items) {

@@ -1,6 +1,6 @@
-//! The items of a request's input: what happened, and where it lies.
+//! Items of a request's input: their meaning, and their position in the request.
 //!
-//! Source: OpenAI API reference, "Create a model response", `input`; FACTS.md, section 2. Pure.
+//! Source: OpenAI API reference, "Create a model response", `input`; docs/wire-facts.md#responses-requests. Pure.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -17,22 +17,22 @@ use crate::{
     wire::json::Value,
 };
 
-/// What an input item is to toolmark.
+/// Kind of an input item.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// A system or developer message.
     Instructions,
     /// A user message.
     User,
-    /// What the model said.
+    /// A message of the model.
     Assistant,
-    /// A call that the application is to run.
+    /// A call for the application to run.
     Call(CallKind),
-    /// What became of such a call.
+    /// Output of such a call.
     Output(CallKind),
-    /// An item that the upstream keeps, by its id.
+    /// A reference to an item that the upstream stores.
     Reference,
-    /// It brings tools.
+    /// An item that adds tools.
     Tools,
     /// Anything else.
     Other,
@@ -41,19 +41,19 @@ pub enum Kind {
 /// One item of the input.
 #[derive(Clone, Copy, Debug)]
 pub struct InputItem<'d> {
-    /// Where it lies: an object.
+    /// The item's object in the request.
     pub value: Value<'d>,
-    /// What it is.
+    /// Kind of the item.
     pub kind: Kind,
 }
 
 impl Kind {
-    /// A call that the application is to run.
+    /// True for a call for the application to run.
     pub fn is_call(self) -> bool {
         matches!(self, Self::Call(_))
     }
 
-    /// What became of such a call.
+    /// True for the output of such a call.
     pub fn is_output(self) -> bool {
         matches!(self, Self::Output(_))
     }
@@ -95,7 +95,7 @@ impl<'d> InputItem<'d> {
     /// Reads an item.
     ///
     /// # Errors
-    /// [`Refusal`] for what is no object, two members of one name, and shapes that can't be judged.
+    /// [`Refusal`] if it isn't an object, has two members of the same name, or a shape that can't be judged.
     pub fn read(value: Value<'d>) -> Result<Self, Refusal> {
         if !value.is_object() {
             return Err(Refusal::wrong("input", "a string or an array of objects"));
@@ -112,28 +112,28 @@ impl<'d> InputItem<'d> {
         Ok(item)
     }
 
-    /// The id of the item itself.
+    /// Id of the item itself.
     pub fn id(&self) -> Option<Cow<'d, str>> {
         self.value.get("id").and_then(Value::text)
     }
 
-    /// Where the id of the call lies that a call or an output is of.
+    /// The `call_id` of a call or output, as a value in the request.
     pub fn call_id_value(&self) -> Option<Value<'d>> {
         let of_call = self.kind.is_call() || self.kind.is_output();
         self.value.get("call_id").filter(|id| of_call && id.is_string())
     }
 
-    /// The id of the call that a call or an output is of.
+    /// The `call_id` of a call or output.
     pub fn call_id(&self) -> Option<Cow<'d, str>> {
         self.call_id_value().and_then(Value::text)
     }
 
-    /// What a message says.
+    /// Content of a message.
     pub fn content(&self) -> Option<Value<'d>> {
         self.value.get_some("content")
     }
 
-    /// What a result says.
+    /// Content of an output.
     pub fn output(&self) -> Option<Value<'d>> {
         self.value.get_some("output").filter(|_| self.kind.is_output())
     }
@@ -147,7 +147,7 @@ pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
     input.items().map(InputItem::read).collect()
 }
 
-/// The items as steps of the conversation, one for each. `gone`: whether the upstream won't get the one at this place.
+/// The items as history, one element for each. `gone` tells if the item at an index is not sent to the upstream.
 pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, gone: impl Fn(usize) -> bool) -> Vec<Item<'d>> {
     // Results of built-in calls, as a search for tools, come as a function's too.
     let built_in: HashSet<Cow<'d, str>> =

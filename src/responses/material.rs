@@ -1,4 +1,4 @@
-//! What was said in a request, for comparing an answer's claims with it. Pure.
+//! Texts of a request, as evidence for an answer's claims. Pure.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Reads it.
+/// Extracts the texts of a request, and the results in `answered`.
 pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let mut words = Words::default();

@@ -1,7 +1,7 @@
-//! What is remembered of an exchange on the Responses API, whole and streamed answers alike. Pure.
+//! Conversation updates after an exchange on the Responses API, for buffered and streamed answers. Pure.
 //!
-//! The upstream keeps the conversation unless told not to, so the next request may hold none of it: what this one
-//! proved, which calls it let through and what it withheld must be known then.
+//! The upstream stores the conversation unless told otherwise, so the next request may contain none of it. By then,
+//! toolmark must know the evidence of this exchange, and the calls that were passed on or withheld.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -30,11 +30,11 @@ use super::{
     prepare::assistant_item,
 };
 
-/// What is to be remembered of an exchange that ends with this response.
+/// Conversation update for an exchange that ends with this response.
 ///
-/// `calls`: those let through, with their marks. `owed`: what the model is to be told of those that weren't.
-/// `items`: what became of output items that the application never got. Calls are remembered always; all the rest
-/// only where the upstream keeps the exchange.
+/// `calls`: those passed on, with their marks. `owed`: outputs to send for those that weren't. `items`: dispositions of
+/// output items that the application never got. Calls are always stored; the rest only if the upstream stores the
+/// exchange.
 pub fn remember(
     context: &Context,
     response_id: Option<&str>,
@@ -76,7 +76,7 @@ pub fn remember(
     Memo { responses, conversation, thread, calls, items, left: None }
 }
 
-/// What the application itself wrote in the model's name.
+/// Digests of the assistant texts in a request.
 fn written(request: &Document) -> Vec<u64> {
     let bytes = request.bytes();
     if memchr::memmem::find(bytes, b"assistant").is_none() {
@@ -87,7 +87,8 @@ fn written(request: &Document) -> Vec<u64> {
     texts.filter_map(|item| item.content().and_then(text_of)).map(|text| digest(&text)).collect()
 }
 
-/// The same memo, with what the application got: all of it, or nothing yet where the response is still being made.
+/// The update with the application's version of the response: all of it, or nothing yet while the response is still
+/// being made.
 pub fn with_left(mut memo: Memo, left: impl FnOnce() -> Left) -> Memo {
     if !memo.responses.is_empty() {
         memo.left = Some(left());
@@ -95,7 +96,7 @@ pub fn with_left(mut memo: Memo, left: impl FnOnce() -> Left) -> Memo {
     memo
 }
 
-/// What became of the items of a turn that is not passed on, where the upstream keeps them.
+/// Dispositions of the items of a rejected turn; empty if the upstream doesn't store them.
 pub fn dropped(context: &Context, turn: &EchoedTurn) -> Vec<(String, Fate)> {
     if !context.hidden.store && context.hidden.conversation.is_none() {
         return Vec::new();
@@ -108,14 +109,14 @@ pub fn dropped(context: &Context, turn: &EchoedTurn) -> Vec<(String, Fate)> {
     turn.items.iter().filter_map(id_of).collect()
 }
 
-/// A memo that says anything at all.
+/// The update, or `None` if it has no content.
 pub fn worth_keeping(memo: Memo) -> Option<Memo> {
     let worth = !(memo.responses.is_empty() && memo.conversation.is_none() && memo.calls.is_empty());
     worth.then_some(memo)
 }
 
-/// What the model is to be told of the calls of a choice that isn't passed on; `slots` and `calls` are the same calls.
-/// Nothing where the choice may pass, or the upstream keeps nothing.
+/// Outputs to send for the calls of a rejected choice; `slots` and `calls` are the same calls. Empty if the choice may
+/// pass, or the upstream stores nothing.
 pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[Slot]) -> Vec<Owed> {
     let keeps = context.hidden.store || context.hidden.conversation.is_some();
     let mut owed: Vec<Owed> = Vec::new();
@@ -132,8 +133,8 @@ pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[S
     owed
 }
 
-/// What is to be remembered where nothing comes after a turn that was not passed on: a conversation has its calls
-/// already, and waits for their outputs.
+/// Conversation update if the exchange ends after a rejected turn: the upstream's conversation has its calls already,
+/// and needs outputs for them.
 pub fn unanswered(context: &Context, turn: &EchoedTurn) -> Option<Memo> {
     context.hidden.conversation.as_ref()?;
     let mut owed: Vec<Owed> = Vec::new();
@@ -144,8 +145,8 @@ pub fn unanswered(context: &Context, turn: &EchoedTurn) -> Option<Memo> {
     Some(remember(context, None, None, &[], owed, Vec::new()))
 }
 
-/// What became of items, but for those of an id that names another item too: upstreams that number the items of each
-/// answer would have one taken for the other. `passed`: the ids of items that were passed on.
+/// Dispositions of items, without those of ids that name more than one item: some upstreams number the items of each
+/// answer anew, so that one item would be taken for another. `passed`: ids of items that were passed on.
 pub fn of_one_item<'i>(items: impl IntoIterator<Item = (String, Fate)>, passed: impl IntoIterator<Item = &'i str>) -> Vec<(String, Fate)> {
     let mut known: BTreeMap<String, Option<Fate>> = passed.into_iter().map(|id| (id.to_owned(), None)).collect();
     for (id, fate) in items {
@@ -158,7 +159,7 @@ pub fn of_one_item<'i>(items: impl IntoIterator<Item = (String, Fate)>, passed: 
     known.into_iter().filter_map(|(id, fate)| Some((id, fate?))).collect()
 }
 
-/// What became of the items of an answer that was replaced: `ids` are gone, and `made_id` says `words` instead.
+/// Dispositions of the items of a replaced answer: `ids` are discarded, and `made_id` is a message that says `words`.
 pub fn replaced<'i>(ids: impl IntoIterator<Item = &'i str>, made_id: &str, words: &str) -> Vec<(String, Fate)> {
     let dropped = ids.into_iter().filter(|id| !id.is_empty()).map(|id| (id.to_owned(), Fate::Dropped));
     let message = assistant_item(&quote(words));

@@ -1,4 +1,4 @@
-//! What a request offers the model: its tools, the choice among them, and the protocol text. Pure.
+//! A request's tools, tool choice and instructions: reads the choice, rewrites the tools, adds the protocol text. Pure.
 //!
 //! Source: OpenAI API reference, "Create a model response", `tools`, `tool_choice`, `instructions`.
 
@@ -16,7 +16,7 @@ use crate::{
     wire::{edit::Edits, json::Value, text::quote},
 };
 
-/// Has the tools go upstream as the set says, and a choice that names none that is gone.
+/// Rewrites `tools` as the set says, and a `tool_choice` that names a removed tool.
 pub fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
     match &tools.edit {
         ToolsEdit::Keep => {}
@@ -35,7 +35,7 @@ pub fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &T
     }
 }
 
-/// What the request says about calling tools.
+/// The request's `tool_choice`.
 pub fn read_tool_choice(root: Value<'_>, tools: &ToolSet) -> ToolChoice {
     let Some(choice) = root.get_some("tool_choice") else { return ToolChoice::Auto };
     if let Some(word) = choice.text() {
@@ -56,7 +56,7 @@ pub fn read_tool_choice(root: Value<'_>, tools: &ToolSet) -> ToolChoice {
     }
 }
 
-/// Does the choice name a tool that the request brought and that doesn't go upstream?
+/// True if the choice names a tool of the request that isn't sent to the upstream.
 fn names_removed(choice: Value<'_>, tools: &ToolSet) -> bool {
     let Some((_, name)) = named(choice) else { return false };
     let declared = |name: &String| tools.registry.tool(name).is_some_and(|tool| tool.declared);
@@ -82,7 +82,7 @@ fn allowed(choice: Value<'_>, registry: &Registry) -> ToolChoice {
     ToolChoice::Allowed { required, names }
 }
 
-/// The tool of ours that an object names; `None` for those that the upstream runs or defines itself.
+/// The function or custom tool that an object names; `None` for tools that the upstream runs or defines itself.
 fn named(choice: Value<'_>) -> Option<(CallKind, String)> {
     let kind = match &*choice.get("type")?.text()? {
         "function" => CallKind::Function,
@@ -92,7 +92,7 @@ fn named(choice: Value<'_>) -> Option<(CallKind, String)> {
     Some((kind, choice.get("name")?.text()?.into_owned()))
 }
 
-/// The registry's names that `name` may mean: it may leave out the namespace.
+/// Registered names that `name` may stand for, as it may lack the namespace.
 fn meant(registry: &Registry, choice: Value<'_>, name: &str) -> Vec<String> {
     let namespace = choice.get("namespace").and_then(Value::text);
     let whole = tool_name(registry, namespace.as_deref(), name);
@@ -107,8 +107,9 @@ fn is_within(full: &str, name: &str) -> bool {
     full.strip_suffix(name).is_some_and(|space| space.len() > 1 && space.ends_with('.'))
 }
 
-/// Puts the protocol text at the end of the instructions, or of the first system or developer message. What must be
-/// put in front of the input instead is returned, JSON. `gone`: whether the upstream won't get the item at this place.
+/// Appends the protocol text to `instructions`, or to the first system or developer message; without either, sets
+/// `instructions`. But those would override the instructions of a `prompt`, so for a request with one an item to put in
+/// front of the input is returned, JSON. `gone` tells if the item at an index is not sent to the upstream.
 pub fn inject_protocol(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, quoted: &str, gone: impl Fn(usize) -> bool) -> Option<String> {
     if let Some(instructions) = head.instructions {
         append_text(edits, instructions, quoted);
@@ -131,7 +132,7 @@ pub fn inject_protocol(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, quot
     None
 }
 
-/// Puts a text at the end of another, unless it stands there.
+/// Appends a text to another, unless that contains it already.
 fn append_text(edits: &mut Edits, text: Value<'_>, quoted: &str) {
     let inside = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     if text.raw_str().contains(inside) {

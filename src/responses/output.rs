@@ -1,7 +1,7 @@
-//! Output items of a response: which of them are calls, which are text, and which pass.
+//! Output items of a response: calls, texts, and items that pass unjudged.
 //!
-//! Source: OpenAI API reference, "Responses"; FACTS §2. Pure. What looks like a call and is in no form that is
-//! known is refused, never passed unjudged.
+//! Source: OpenAI API reference, "Responses"; docs/wire-facts.md#responses-answers. Pure. What looks like a call and is
+//! in no form that is known is refused, never passed unjudged.
 
 use super::places::PART_TEXTS;
 use crate::{
@@ -22,22 +22,22 @@ use crate::{
     },
 };
 
-/// What an output item is.
+/// Kind of an output item.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ItemKind {
-    /// Text.
+    /// A message.
     Message,
-    /// A call that the application runs.
+    /// A call for the application to run.
     Call(CallKind),
-    /// What the model thought: passes as it came.
+    /// Reasoning; passes unchanged.
     Reasoning,
-    /// A call of a tool that the upstream runs itself, or what came of it.
+    /// A call of a tool that the upstream runs itself, or its result.
     Hosted,
-    /// Anything else: passes as it came.
+    /// Anything else; passes unchanged.
     Other,
 }
 
-/// Items of tools that the upstream defines and the application runs, and the tools of the request that allow them.
+/// Item types of tools that the upstream defines and the application runs, with the request's tools that allow them.
 const LOCAL: [(&str, &[&str]); 5] = [
     ("computer_call", &["computer", "computer_use", "computer_use_preview"]),
     ("local_shell_call", &["local_shell"]),
@@ -46,7 +46,7 @@ const LOCAL: [(&str, &[&str]); 5] = [
     ("tool_search_call", &["tool_search"]),
 ];
 
-/// What an item is. A built-in call that the request has no tool for is judged like any other: it is invented.
+/// Kind of an item. A built-in call is judged like any other call if the request has no tool for it.
 ///
 /// # Errors
 /// [`ShapeError`] for what might be a call or a text and can't be judged.
@@ -99,14 +99,14 @@ fn is_offered(tools: &[&str], context: &Context) -> bool {
     context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool))
 }
 
-/// May a part of the conversation that isn't known offer what the request doesn't? Where the policy blocks what can't be
-/// told, it counts as not offered.
+/// True if an unknown part of the conversation may offer a tool that the request doesn't. If the policy blocks
+/// unoffered calls, the tool counts as not offered.
 fn may_be_offered(context: &Context) -> bool {
     let blocks = context.rules.checks.severity(Code::UnofferedCall) == Severity::Block && !context.observes();
     context.hidden.unseen && !blocks
 }
 
-/// Is it a call of a built-in tool that the application runs and that the request doesn't offer?
+/// True for a call of a built-in tool that the application runs and that the request doesn't offer.
 pub fn is_unoffered(item: Value<'_>, context: &Context) -> bool {
     let kind = item.get("type").and_then(Value::text).unwrap_or_default();
     let server = || item.get("execution").is_some_and(|execution| execution.is_text("server"));
@@ -114,14 +114,14 @@ pub fn is_unoffered(item: Value<'_>, context: &Context) -> bool {
     local.is_some_and(|(_, tools)| !is_offered(tools, context)) && !(kind == "tool_search_call" && server())
 }
 
-/// Has it a member under which some client might look for calls, as in a chat message?
+/// True if an object has a member under which some client might look for calls, as in a chat message.
 pub(super) fn nests_call(object: Value<'_>) -> bool {
     const NAMES: [&str; 6] = ["tool_call", "tool_calls", "function_call", "function_calls", "custom_tool_call", "function"];
     let nests = |name: &str| NAMES.iter().any(|own| own.eq_ignore_ascii_case(name));
     object.members().any(|member| nests(&member.name()) && !is_nothing(member.value))
 }
 
-/// Has it what makes a call, whatever it says that it is?
+/// True if an object has the members of a call, whatever its type.
 pub(super) fn is_like_call(object: Value<'_>) -> bool {
     let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
     some("call_id") || (some("name") && (some("arguments") || some("input")))
@@ -130,19 +130,19 @@ pub(super) fn is_like_call(object: Value<'_>) -> bool {
 /// One call of an answer, as the upstream sent it.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The item's own id.
+    /// Id of the item.
     pub item_id: String,
     /// The upstream's id of the call.
     pub call_id: String,
-    /// The tool, without its namespace.
+    /// Name of the tool, without its namespace.
     pub name: String,
-    /// The namespace.
+    /// Namespace of the tool.
     pub namespace: Option<String>,
-    /// What kind of call.
+    /// Kind of the call.
     pub kind: CallKind,
     /// Its arguments, or a custom tool's input.
     pub arguments: Option<Arguments>,
-    /// The item as it came: JSON.
+    /// The unchanged item: JSON.
     pub raw: String,
 }
 
@@ -150,7 +150,7 @@ impl Slot {
     /// Reads a call.
     ///
     /// # Errors
-    /// [`ShapeError`] where it can't be judged.
+    /// [`ShapeError`] if it can't be judged.
     pub fn read(item: Value<'_>, kind: CallKind) -> Result<Self, ShapeError> {
         let text = |name: &str| item.get(name).and_then(Value::text).map(|text| text.into_owned());
         let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
@@ -171,14 +171,14 @@ impl Slot {
         })
     }
 
-    /// The call in the core's terms.
+    /// The call in the terms common to all APIs.
     pub fn call(&self, context: &Context) -> Call {
         let name = super::call::tool_name(&context.tools.registry, self.namespace.as_deref(), &self.name);
         let id = Some(self.call_id.clone()).filter(|id| !id.is_empty());
         Call { name, kind: self.kind, arguments: self.arguments.clone().unwrap_or(Arguments::Absent), id }
     }
 
-    /// The text of its arguments, whatever their form.
+    /// Text of its arguments, in whatever form they came.
     pub fn text(&self) -> &str {
         match &self.arguments {
             Some(Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text)) => text,
@@ -187,7 +187,7 @@ impl Slot {
     }
 }
 
-/// The item as it may be echoed to the model; a built-in call that nobody offered becomes an ordinary one.
+/// The item in a form that can be echoed to the model; an unoffered built-in call becomes a function call.
 pub fn echoed(slot: &Slot) -> String {
     use crate::wire::text::quote;
     if slot.raw.contains("\"function_call\"") || slot.raw.contains("\"custom_tool_call\"") {
@@ -200,7 +200,7 @@ pub fn echoed(slot: &Slot) -> String {
     format!(r#"{{"type":"{kind}","call_id":{id},"name":{name},"{member}":{text}}}"#)
 }
 
-/// Sets the status of an item that says one.
+/// Sets the `status` of an item that has one.
 pub fn echoed_status(edits: &mut Edits, item: Value<'_>, status: &str) {
     if item.get("status").is_some_and(|own| !own.is_text(status) && !own.is_text("incomplete")) {
         edits.set_member(item, "status", &crate::wire::text::quote(status));
@@ -217,15 +217,15 @@ pub fn arguments_of(value: Value<'_>) -> Arguments {
     }
 }
 
-/// The ids that calls of one answer get downstream: the upstream's with a mark behind it, where it gave each
-/// call one of its own that leaves room; else a mark that stands for itself.
+/// Mints the ids of one answer's calls downstream: the upstream's id with a mark appended, if each call has its own id
+/// and that is short enough; otherwise the mark alone.
 #[derive(Debug, Default)]
 pub struct Minter {
     taken: Vec<String>,
 }
 
 impl Minter {
-    /// The id of the next call. `call_id`: the upstream's; may be empty.
+    /// Mints the id of the next call. `call_id` is the upstream's, and may be empty.
     pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: Moment) -> String {
         let own = self.taken.iter().all(|taken| taken != call_id).then_some(call_id);
         self.taken.push(call_id.to_owned());
@@ -237,7 +237,7 @@ impl Minter {
     }
 }
 
-/// The strings of a message: what it says, and what it refuses.
+/// The strings of a message: texts and refusals.
 #[derive(Debug, Default)]
 pub struct Strings<'d> {
     /// Its text.
@@ -249,7 +249,7 @@ pub struct Strings<'d> {
 /// The strings of a message item.
 ///
 /// # Errors
-/// [`ShapeError::Text`] for any shape that isn't known: what isn't read isn't judged.
+/// [`ShapeError::Text`] for any unknown shape: unread text would be unjudged.
 pub fn strings_of(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
     let mut strings = Strings::default();
     let hides = |name: &str| matches!(name, "tool_calls" | "function_call" | "tool_call" | "text" | "output_text" | "refusal" | "audio");
@@ -270,7 +270,7 @@ pub fn strings_of(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
 /// The strings of one content part.
 ///
 /// # Errors
-/// [`ShapeError::Text`] for any shape that isn't known.
+/// [`ShapeError::Text`] for any unknown shape.
 pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<(), ShapeError> {
     if part.is_string() {
         strings.texts.push(part);

@@ -1,4 +1,4 @@
-//! The places of a response, whole or one event of its stream, for the table of places ([`crate::exchange::places`]).
+//! Places of a response, buffered or one event of its stream, for the table of places ([`crate::exchange::places`]).
 //! Pure.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Members of a response that are read, or are the application's own.
+/// Members of a response that are read, or repeat the application's own values.
 const RESPONSE: [&str; 14] = [
     "output",
     "output_text",
@@ -31,19 +31,19 @@ const RESPONSE: [&str; 14] = [
     "previous_response_id",
     "toolmark",
 ];
-/// The same where `text` isn't the format that was asked for, or `output_text` no string.
+/// The same if `text` isn't a format object, or `output_text` isn't a string.
 const RESPONSE_OF_ODD_TEXT: [&str; 9] =
     ["output", "error", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
 /// Members of a message that are read.
 const MESSAGE: [&str; 2] = ["id", "content"];
 /// Members of a call that are read.
 const CALL: [&str; 7] = ["id", "call_id", "name", "namespace", "arguments", "input", "action"];
-/// Members in which a part may say its text: the first that says something is read.
+/// Members in which a part may have its text: the first that isn't empty is read.
 pub const PART_TEXTS: [&str; 4] = ["text", "content", "transcript", "output_text"];
 /// Members of every event.
 const EVENT: [&str; 3] = ["type", "item_id", "logprobs"];
 
-/// A whole response without what doesn't belong, and whether anything was left out that is no copy.
+/// A buffered response without anything out of place; true if something was left out that isn't a copy of judged text.
 ///
 /// # Errors
 /// [`Fault`] for a call in an unknown place.
@@ -57,7 +57,7 @@ pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), 
     finished(sweep, document)
 }
 
-/// An event of a type that is known, likewise.
+/// Like [`swept`], for an event of a known type.
 ///
 /// # Errors
 /// As [`swept`].
@@ -112,8 +112,8 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
     finished(sweep, document)
 }
 
-/// Says an event of an unknown type anything that an answer might say? Then it isn't passed on; whether that may be
-/// only a copy isn't known.
+/// True if an event of an unknown type contains anything that an answer might contain: it must not be passed on. It may
+/// be only a copy, but that isn't known.
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a call.
@@ -149,7 +149,8 @@ fn sweep_members(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) 
     sweep.object(response, if odd { &RESPONSE_OF_ODD_TEXT } else { &RESPONSE }, None, || said_by(response).into())
 }
 
-/// A response that has only begun says nothing yet.
+/// Examines the response object of an event that starts a stream. It has no output yet: calls in it are refused,
+/// anything else in its output is removed.
 fn sweep_beginning(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
     sweep_members(sweep, response, context)?;
     let output = response.get("output").filter(|output| !is_nothing(*output));
@@ -167,13 +168,13 @@ fn sweep_beginning(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context
     Ok(())
 }
 
-/// All that the messages of a response say.
+/// Joined text of a response's messages.
 fn said_by(response: Value<'_>) -> String {
     let contents = response.get("output").into_iter().flat_map(Value::items).filter_map(|item| item.get("content"));
     contents.map(|content| joined(Some(content))).collect()
 }
 
-/// Goes through an output item. `begins`: it says nothing yet.
+/// Examines an output item. `begins`: it has no content yet.
 fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Context) -> Result<(), ShapeError> {
     if !item.is_object() || is_ambiguous(item) {
         return Ok(());

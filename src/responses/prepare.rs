@@ -1,6 +1,6 @@
-//! A Responses request made ready for the upstream: verified, and changed by splices.
+//! Prepares a Responses request for the upstream: verifies it, and changes it by splices.
 //!
-//! DESIGN.md, "Marks" and "Stamps". What toolmark doesn't change leaves byte for byte; in observe mode that is
+//! docs/wire-facts.md#marks and #stamps. What toolmark doesn't change leaves byte for byte; in observe mode that is
 //! everything. Preparing a prepared request changes nothing. Pure.
 
 use std::{
@@ -39,10 +39,10 @@ use crate::{
     },
 };
 
-/// Verifies the history and prepares the request. The result's `hidden.tools` are left to the caller.
+/// Verifies the history and prepares the request. The caller sets the result's `hidden.tools`.
 ///
 /// # Errors
-/// [`Refusal`] for what the policy doesn't take.
+/// [`Refusal`] for anything that the policy doesn't allow.
 pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: &Basis<'_>) -> Result<Prepared, Refusal> {
     let (root, rules, tools) = (document.root(), &**basis.rules, &*basis.tools);
     let enforced = rules.policy.mode == Mode::Enforce;
@@ -113,7 +113,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     })
 }
 
-/// The members that answers repeat, where the upstream gets others, with what the request says: nothing is the default.
+/// Original values of the request's members that answers repeat and that were changed for the upstream, with defaults
+/// for missing ones.
 fn echo(root: Value<'_>, edits: &Edits) -> Vec<(&'static str, Box<str>)> {
     const ECHOED: [(&str, &str); 5] =
         [("instructions", "null"), ("tools", "[]"), ("tool_choice", "\"auto\""), ("store", "true"), ("previous_response_id", "null")];
@@ -138,15 +139,15 @@ fn data_of(document: &Document) -> Vec<String> {
     Head::read(document).map(|head| head.data()).unwrap_or_default()
 }
 
-/// What becomes of the items whose ids are known, by their places.
+/// Dispositions of the input items whose ids are known, by index.
 fn fates<'r>(head: &Head<'_>, recalled: &'r Recalled) -> HashMap<usize, &'r Fate> {
     let known: HashMap<&str, &Fate> = recalled.items.iter().map(|(id, fate)| (&**id, fate)).collect();
     let fate = |(at, item): (usize, &InputItem<'_>)| Some((at, *known.get(&*item.id()?).filter(|fate| is_meant(item, fate))?));
     if known.is_empty() { HashMap::new() } else { head.items().iter().enumerate().filter_map(fate).collect() }
 }
 
-/// Is it the item of that fate? Upstreams may give messages of several answers the same id: one with words of its own
-/// stands for itself.
+/// True if an item is the one that the disposition is about. Upstreams may give messages of several answers the same
+/// id: a message with different text is another one.
 fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
     match item.kind {
         Kind::Reference | Kind::Other => return true,
@@ -188,7 +189,7 @@ fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'
     history::verify(steps, &rules)
 }
 
-/// Puts what happened before the request in front of what the request proves.
+/// Puts the remembered executions and tools in front of those that the request proves.
 fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, spoke: bool, basis: &Basis<'_>) {
     let expired = |execution: &Execution| history::is_expired(execution.moment, basis.rules.policy.results.window, basis.now_ms);
     let own: HashSet<&str> = executions.iter().map(|execution| &*execution.id).collect();
@@ -219,7 +220,7 @@ fn stamp_results(edits: &mut Edits, past: &History, steps: &[Item<'_>], head: &H
     }
 }
 
-/// Results that bring an execution ID: fine where it is the very stamp they would get.
+/// Violations for results that already have an execution ID, unless it is the very stamp that they would get.
 fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<'_>) -> Vec<Violation> {
     let own: HashMap<usize, &Execution> = past.executions.iter().map(|execution| (execution.item, execution)).collect();
     let forged = |(at, (step, item)): (usize, (&Item<'_>, &InputItem<'_>))| {
@@ -236,12 +237,12 @@ fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<
     steps.iter().zip(head.items()).enumerate().filter_map(forged).collect()
 }
 
-/// The ids of calls as the upstream has them.
+/// Maps the application's call ids to the upstream's.
 struct Ids<'i> {
     known: HashMap<&'i str, &'i KnownCall>,
-    /// Of the calls in the input that goes upstream, as the application has them.
+    /// Ids of the calls in the input sent to the upstream, as the application has them.
     present: HashSet<Cow<'i, str>>,
-    /// What two ids of the application's would both become: their marks stay, as what tells them apart.
+    /// Upstream ids that two of the application's ids would map to: those keep their marks, to be distinct.
     ambiguous: HashSet<String>,
 }
 
@@ -270,12 +271,12 @@ impl<'i> Ids<'i> {
     }
 }
 
-/// The upstream's id that a mark stands behind.
+/// The upstream's id in front of a mark.
 fn behind(id: &str) -> Option<&str> {
     CallMark::parse(id).and_then(|mark| mark.upstream_id())
 }
 
-/// The id of the call that an item is, JSON.
+/// The `call_id` of an item if it is a call. `json`: the item.
 fn called(json: &str) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
     let item = InputItem::read(document.root()).ok()?;
@@ -299,7 +300,7 @@ fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
     }
 }
 
-/// What the upstream must hear of calls that were never passed on, as input items.
+/// Input items with the outputs for calls that were never passed on, unless the request has outputs for them.
 fn owed(head: &Head<'_>, recalled: &Recalled, ids: &Ids<'_>) -> Vec<String> {
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
@@ -307,23 +308,23 @@ fn owed(head: &Head<'_>, recalled: &Recalled, ids: &Ids<'_>) -> Vec<String> {
     owed.map(|Owed { call_id, custom, output }| output_item(*custom, call_id, output)).collect()
 }
 
-/// An input item that says what became of a call: JSON.
+/// An input item with the output of a call: JSON.
 pub(super) fn output_item(custom: bool, call_id: &str, output: &str) -> String {
     let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
     format!(r#"{{"type":"{kind}","call_id":{},"output":{}}}"#, quote(call_id), quote(output))
 }
 
-/// What the user says, as an input item: JSON. `quoted`: a JSON string.
+/// A user message as an input item: JSON. `quoted`: a JSON string.
 pub(super) fn user_item(quoted: &str) -> String {
     format!(r#"{{"role":"user","content":{quoted}}}"#)
 }
 
-/// What the model said, as an input item: JSON. `quoted`: a JSON string.
+/// An assistant message as an input item: JSON. `quoted`: a JSON string.
 pub(super) fn assistant_item(quoted: &str) -> String {
     format!(r#"{{"role":"assistant","content":{quoted}}}"#)
 }
 
-/// Takes items out, puts others in their place, and puts `front` in front.
+/// Removes items, replaces others, and puts `front` in front.
 fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &Ids<'_>) {
     let mut added = front.join(",");
     match &head.input {
@@ -348,7 +349,7 @@ fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashM
     }
 }
 
-/// An item that was remembered, its call named as in the rest of the input.
+/// A remembered item, with its call id as in the rest of the input.
 fn with_upstream_id(json: &str, ids: &Ids<'_>) -> Bytes {
     let bytes = Bytes::copy_from_slice(json.as_bytes());
     let Ok(document) = Document::parse(bytes.clone()) else { return bytes };

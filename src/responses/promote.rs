@@ -1,8 +1,8 @@
-//! Calls written as text in a response, made real ones before anything else reads it. Pure.
+//! Promotes calls written as text in a response, before anything else reads the response. Pure.
 //!
-//! Only where the upstream keeps nothing of it: in a conversation that it keeps there would be a message where the
-//! application has a call, and the call's output would answer nothing. A stream is held from its message on, for as long
-//! as that may become calls.
+//! Only if the upstream doesn't store the response: a stored conversation would have a message where the application
+//! has a call, and the call's output would answer nothing. A stream is held from its message on, as long as that may
+//! become calls.
 
 use bytes::Bytes;
 
@@ -25,10 +25,10 @@ struct Instead {
     items: Vec<Item>,
 }
 
-/// A call's item.
+/// The item of a call.
 struct Item {
     id: String,
-    /// Up to its arguments.
+    /// JSON of the item up to its arguments.
     head: String,
     arguments: String,
     tool: String,
@@ -48,7 +48,7 @@ fn allowed(context: &Context) -> bool {
     promote::allowed(context) && !context.hidden.store && context.hidden.conversation.is_none()
 }
 
-/// The response with calls in place of its message, and their tools; `None` where it stays as it is.
+/// The response with its message replaced by calls, and the names of their tools; `None` if it is unchanged.
 pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<String>)> {
     if !allowed(context) {
         return None;
@@ -65,7 +65,7 @@ impl Instead {
     }
 }
 
-/// Puts calls in place of the only message of a response.
+/// Replaces the only message of a response by calls.
 fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<Instead> {
     let kind = |item: &Value<'_>| item.get("type").and_then(Value::text).unwrap_or_default().into_owned();
     let mut others = response.get("output")?.items().filter(|item| kind(item) != "reasoning");
@@ -87,7 +87,7 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<
     Some(instead)
 }
 
-/// The ids follow from the message's, so that the same answer gives the same ones.
+/// The item of a promoted call. Its ids derive from the message's id, so that the same answer gives the same ids.
 fn item(message_id: &str, at: usize, call: Promoted) -> Item {
     let hash = blake3::hash(format!("{message_id}\n{at}").as_bytes()).to_hex();
     let digits = hash.get(..24).unwrap_or_default();
@@ -96,19 +96,19 @@ fn item(message_id: &str, at: usize, call: Promoted) -> Item {
     Item { id, head, arguments: call.arguments, tool: call.tool }
 }
 
-/// What stands in front of a streamed response's judge.
+/// Stage in front of a streamed response's judge that promotes calls.
 pub struct Promoter {
-    /// What is held of it: its message, from its beginning on.
+    /// Held events: the message, from its start.
     pub held: Held,
 }
 
 impl Promoter {
-    /// For one attempt.
+    /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(allowed(context)) }
     }
 
-    /// Takes an event; gives back those that go on.
+    /// Handles an event; returns the events to forward.
     pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
         let root = document.root();
         let kind = root.get("type").and_then(Value::text).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Promoter {
         if release || !more || !room { self.held.release() } else { Vec::new() }
     }
 
-    /// The terminal event has come: it says all that was said.
+    /// Handles the terminal event, which repeats the complete output; returns the events to forward.
     fn end(&mut self, context: &Context) -> Passed {
         let promoted = self.held.events.last().and_then(|(event, document)| {
             let mut edits = Edits::default();
@@ -154,7 +154,7 @@ impl Promoter {
     }
 }
 
-/// The events of calls, in place of those of the message that began with this one.
+/// The events of the calls, in place of the message's; `begun` is the event that began the message.
 fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
     let integer = |name: &str| first.get_some(name).and_then(Value::integer);
     let (place, number) = (integer("output_index").unwrap_or(0), integer("sequence_number"));

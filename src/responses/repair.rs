@@ -1,6 +1,6 @@
-//! The next attempt's request: the last one, the rejected turn's items, and what was wrong with them.
+//! Request for the next attempt: the last request, the rejected turn's items, and their violations.
 //!
-//! DESIGN.md, "Repair". What is echoed is legal upstream: every call has an id of its own, a legal name, and an
+//! docs/wire-facts.md#repair. What is echoed is legal upstream: every call has an id of its own, a legal name, and an
 //! output; reasoning that the upstream doesn't keep and can't read back is left out, and the items' ids with it.
 //! Where the upstream appends to a conversation of its own, only the outputs are sent. Pure.
 //!
@@ -25,13 +25,14 @@ use crate::{
     },
 };
 
-/// Longest name of a tool. Source: OpenAI API reference, `FunctionToolParam.name`; FACTS.md, section 2.
+/// Longest name of a tool. Source: OpenAI API reference, `FunctionToolParam.name`; docs/wire-facts.md#responses-requests.
 const NAME_BYTES_MAX: usize = 128;
 
-/// The request for the next attempt. `attempt`: counts from 1, for the ids of echoed calls that have none.
+/// Builds the request for the next attempt. `attempt` counts from 1 and is used in the ids of echoed calls that have
+/// none.
 ///
 /// # Errors
-/// [`JsonError`] where `body` is not the request that was prepared, which can't be.
+/// [`JsonError`] if `body` isn't the prepared request, which can't happen.
 pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError> {
     let document = Document::parse(body.clone())?;
     let root = document.root();
@@ -57,7 +58,7 @@ pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Con
     Ok(edits.apply(body))
 }
 
-/// The ids of the calls as they are echoed: each its own, and none of the `input`'s.
+/// Ids of the echoed calls: distinct, and different from those in `input`.
 fn call_ids(turn: &EchoedTurn, attempt: u32, input: Option<Value<'_>>) -> Vec<String> {
     let ids = input.into_iter().flat_map(Value::items).filter_map(|item| item.get("call_id")?.text());
     let mut taken: HashSet<String> = ids.map(|id| id.into_owned()).collect();
@@ -71,7 +72,7 @@ fn call_ids(turn: &EchoedTurn, attempt: u32, input: Option<Value<'_>>) -> Vec<St
     turn.calls.iter().enumerate().map(id).collect()
 }
 
-/// The turn's items as they go upstream again: JSON.
+/// The turn's items as sent back to the upstream: JSON.
 fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>, JsonError> {
     if turn.items.is_empty() && turn.calls.is_empty() {
         // The upstream refused the call itself, and there is nothing but the text.
@@ -96,7 +97,8 @@ fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>
     Ok(items)
 }
 
-/// Items of an answer as they may go upstream again.
+/// Items of an answer in a form that the upstream can read back. If it doesn't store them, unusable reasoning is
+/// dropped, and then the ids of the other items too.
 pub(super) fn readable(items: Vec<String>, stored: bool) -> Vec<String> {
     let unreadable = |item: &String| !stored && unreadable_reasoning(item).unwrap_or(false);
     if !items.iter().any(unreadable) {
@@ -106,7 +108,7 @@ pub(super) fn readable(items: Vec<String>, stored: bool) -> Vec<String> {
     items.into_iter().filter(|item| !unreadable(item)).map(bare).collect()
 }
 
-/// Reasoning that an upstream which doesn't keep it knows nothing of: no more than an id and a summary.
+/// True for reasoning that has only an id and a summary: an upstream that doesn't store it can't use it.
 fn unreadable_reasoning(json: &str) -> Result<bool, JsonError> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes()))?;
     let item = document.root();
@@ -125,7 +127,7 @@ fn without_id(json: &str) -> Result<String, JsonError> {
     Ok(String::from_utf8_lossy(&edits.apply(&bytes)).into_owned())
 }
 
-/// A call's item, as it came but for what would be illegal.
+/// The item of a call, with everything illegal corrected.
 fn call_item(call: &EchoedCall, id: &str, json: &str) -> String {
     let bytes = Bytes::copy_from_slice(json.as_bytes());
     let Ok(document) = Document::parse(bytes.clone()) else { return new_item(call, id) };
@@ -165,14 +167,14 @@ fn body_member(call: &EchoedCall) -> &'static str {
     if call.kind == CallKind::Custom { "input" } else { "arguments" }
 }
 
-/// A call's item, made from what is known of it.
+/// A new item for a call.
 fn new_item(call: &EchoedCall, id: &str) -> String {
     let kind = if call.kind == CallKind::Custom { "custom_tool_call" } else { "function_call" };
     let (name, arguments) = (quote(&call.legal_name()), quote(&call.legal_arguments().0));
     format!(r#"{{"type":"{kind}","call_id":{},"name":{name},"{}":{arguments}}}"#, quote(id), body_member(call))
 }
 
-/// What the model is told: one output for each call, and what was wrong with the text.
+/// Messages for the model: one output for each call, and the violations of the text.
 fn answers(turn: &EchoedTurn, ids: &[String]) -> Vec<String> {
     let of_text: Vec<&Violation> = turn.violations.iter().collect();
     let objection = (!of_text.is_empty()).then(|| reply::objection(&of_text));

@@ -1,7 +1,7 @@
-//! A Responses request: read once, before its policy's upstream and what is remembered of its conversation are known.
+//! A Responses request: read once, before an upstream is chosen and the conversation's state is looked up.
 //!
-//! Source: OpenAI API reference, "Create a model response". Pure. What toolmark needs not understand passes; what
-//! it must understand and can't is refused here. What goes upstream is [`super::prepare`]'s.
+//! Source: OpenAI API reference, "Create a model response". Pure. Members that toolmark doesn't use pass unread; a
+//! member that it needs and can't read is refused here. [`super::prepare`] builds the upstream's request.
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
@@ -21,70 +21,70 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// How deep a request must be known: `input[].content[].text`, and an object there.
+/// Depth to which a request is indexed: `input[].content[].text`, and an object there.
 pub const DEPTH_NOTED: usize = 5;
 
-/// What a request says, as far as toolmark must know.
+/// Members of a request that toolmark uses.
 #[derive(Clone, Debug)]
 pub struct Head<'d> {
-    /// The model asked for; empty where none is named.
+    /// Model requested; empty if the request has none.
     pub model: Cow<'d, str>,
-    /// Server-sent events are asked for.
+    /// Server-sent events are requested.
     pub stream: bool,
     /// `text.format` asks for JSON.
     pub json_only: bool,
-    /// The upstream is to keep the response; so by default.
+    /// The upstream is asked to store the response, which is the default.
     pub store: bool,
     /// `previous_response_id`
     pub previous: Option<Cow<'d, str>>,
-    /// The conversation's id, given as such or in an object.
+    /// Id of the conversation, given as a string or in an object.
     pub conversation: Option<String>,
     /// The response is to be made in the background.
     pub background: bool,
     /// `instructions`, unless `null`.
     pub(super) instructions: Option<Value<'d>>,
-    /// There is a `prompt`, which may bring instructions of its own.
+    /// The request has a `prompt`, which may have instructions of its own.
     pub(super) prompt: bool,
     pub(super) tools: Option<Value<'d>>,
     pub(super) input: Input<'d>,
 }
 
-/// The input as it lies in the request.
+/// Input of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Input<'d> {
-    /// There is none.
+    /// The request has no input.
     Absent,
-    /// What the user says.
+    /// A string: the user's message.
     Text(Value<'d>),
-    /// The array, and what is in it.
+    /// The array and its items.
     Items(Value<'d>, Vec<InputItem<'d>>),
 }
 
-/// What must be looked up before a request can be prepared.
+/// Keys to look up before a request can be prepared.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted {
-    /// The `call_id`s of results whose calls aren't in the input.
+    /// The `call_id`s of outputs whose calls aren't in the input.
     pub calls: Vec<String>,
-    /// The ids of items: those referred to, and those of the input's own that have one.
+    /// Ids of items: references, and the ids of the input's own items.
     pub items: Vec<String>,
 }
 
-/// What was looked up.
+/// Stored state that was looked up for a request.
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
-    /// The conversation up to this request, where the upstream keeps it.
+    /// The conversation up to this request, if the upstream stores it.
     pub thread: Option<Arc<Thread>>,
-    /// Calls let through, by the ids that the application knows them by.
+    /// Calls that were passed on, by the ids that the application has.
     pub calls: Vec<(String, KnownCall)>,
-    /// Items by their ids.
+    /// Dispositions of items, by id.
     pub items: Vec<(String, Fate)>,
 }
 
 impl<'d> Head<'d> {
-    /// Reads what must be known before an upstream is chosen and anything looked up.
+    /// Reads the members that are needed before an upstream is chosen and anything is looked up.
     ///
     /// # Errors
-    /// [`Refusal`] for members of a wrong type and for two members of one name where it matters.
+    /// [`Refusal`] for members of the wrong type, and for two members of the same name where it matters.
     pub fn read(document: &'d Document) -> Result<Self, Refusal> {
         let root = document.root();
         if !root.is_object() {
@@ -157,7 +157,7 @@ impl<'d> Head<'d> {
         }
     }
 
-    /// What must be looked up before the request can be prepared.
+    /// Keys to look up before the request can be prepared.
     pub fn wanted(&self) -> Wanted {
         let ids = |of: fn(Kind) -> bool| self.items().iter().filter(move |item| of(item.kind)).filter_map(InputItem::call_id);
         let mut seen: HashSet<_> = ids(Kind::is_call).collect();
@@ -168,18 +168,18 @@ impl<'d> Head<'d> {
         Wanted { calls, items }
     }
 
-    /// The tools that it brings. `further`: arrays that came in through items.
+    /// The request's tools. `further`: arrays from input items.
     pub fn brought<'x>(&'x self, further: &'x [Arc<str>]) -> Brought<'x> {
         Brought { dialect: Dialect::Flat, array: self.tools, further }
     }
 
-    /// Arrays of tools that came in through input items: JSON, in their order.
+    /// Arrays of tools from input items: JSON, in order.
     pub fn further_tools(&self) -> Vec<Arc<str>> {
         let brings = self.items().iter().filter(|item| item.kind == Kind::Tools);
         brings.filter_map(|item| item.value.get_some("tools")).map(|tools| tools.raw_str().into()).collect()
     }
 
-    /// The conversation's own data as text: what users, tools and instructions said, not the model.
+    /// Texts of the conversation's own data: those of users, tools and instructions, without the model's.
     pub fn data(&self) -> Vec<String> {
         let mut data: Vec<String> = Vec::new();
         data.extend(self.instructions.and_then(Value::text).map(Cow::into_owned));
@@ -207,11 +207,11 @@ impl<'d> Head<'d> {
     }
 }
 
-/// Reads, verifies and prepares a request: an exchange begins. `further`: arrays of tools from items, this
-/// request's and earlier ones'.
+/// Reads, verifies and prepares a request, and starts its exchange. `further`: arrays of tools from the items of this
+/// request and earlier ones.
 ///
 /// # Errors
-/// [`Refusal`] for a shape that can't be judged, and for what the policy doesn't take.
+/// [`Refusal`] for a shape that can't be judged, and for anything that the policy doesn't allow.
 pub fn begin(
     document: &Document,
     head: &Head<'_>,

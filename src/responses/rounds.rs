@@ -1,7 +1,7 @@
-//! Rounds that toolmark ran itself, as input items: put behind a request, and put back later.
+//! Hidden turns as input items: appended to a request, and restored in later ones.
 //!
-//! As on chat a round has the form in which an application would have sent it, with the marks as ids. Where the upstream
-//! keeps the conversation, only the results of a turn that the application saw in part are put back: the rest lies there.
+//! As on chat, a hidden turn has the form in which an application would have sent it, with the marks as ids. If the
+//! upstream stores the conversation, only the results of a partly visible turn are restored: the upstream has the rest.
 //! Pure.
 
 use std::{borrow::Cow, collections::HashSet};
@@ -166,7 +166,7 @@ fn text_of_output(response: Value<'_>) -> String {
     messages.filter_map(|message| message.get("content").and_then(text_of)).collect()
 }
 
-/// What the model said and called in one go is one turn.
+/// The turns of an input. Consecutive messages and calls of the model are one turn.
 fn turns_of<'d>(items: &[InputItem<'d>]) -> Vec<Turn<'d>> {
     let mut turns: Vec<Turn<'d>> = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -193,7 +193,7 @@ fn turns_of<'d>(items: &[InputItem<'d>]) -> Vec<Turn<'d>> {
     turns
 }
 
-/// Is it a call that the application was given and doesn't have any more? Nothing would answer it.
+/// True for a call that the application was given but no longer has: no result would answer it.
 fn is_dropped(item: &str, behind: &[String], ids: &HashSet<&str>) -> bool {
     let id_of = |json: &str| {
         let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
@@ -203,13 +203,13 @@ fn is_dropped(item: &str, behind: &[String], ids: &HashSet<&str>) -> bool {
     id_of(item).is_some_and(|id| !ids.contains(&*id) && !behind.iter().any(|result| id_of(result).as_ref() == Some(&id)))
 }
 
-/// What the model thought, or called upstream.
+/// True for reasoning, and for calls that the upstream ran.
 fn is_models(item: &InputItem<'_>) -> bool {
     let kind = item.value.get("type").and_then(Value::text).unwrap_or_default();
     kind == "reasoning" || kind.ends_with("_call")
 }
 
-/// A call's item as an application would send it back; `None` where it can't be written.
+/// The item of a call in the form in which an application would send it back; `None` if it can't be written.
 fn call_again(call: &ValidCall, mark: &str, json: &str, custom: bool) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
     let (root, mut edits) = (document.root(), Edits::default());
@@ -221,8 +221,7 @@ fn call_again(call: &ValidCall, mark: &str, json: &str, custom: bool) -> Option<
     String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
 }
 
-/// The calls of a turn that the upstream keeps, and of which only the results are put back: what is known of them by their
-/// marks.
+/// The calls of a turn that the upstream stores and of which only the results are restored, by their marks.
 pub fn known_calls(kept: &Kept, registry: &Registry, ring: &KeyRing, scope: &Scope) -> Vec<(String, KnownCall)> {
     let known = |json: &String| {
         let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;

@@ -1,7 +1,7 @@
-//! What the upstream may keep of a conversation: what of it the policy doesn't take, and how the upstream is told to
-//! keep nothing.
+//! Limits on the state that the upstream keeps: refuses requests that the policy doesn't allow, and tells the upstream
+//! to store nothing.
 //!
-//! CONTRACT.md, `[responses] stateful`; FACTS.md, section 2. Pure.
+//! `[responses] stateful`: docs/contract.md#policy; docs/wire-facts.md#conversations-that-the-upstream-keeps. Pure.
 
 use super::{
     items::Kind,
@@ -12,10 +12,11 @@ use crate::{
     wire::{edit::Edits, json::Value},
 };
 
-/// What brings a model's reasoning along where the upstream doesn't keep it. Source: OpenAI API reference, `include`.
+/// The `include` value that returns a model's reasoning if the upstream doesn't store it. Source: OpenAI API reference,
+/// `include`.
 const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
-/// Refuses what refers to a part of the conversation that isn't in the request, where the policy doesn't take it.
+/// Refuses references to a part of the conversation that isn't in the request, if the policy doesn't allow them.
 ///
 /// # Errors
 /// [`Refusal`] that names the member.
@@ -43,7 +44,7 @@ pub fn check(head: &Head<'_>, stateful: Stateful) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Has the upstream keep nothing.
+/// Tells the upstream to store nothing.
 pub fn forget(edits: &mut Edits, root: Value<'_>, head: &Head<'_>) {
     if root.get("store").is_none_or(|store| store.raw() != b"false") {
         edits.set_member(root, "store", "false");
@@ -60,7 +61,7 @@ pub fn forget(edits: &mut Edits, root: Value<'_>, head: &Head<'_>) {
     }
 }
 
-/// Does it look like a request to a model that reasons? Others refuse to be asked for reasoning.
+/// True if the request looks like one to a reasoning model. Other models reject a request for reasoning.
 fn reasons(root: Value<'_>, head: &Head<'_>) -> bool {
     const FAMILIES: [&str; 5] = ["o1", "o3", "o4", "gpt-5", "gpt-oss"];
     let model = head.model.rsplit('/').next().unwrap_or_default();

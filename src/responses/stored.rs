@@ -1,8 +1,10 @@
-//! What the upstream keeps, as it is read again: items of conversations and of requests, and the objects around them.
+//! Filters data that the upstream stores when it is read back: items of conversations and requests, and the objects
+//! around them.
 //!
-//! Of what the model said and called only that comes out which the application was given before, or wrote itself, and as it
-//! was given: with marks instead of the upstream's ids. What was refused, or can't be told from that, is left out. Items that
-//! carry nothing to run (what users and tools said, what the upstream's own tools did) pass. Pure.
+//! Of the model's messages and calls, only those pass that the application was given before, or wrote itself, and in
+//! the form it was given: with marks instead of the upstream's ids. Rejected ones, and those that can't be told from
+//! them, are left out. Items with nothing to run (texts of users and tools, work of the upstream's own tools) pass.
+//! Pure.
 //!
 //! Source: OpenAI API reference, "Conversations", "Responses: input items".
 
@@ -30,7 +32,7 @@ use crate::{
     },
 };
 
-/// Items that tools of the upstream leave behind, and other items with nothing in them that an application runs.
+/// Item types of the upstream's own tools, and others with nothing that an application runs.
 const PASSING: [&str; 18] = [
     "reasoning",
     "web_search_call",
@@ -52,46 +54,46 @@ const PASSING: [&str; 18] = [
     "item_reference",
 ];
 
-/// What is known of what the upstream keeps.
+/// Known state of the data that the upstream stores.
 pub struct Known<'k> {
-    /// Items of answers as the application got them, by their ids: JSON.
+    /// Items of answers as the application got them, by id: JSON.
     pub given: HashMap<String, String>,
-    /// What became of an item.
+    /// Disposition of an item, by id.
     pub fate: &'k dyn Fn(&str) -> Option<Fate>,
-    /// The mark of the call that the upstream has under this id.
+    /// Mark of a call, by the upstream's id.
     pub mark: &'k dyn Fn(&str) -> Option<String>,
-    /// The call that was let through with this mark.
+    /// The call that was passed on with a mark.
     pub call: &'k dyn Fn(&str) -> Option<KnownCall>,
-    /// Was a call of this tool with these arguments let through with this mark?
+    /// True if a call with this mark, tool and arguments was passed on.
     pub verifies: &'k dyn Fn(&str, &str, &str) -> bool,
-    /// Is it a mark of toolmark's?
+    /// True for a mark of toolmark's.
     pub is_mark: &'k dyn Fn(&str) -> bool,
-    /// [`digest`]s of what the application wrote in the model's name.
+    /// [`digest`]s of assistant texts that the application wrote.
     pub written: &'k [u64],
 }
 
-/// Items as they leave.
+/// Items that may be passed on.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Passed {
-    /// Those that may: JSON.
+    /// The items: JSON.
     pub items: Vec<String>,
-    /// How many were left out because nothing is known of them.
+    /// Number of items left out because nothing is known of them.
     pub unknown: usize,
 }
 
-/// What becomes of an item.
+/// Treatment of an item.
 enum Ruling {
     Passes(String),
-    /// It was refused, or is toolmark's own.
+    /// It was rejected, or is toolmark's own.
     Gone,
     Unknown,
 }
 
 impl Known<'_> {
-    /// Reads the items of an array.
+    /// Filters the items of an array.
     ///
     /// # Errors
-    /// [`Fault`] for what is no array of items.
+    /// [`Fault`] if it isn't an array of items.
     pub fn items(&self, array: Value<'_>) -> Result<Passed, Fault> {
         if !array.is_array() {
             return Err(Fault::Unknown("no list of items"));
@@ -135,7 +137,7 @@ impl Known<'_> {
         }
     }
 
-    /// What the application wrote in the model's name.
+    /// Treatment of an assistant message: it passes if the application wrote it.
     fn assistant(&self, item: &InputItem<'_>) -> Ruling {
         let text = item.content().and_then(text_of).unwrap_or_default();
         match said(item) {
@@ -186,7 +188,7 @@ impl Known<'_> {
     }
 }
 
-/// A message that isn't the model's.
+/// Treatment of a message by someone other than the model.
 fn said(item: &InputItem<'_>) -> Ruling {
     let content = item.content();
     let parts = || content.into_iter().flat_map(Value::items);
@@ -210,7 +212,7 @@ fn is_of_type(given: &str, kind: &str) -> bool {
     own.is_some_and(|own| own == kind || kind.is_empty())
 }
 
-/// The item with these members.
+/// The item with these members set.
 fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
     if members.is_empty() {
         return Ruling::Passes(value.raw_str().to_owned());
@@ -221,7 +223,8 @@ fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
     String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(Ruling::Unknown, Ruling::Passes)
 }
 
-/// The items of answers as the application got them, by their ids. `left`: a response, or the event with it.
+/// Collects the items of an answer as the application got them, by id. `left`: a response, or the event that contains
+/// it.
 pub fn given(left: &Bytes, into: &mut HashMap<String, String>) {
     let Ok(document) = Document::parse(left.clone()) else { return };
     let items = response_of(document.root()).get("output").into_iter().flat_map(Value::items);
@@ -232,15 +235,15 @@ pub fn given(left: &Bytes, into: &mut HashMap<String, String>) {
     }
 }
 
-/// The response, of itself or of the event that ends a stream with it.
+/// The response object in `root`, which is the response itself or the event that ends a stream.
 pub fn response_of(root: Value<'_>) -> Value<'_> {
     root.get("response").filter(|response| response.is_object() && root.get("object").is_none()).unwrap_or(root)
 }
 
-/// A list as it leaves: its items, and what pages are found by.
+/// A list to pass on, with its paging members, and the number of unknown items left out.
 ///
 /// # Errors
-/// [`Fault`] for what is no list of items.
+/// [`Fault`] if it isn't a list of items.
 pub fn list(document: &Document, known: &Known<'_>) -> Result<(String, usize), Fault> {
     let root = object(document)?;
     let Passed { items, unknown } = known.items(root.get("data").ok_or(Fault::Unknown("no list of items"))?)?;
@@ -251,10 +254,10 @@ pub fn list(document: &Document, known: &Known<'_>) -> Result<(String, usize), F
     Ok((format!("{{{}}}", members.join(",")), unknown))
 }
 
-/// An object as it leaves: only these members of it, of which none carries anything to run. `id`: what it is known by.
+/// An object to pass on, reduced to these members, none of which contains anything to run. `id`: the id to give it.
 ///
 /// # Errors
-/// [`Fault`] for what is no object.
+/// [`Fault`] if it isn't an object.
 pub fn bare(document: &Document, names: &[&str], id: Option<&str>) -> Result<String, Fault> {
     let root = object(document)?;
     let member = |name: &&str| {
@@ -266,10 +269,10 @@ pub fn bare(document: &Document, names: &[&str], id: Option<&str>) -> Result<Str
     Ok(format!("{{{}}}", names.iter().filter_map(member).collect::<Vec<_>>().join(",")))
 }
 
-/// A response that is being made still: what it says so far isn't judged, so it says nothing yet.
+/// A response that is still being made, without its output, which isn't judged yet; `None` if it is finished.
 ///
 /// # Errors
-/// [`Fault`] for what is no object.
+/// [`Fault`] if it isn't an object.
 pub fn unfinished(document: &Document, id: &str) -> Result<Option<String>, Fault> {
     let root = object(document)?;
     let status = root.get("status").and_then(Value::text).unwrap_or_default();
@@ -298,14 +301,14 @@ fn is_plain(value: Value<'_>) -> bool {
     !value.is_object() && !value.is_array() || value.raw() == b"{}" || value.raw() == b"[]"
 }
 
-/// Figures, and objects of such.
+/// True for an object of plain values and of objects with plain values, none of them strings.
 pub fn is_figures(value: Value<'_>) -> bool {
     let plain = |value: Value<'_>| !value.is_object() && !value.is_array() && !value.is_string();
     let flat = |value: Value<'_>| plain(value) || (value.is_object() && value.members().all(|member| plain(member.value)));
     value.is_object() && value.members().all(|member| flat(member.value))
 }
 
-/// The stream that a response would have come in, where all of it is there at once.
+/// The event stream for a complete response.
 pub fn events(response: Value<'_>) -> String {
     let (mut out, mut number) = (String::new(), 0_u64);
     let mut event = |kind: &str, members: String| {
@@ -355,7 +358,7 @@ pub fn events(response: Value<'_>) -> String {
     out
 }
 
-/// The response before it said anything.
+/// The response object before any output.
 fn begun(response: Value<'_>) -> String {
     let mut members = vec![("output", "[]"), ("status", "\"in_progress\"")];
     members.extend(
@@ -365,7 +368,7 @@ fn begun(response: Value<'_>) -> String {
     with(response, &members)
 }
 
-/// An item before it said anything.
+/// An item before any content.
 fn opened(item: Value<'_>, kind: &str) -> String {
     let member = match kind {
         "message" => ("content", "[]"),
@@ -377,7 +380,7 @@ fn opened(item: Value<'_>, kind: &str) -> String {
     with(item, &[member].into_iter().chain(status).collect::<Vec<_>>())
 }
 
-/// The object with these members.
+/// The object with these members set.
 fn with(value: Value<'_>, members: &[(&str, &str)]) -> String {
     let members: Vec<(&str, String)> = members.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     match edited(value, &members) {

@@ -1,4 +1,4 @@
-//! One attempt's streamed response: from the upstream's events to what the application gets.
+//! One attempt's streamed response: from the upstream's events to the application's.
 //!
 //! ```text
 //!  event ─▶ text ─▶ gates ─┐
@@ -41,54 +41,54 @@ use crate::{
     },
 };
 
-/// Output items of one response.
+/// Limit for the output items of one response.
 const ITEMS_MAX: usize = 1024;
 
 /// An output item of this attempt.
 struct Item {
-    /// As the upstream numbers it.
+    /// The upstream's index.
     index: Option<u64>,
-    /// Its id.
+    /// Id of the item.
     id: String,
     kind: ItemKind,
     call: Option<HeldCall>,
-    /// Its place downstream, once it has one.
+    /// Index downstream, once it has one.
     place: Option<usize>,
-    /// As it came, begun or done: JSON.
+    /// The item as received, begun or done: JSON.
     raw: String,
-    /// It was done.
+    /// The item is done.
     done: bool,
 }
 
-/// An output item as the application has it.
+/// An output item as sent to the application.
 #[derive(Clone, Debug, Default)]
 struct Sent {
-    /// Its id.
+    /// Id of the item.
     id: String,
-    /// Done: JSON.
+    /// The item when done: JSON.
     json: Option<String>,
 }
 
-/// An event that waits.
+/// A queued event.
 struct Waiting {
     event: Event,
     document: Document,
-    /// The item that it speaks of.
+    /// The item it belongs to.
     item: Option<usize>,
     what: What,
 }
 
 impl Waiting {
-    /// Bytes that it takes in memory.
+    /// Memory held by the event, in bytes.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.event.held_bytes() + self.document.noted_bytes()
     }
 }
 
 enum What {
-    /// Begins a message or a part of one: leaves with what follows.
+    /// Begins a message or a part of one: is sent with the event that follows.
     Opens,
-    /// Text of a part, up to this place of the text as a whole.
+    /// Text of a part, up to this position in the joined text.
     Delta { part: usize, end: usize },
     /// Repeats the text of a part.
     RepeatsText(usize),
@@ -98,7 +98,7 @@ enum What {
     RepeatsItem,
     /// Points into the text of a part.
     Annotates(usize),
-    /// Stands for a call: its events are made when it is judged.
+    /// Placeholder for a call: its events are written after it is judged.
     Call,
     /// Another item is done.
     Done,
@@ -110,46 +110,46 @@ enum What {
 struct Terminal {
     event: Event,
     document: Document,
-    /// Which item each element of `output` is.
+    /// Index of the received item for each element of `output`.
     items: Vec<usize>,
 }
 
-/// See the module.
+/// Judge of one attempt's response stream.
 pub struct ResponseStream {
     context: Arc<Context>,
     emitter: Emitter,
     texts: Texts,
     items: Vec<Item>,
     queue: VecDeque<Waiting>,
-    /// Bytes in memory of the queue.
+    /// Memory held by the queue, in bytes.
     held_bytes: usize,
-    /// So many at the front of the queue only open something.
+    /// Number of events at the front of the queue that only begin something.
     opens: usize,
     terminal: Option<Terminal>,
-    /// The response object of the first attempt's first event: JSON.
+    /// Response object of the first attempt's first event: JSON.
     head: Option<Document>,
     /// This isn't the first attempt.
     again: bool,
-    /// Items as the application has them, those of earlier attempts too.
+    /// Items as sent to the application, including those of earlier attempts.
     sent: Vec<Sent>,
-    /// How many of them are of earlier attempts.
+    /// Number of them that belong to earlier attempts.
     sent_before: usize,
-    /// Events that end what an earlier attempt had begun.
+    /// Events that end everything an earlier attempt had begun.
     before: Vec<(String, String)>,
-    /// What became of the items of attempts that were rejected.
+    /// Dispositions of the items of rejected attempts.
     fates: Vec<(String, Fate)>,
-    /// Calls that were rejected, and what the model is told of them.
+    /// Rejected calls, with the outputs to send for them.
     owed: Vec<Owed>,
-    /// All of it was accepted, and another attempt follows.
+    /// The attempt was accepted, and another one follows.
     settled: bool,
-    /// A call was demanded: without one the text may not stand.
+    /// A call was demanded: no text is released before there is one.
     waits_for_call: bool,
     hosted_calls: bool,
     unoffered_calls: bool,
     released: bool,
     released_before: bool,
     unjudged: bool,
-    /// Text beside the answer was left out.
+    /// Text outside the answer was left out.
     stray: bool,
     promoter: Promoter,
     scratch: BytesMut,
@@ -192,7 +192,7 @@ impl ResponseStream {
         Ok(self.items.len() - 1)
     }
 
-    /// The held calls, in their order.
+    /// The held calls, in order.
     fn calls(&self) -> impl Iterator<Item = &HeldCall> {
         self.items.iter().filter_map(|item| item.call.as_ref())
     }

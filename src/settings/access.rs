@@ -1,4 +1,4 @@
-//! Who may connect from where, what is kept and how much: the checks of all settings but upstreams.
+//! Checks of all settings but upstreams: listeners, clients, allowed hosts and paths, ledger, limits.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -67,7 +67,7 @@ impl Checker<'_> {
         Ok(clients)
     }
 
-    /// Refuses to lend toolmark's own upstream keys to anyone who can reach it.
+    /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
     pub(super) fn open_relay(&self, raw: &Raw, listen: SocketAddr, upstreams: &[Upstream]) -> Result<(), Fault> {
         let local = listen.ip().to_canonical().is_loopback();
         let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
@@ -138,7 +138,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Globs of tools' names.
+    /// Compiles globs over tool names.
     fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, Fault> {
         let mut set = globset::GlobSetBuilder::new();
         for (index, pattern) in patterns.iter().enumerate() {
@@ -186,7 +186,7 @@ impl Checker<'_> {
     }
 }
 
-/// Where the ledger is. The error never quotes a URL, which may hold a password.
+/// Parses the ledger's URL. The error never quotes it, because it may hold a password.
 fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, String> {
     let forms = "write \"sqlite:toolmark.db\", \"postgres://…\" or \"memory:\"";
     if text == "memory:" {
@@ -208,7 +208,7 @@ fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, 
     Ok(LedgerUrl::Sqlite(place(path)))
 }
 
-/// What the user should know at start.
+/// Adds notices for the user at start.
 pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
     if *keys == KeySource::Ephemeral {
         out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
@@ -227,7 +227,7 @@ const ENFORCED: [&str; 6] =
     ["/v1/chat/completions", "/v1/responses", "/v1/conversations", "/chat/completions", "/responses", "/conversations"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);
 const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
-/// How long a client's rate is counted over.
+/// Allowed windows for a client's rate.
 const RATE_WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const LEDGER_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! `[[alerts]]`: what is watched, how much of it is too much, and who is told.
+//! `[[alerts]]`: counted events, their thresholds, and the webhooks to call.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -11,26 +11,26 @@ use crate::{judge::violation::Code, policy::duration};
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
 #[derive(Clone, Debug)]
 pub struct Alert {
-    /// Its name.
+    /// Name of the alert.
     pub name: Box<str>,
-    /// What is counted.
+    /// Counted events.
     pub counts: Counts,
-    /// So many are still fine.
+    /// Highest count that doesn't fire.
     pub threshold: u64,
-    /// Within so long.
+    /// Time window of the count.
     pub window: Duration,
-    /// Where it is posted. It may hold a secret.
+    /// Webhook to which the alert is posted. May contain a secret.
     pub url: Secret,
-    /// A bearer token to send along.
+    /// Bearer token for the webhook.
     pub token: Option<Secret>,
 }
 
-/// What an alert counts.
+/// Events that an alert counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Counts {
-    /// Violations with this code, whatever the policy makes of them.
+    /// Violations with this code, at any severity.
     Code(Code),
-    /// This, of all tools or of one.
+    /// A metric, of all tools or of one.
     Metric(Metric, Option<Box<str>>),
 }
 
@@ -44,18 +44,18 @@ pub enum Metric {
     Repaired,
     /// Exchanges that ended with an error.
     Failed,
-    /// Exchanges whose caller went away.
+    /// Exchanges whose caller disconnected.
     Abandoned,
     /// Calls that were rejected.
     RejectedCalls,
     /// Executions whose result reports a failure.
     FailedExecutions,
-    /// Tokens that repairs cost.
+    /// Tokens used by repairs.
     RepairTokens,
 }
 
 impl Metric {
-    /// The word for it.
+    /// Name of the metric in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",
@@ -89,7 +89,7 @@ pub(super) struct RawAlert {
 }
 
 impl RawAlert {
-    /// Does it name this variable as the place of a secret?
+    /// Returns whether this variable is named as the source of a secret.
     pub fn names(&self, variable: &str) -> bool {
         [&self.url_env, &self.token_env].into_iter().any(|name| name.as_deref() == Some(variable))
     }

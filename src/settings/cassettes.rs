@@ -1,4 +1,4 @@
-//! `[record]`, `[replay]` and `[[faults]]`: what is recorded, what is played, what goes wrong on purpose.
+//! `[record]`, `[replay]` and `[[faults]]`: recording, replay and fault injection.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     policy::{bytes, duration},
 };
 
-/// What a `base_url` begins with that is a cassette.
+/// Scheme of a `base_url` that names a cassette.
 pub const SCHEME: &str = "cassette:";
 
 /// `[record]` as it is written.
@@ -69,20 +69,20 @@ fn always() -> f64 {
     1.0
 }
 
-/// What is recorded, what is played, what goes wrong.
+/// Settings of recording, replay and fault injection.
 #[derive(Clone, Debug, Default)]
 pub struct Cassettes {
-    /// Where exchanges are recorded, if anywhere.
+    /// Recording of exchanges, if any.
     pub record: Option<Recording>,
-    /// The cassette that is played for all upstreams, if any.
+    /// Cassette that is replayed for all upstreams, if any.
     pub replay: Option<PathBuf>,
-    /// How cassettes are played.
+    /// Playback settings of cassettes.
     pub playing: Playing,
-    /// What goes wrong on purpose.
+    /// Faults to inject.
     pub faults: Vec<Rule>,
 }
 
-/// A cassette that answers in place of all upstreams needs none, and none of their keys.
+/// With a cassette that answers in place of all upstreams, no upstream and no upstream key is needed.
 pub(super) fn stand_in(raw: &mut Raw) {
     let Some(file) = raw.replay.file.clone().filter(|_| raw.replay.mode != Mode::Passthrough) else { return };
     for upstream in &mut raw.upstreams {
@@ -94,13 +94,13 @@ pub(super) fn stand_in(raw: &mut Raw) {
     }
 }
 
-/// Where a base URL that is a cassette leads to, which is nowhere.
+/// Base URL in place of a cassette's: it leads nowhere.
 pub(super) const NOWHERE: &str = "http://cassette.invalid/v1";
 
-/// The cassette that a base URL is.
+/// The cassette that a base URL names.
 ///
 /// # Errors
-/// Where it names none, or can't answer alone.
+/// A message if the URL names no cassette, or if the replay mode needs a live upstream.
 pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>> {
     let file = url.strip_prefix(SCHEME)?;
     Some(match file {
@@ -114,7 +114,7 @@ pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>>
 }
 
 impl Checker<'_> {
-    /// Checks the three sections. `upstreams`: those of the settings, whose own keys are taken out of recordings.
+    /// Checks the three sections. `upstreams`: those of the settings, whose own keys are redacted in recordings.
     pub(super) fn cassettes(&self, raw: &Raw, upstreams: &[super::Upstream]) -> Result<Cassettes, Fault> {
         let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, Fault> {
             let read = texts.iter().enumerate().map(|(at, text)| {

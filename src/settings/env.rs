@@ -1,7 +1,7 @@
-//! The environment as a value, and which of its variables are settings.
+//! Environment variables as a value, and those among them that are settings.
 //!
-//! `TOOLMARK_SECTION__KEY` sets `[section] key`, `TOOLMARK_KEY_OF_THE_TOP` a top-level key. Text stays text:
-//! only keys that are numbers, booleans or arrays are parsed, so that `0123` as a name remains a name.
+//! `TOOLMARK_SECTION__KEY` sets `[section] key`, `TOOLMARK_LISTEN` the top-level `listen`. Text stays text: only keys that are numbers,
+//! booleans or arrays are parsed, so that `0123` as a name remains a name.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::{
     layers::Layers,
 };
 
-/// Environment variables, taken once: what isn't UTF-8 is left out.
+/// Snapshot of the environment variables; those that aren't UTF-8 are left out.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The process's own.
+    /// The variables of this process.
     pub fn of_process() -> Self {
         Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect())
     }
 
-    /// These, for tests.
+    /// The given variables, for tests.
     pub fn of(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
@@ -39,9 +39,9 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Adds every variable that is a setting; gives back the `TOOLMARK_…` that are nothing known.
+/// Adds every variable that is a setting; returns the `TOOLMARK_…` variables that aren't.
 ///
-/// Those are judged later: settings may name them as the place of a secret.
+/// They are judged later, because settings may name them as the source of a secret.
 pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<String>, Fault> {
     let mut unknown = Vec::new();
     for (name, text) in &environment.0 {
@@ -100,7 +100,7 @@ fn value(path: &[&str], text: &str) -> Value {
     }
 }
 
-/// Variables that Kubernetes sets for a service named `toolmark…`: no settings, and not the user's doing.
+/// Returns whether Kubernetes sets this variable for a service named `toolmark…`: such variables are ignored.
 fn is_service_link(rest: &str, text: &str) -> bool {
     let port = |name: &str| name.split("_PORT_").nth(1).is_some_and(|after| after.starts_with(|c: char| c.is_ascii_digit()));
     let named = |part: &str| rest == part || rest.ends_with(&format!("_{part}"));
@@ -114,7 +114,7 @@ fn is_service_link(rest: &str, text: &str) -> bool {
 
 const PREFIX: &str = "TOOLMARK_";
 
-/// Read elsewhere, by their own names.
+/// Variables that are read elsewhere.
 const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
 
 const TOP_LEVEL: &[&str] = &[
@@ -141,7 +141,7 @@ const TOP_LEVEL: &[&str] = &[
 
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
-/// What a variable's name may have been meant for.
+/// Keys of settings, for suggestions.
 const KNOWN_NAMES: [&str; 45] = [
     "listen",
     "policy",

@@ -1,4 +1,4 @@
-//! What is wrong with a setting, said so that it can be mended: where, which key, what was expected.
+//! Errors in settings, with their place, their key and the expected value.
 //!
 //! Serves `toolmark.toml`, the environment, flags and policies alike. Pure; it never quotes a secret,
 //! because secrets are no settings.
@@ -7,16 +7,16 @@ use std::fmt;
 
 use figment::error::{Error, Kind};
 
-/// One thing wrong in settings or a policy.
+/// One error in settings or a policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct Fault {
-    /// The file, environment variable or flag that says it.
+    /// The file, environment variable or flag that contains it.
     pub place: String,
-    /// The line in the file, from 1, where it is known.
+    /// The line in the file, counting from 1, if known.
     pub line: Option<usize>,
-    /// The key, as `limits.connections` or `upstreams[1].base_url`; empty where the fault is no key's.
+    /// The key, as `limits.connections` or `upstreams[1].base_url`; empty if the error concerns no key.
     pub key: String,
-    /// What is wrong and what to do, in one line.
+    /// Description of the error and its remedy, in one line.
     pub message: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The words for what figment found, without the place.
+/// Describes an error of figment's, without its place.
 pub(super) fn explain(error: &Error) -> String {
     match &error.kind {
         Kind::Message(message) => message.clone(),
@@ -64,7 +64,7 @@ fn secret_hint(found: &str) -> &'static str {
     }
 }
 
-/// serde's words for a type, in a user's words.
+/// Translates serde's name of a type for users.
 fn plain(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more".into(),
@@ -78,12 +78,12 @@ fn plain(expected: &str) -> String {
     }
 }
 
-/// ` (did you mean …?)` where a known word is close.
+/// ` (did you mean …?)` if a known word is similar, else empty.
 pub(crate) fn maybe(word: &str, known: &[&str]) -> String {
     closest(word, known).map(|close| format!(" (did you mean `{close}`?)")).unwrap_or_default()
 }
 
-/// The known word closest to `word`, if one is close enough to be meant.
+/// The most similar known word, if it is similar enough.
 pub(crate) fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let score = |other: &str| strsim::jaro_winkler(&word.to_lowercase(), other).max(strsim::normalized_damerau_levenshtein(word, other));
     let best = known.iter().copied().map(|other| (score(other), other)).max_by(|one, two| one.0.total_cmp(&two.0))?;
@@ -94,7 +94,7 @@ pub(crate) fn list(known: &[&str]) -> String {
     known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// A key path for people: `upstreams.1.base_url` is `upstreams[1].base_url`.
+/// Formats a key path: `upstreams.1.base_url` becomes `upstreams[1].base_url`.
 pub(super) fn key_text(path: &[String]) -> String {
     let mut text = String::new();
     for part in path {
@@ -110,14 +110,14 @@ pub(super) fn key_text(path: &[String]) -> String {
     text
 }
 
-/// The line of a byte, from 1.
+/// The line that contains a byte, counting from 1.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// The line in TOML `text` that sets `path`, or the nearest that encloses it.
+/// The line in TOML `text` that sets `path`, or the nearest one that encloses it.
 ///
-/// Reads lines, not grammar: good enough to point at, and never used for anything else.
+/// Reads lines, not grammar: used only to point at an error.
 pub(super) fn find_line(text: &str, path: &[String]) -> Option<usize> {
     let mut header: Vec<String> = Vec::new();
     let mut counts = std::collections::HashMap::<String, usize>::new();
@@ -151,7 +151,7 @@ fn keys(dotted: &str) -> Vec<String> {
     dotted.split('.').map(|key| key.trim().trim_matches(['"', '\'']).to_owned()).collect()
 }
 
-/// How alike two words must be before one is offered for the other.
+/// Similarity from which a word is suggested for another one (0 to 1).
 const CLOSE: f64 = 0.75;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What an upstream's requests are changed in: its preset, and what `[[upstreams]]` says besides.
+//! Changes to an upstream's requests: its preset, and the additions of `[[upstreams]]`.
 //!
-//! `drop`, `map` and `defaults` add to the preset's; what is said here wins.
+//! `drop`, `map` and `defaults` add to those of the preset and take precedence.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub enum PutBackName {
     ReasoningContent,
 }
 
-/// What is never left out: without it the model would answer something else, or tools would silently be ignored.
+/// Members that can't be dropped: without them the request would ask for something else, or tools would silently be ignored.
 const NEEDED: [&str; 7] = ["model", "messages", "input", "tools", "functions", "stream", "instructions"];
 const ENTRIES_MAX: usize = 64;
 
 impl Checker<'_> {
-    /// The preset that is named, else the one of the base URL.
+    /// The preset that is named, else the one that fits the base URL.
     pub(super) fn preset(raw: &RawUpstream) -> Preset {
         let of_url = || {
             let url = Url::parse(&raw.base_url).ok()?;

@@ -1,4 +1,4 @@
-//! Where the key of the marks comes from: the environment, a file beside the ledger, or this run alone.
+//! Sources of the keys of the marks: the environment, a file beside the ledger, or a random key for this run.
 //!
 //! Sits between settings and the marks. A key's value never appears in an error, a log line or `Debug`.
 
@@ -10,14 +10,14 @@ use std::{
 
 use super::{LedgerUrl, env::Environment};
 
-/// Where the keys of the marks come from.
+/// Source of the keys of the marks.
 #[derive(Clone, Eq, PartialEq)]
 pub enum KeySource {
-    /// Given by the environment: the first mints, all verify.
+    /// Given by the environment: the first key mints, all of them verify.
     Ring(Vec<[u8; 32]>),
-    /// Kept in this file; made on the first start by [`load_or_make_key`].
+    /// Stored in this file; created on the first start by [`load_or_make_key`].
     File(PathBuf),
-    /// Made for this run and kept nowhere.
+    /// Created for this run and not stored.
     Ephemeral,
 }
 
@@ -32,10 +32,10 @@ impl fmt::Debug for KeySource {
 }
 
 impl KeySource {
-    /// The keys themselves: read, or made where there are none yet.
+    /// Returns the keys: read, or created if there are none yet.
     ///
     /// # Errors
-    /// [`KeyError`] where a file or the system's randomness fails.
+    /// [`KeyError`] if a file or the system's randomness fails.
     pub fn keys(&self) -> Result<Vec<[u8; 32]>, KeyError> {
         match self {
             Self::Ring(keys) => Ok(keys.clone()),
@@ -44,10 +44,10 @@ impl KeySource {
         }
     }
 
-    /// The source that the settings mean.
+    /// Chooses the source according to the settings.
     ///
     /// # Errors
-    /// What is wrong, in words for the key `marks.key_env`.
+    /// A message for the key `marks.key_env`.
     pub(super) fn choose(key_env: &str, environment: &Environment, ledger: &LedgerUrl) -> Result<Self, String> {
         if let Some(text) = environment.lookup(key_env) {
             return ring(text).map(Self::Ring).map_err(|why| format!("the environment variable {key_env} {why}"));
@@ -66,7 +66,7 @@ impl KeySource {
     }
 }
 
-/// Why there is no key.
+/// Reasons why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file can't be read or written.
@@ -74,13 +74,13 @@ pub enum KeyError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// Attempted action, for the message.
         what: &'static str,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// Others than its owner may read it.
+    /// The file can be read by users other than its owner.
     #[error("the key file {path} may be read by others (mode {mode:04o}): run `chmod 600 {path}`, or give TOOLMARK_KEY instead", path = path.display())]
     Exposed {
         /// The file.
@@ -88,23 +88,23 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// It holds no key.
+    /// The file holds no key.
     #[error("the key file {path} {why}: put the key back, or delete the file to get a new one (marks made before are then unknown)", path = path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason, which completes "the key file … ".
         why: String,
     },
-    /// The system gives no randomness.
+    /// The system provides no randomness.
     #[error("the system gives no randomness for a key: {0}")]
     Random(getrandom::Error),
 }
 
-/// Reads the key in `path`, or makes one there with mode 0600.
+/// Reads the key in `path`, or creates one there with mode 0600.
 ///
 /// # Errors
-/// Where the file can't be read or made, holds no key, or may be read by others.
+/// [`KeyError`] if the file can't be read or created, holds no key, or can be read by other users.
 pub fn load_or_make_key(path: &Path) -> Result<[u8; 32], KeyError> {
     match fs::File::open(path) {
         Ok(file) => load(path, file),
@@ -136,7 +136,7 @@ fn make(path: &Path) -> Result<[u8; 32], KeyError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = match options.open(path) {
         Ok(file) => file,
-        // Another process was quicker; its key is the key.
+        // Another process was faster: its key is used.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return load(path, fs::File::open(path).map_err(failed)?),
         Err(source) => return Err(failed(source)),
     };
@@ -152,7 +152,7 @@ fn fresh() -> Result<[u8; 32], KeyError> {
     Ok(key)
 }
 
-/// Keys of 64 hex digits, separated by commas. The error completes "the environment variable … ".
+/// Parses keys of 64 hex digits, separated by commas. The error completes "the environment variable … ".
 fn ring(text: &str) -> Result<Vec<[u8; 32]>, String> {
     if text.trim().is_empty() {
         return Err("is set but empty: set it to 64 hex digits, or unset it".into());
@@ -172,7 +172,7 @@ fn ring(text: &str) -> Result<Vec<[u8; 32]>, String> {
     Ok(keys)
 }
 
-/// 64 hex digits as bytes. The error says what is there instead, without saying it.
+/// Parses 64 hex digits. The error describes the text without quoting it.
 pub(super) fn parse_hex(text: &str) -> Result<[u8; 32], String> {
     let digits = text.as_bytes();
     if digits.len() != 64 {

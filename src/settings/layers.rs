@@ -1,7 +1,7 @@
-//! Sources of settings laid over each other by figment, each value remembering where it was said.
+//! Layers of settings, merged by figment; each value remembers its source.
 //!
-//! A file, an environment variable and a flag are one layer each, so that an error can name the one
-//! that is wrong. It reads no files and no environment: both come in as text.
+//! A file, an environment variable and a flag are one layer each, so that an error can name the one that is wrong. Reads no files and no
+//! environment: both are passed in as text.
 
 use figment::{
     Figment, Metadata, Profile, Provider,
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::fault::{Fault, explain, find_line, key_text, line_of};
 
-/// Layers of settings; later ones win.
+/// Layers of settings; later ones take precedence.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     figment: Figment,
@@ -23,7 +23,7 @@ impl Layers {
     /// Adds a TOML file.
     ///
     /// # Errors
-    /// Where `text` is no TOML, with the line.
+    /// [`Fault`] with the line if `text` isn't valid TOML.
     pub(crate) fn toml(&mut self, place: &str, text: &str) -> Result<(), Fault> {
         let values = <Toml as Format>::from_str::<Dict>(text).map_err(|error| Fault {
             place: place.into(),
@@ -36,7 +36,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Adds one value from somewhere else.
+    /// Adds one value from another source.
     pub(crate) fn value(&mut self, place: &str, path: &[&str], value: Value) {
         let mut dict = Dict::new();
         if let [parents @ .., last] = path {
@@ -54,10 +54,10 @@ impl Layers {
         self.figment = std::mem::take(&mut self.figment).merge(layer);
     }
 
-    /// The whole as a `T`.
+    /// Deserializes the merged layers.
     ///
     /// # Errors
-    /// The first thing that doesn't fit.
+    /// The first error.
     pub(crate) fn extract<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         self.figment.extract().map_err(|error| {
             let place = error.metadata.as_ref().map(|metadata| metadata.name.to_string());
@@ -65,7 +65,7 @@ impl Layers {
         })
     }
 
-    /// A fault of the value at `path` (`upstreams.1.base_url`).
+    /// An error in the value at `path` (`upstreams.1.base_url`).
     pub(crate) fn fault(&self, path: &str, message: impl Into<String>) -> Fault {
         let path: Vec<String> = path.split('.').map(String::from).collect();
         self.located(self.place(&path), &path, message.into())
@@ -94,7 +94,7 @@ impl Layers {
         self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
     }
 
-    /// Where the value at `path` was said: a file's path, a variable, a flag. `None` where nobody said it.
+    /// Source of the value at `path`: a file's path, a variable, or a flag. `None` if it isn't set.
     pub(crate) fn said_in(&self, path: &str) -> Option<String> {
         let mut parts = path.split('.');
         let mut value = self.figment.find_value(parts.next()?).ok()?;
@@ -108,7 +108,7 @@ impl Layers {
         self.figment.get_metadata(value.tag()).map(|metadata| metadata.name.to_string())
     }
 
-    /// Has any layer said this?
+    /// Returns whether any layer sets this value.
     pub(crate) fn says(&self, path: &str) -> bool {
         self.figment.contains(path)
     }

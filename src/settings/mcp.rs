@@ -1,7 +1,7 @@
-//! `[[mcp]]`: servers whose tools are offered to models, how they are reached, and who runs what they are called for.
+//! `[[mcp]]`: servers whose tools are offered to models, their transports, and who executes their tools.
 //!
-//! Values of headers are read from the environment here, once, and never shown; a child process gets its variables by
-//! name. What the servers say is looked at in [`crate::mcp`].
+//! Values of headers are read from the environment here, once, and never shown; a child process gets its variables by name. [`crate::mcp`]
+//! checks the servers' own data.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,22 +13,22 @@ use serde::Deserialize;
 use super::{Checker, Fault, Secret, raw::Raw};
 use crate::{judge::violation::Severity, policy::duration};
 
-/// Longest that one call may be set to take.
+/// Longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
-/// Most retries that may be set.
+/// Highest number of retries.
 const RETRIES_MAX: u32 = 10;
-/// Most rounds that may be set.
+/// Highest number of rounds.
 const ROUNDS_MAX: u32 = 100;
-/// Most servers.
+/// Highest number of servers.
 const SERVERS_MAX: usize = 64;
-/// Longest name of a server: half of what a tool's name may have.
+/// Longest name of a server: half the length of a tool's name.
 const NAME_CHARS_MAX: usize = 32;
 
-/// Who runs a server's tools.
+/// Executor of a server's tools.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Execute {
-    /// The application: only their schemas are injected.
+    /// The application: only the tools' schemas are added to requests.
     #[default]
     App,
     /// toolmark itself.
@@ -36,7 +36,7 @@ pub enum Execute {
 }
 
 impl Execute {
-    /// The word for it.
+    /// Name of the executor in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::App => "app",
@@ -45,33 +45,33 @@ impl Execute {
     }
 }
 
-/// How a server is reached.
+/// Transport to a server.
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// A child process, spoken to over its standard streams.
+    /// A child process with MCP over its standard streams.
     Command {
         /// The program.
         program: Box<str>,
         /// Its arguments.
         arguments: Vec<String>,
-        /// All that its environment has.
+        /// Its complete environment.
         environment: Vec<(String, Secret)>,
     },
     /// Streamable HTTP.
     Http {
-        /// Where.
+        /// URL of the server.
         url: Box<str>,
-        /// What every request carries; marked sensitive.
+        /// Headers of every request; marked sensitive.
         headers: Vec<(HeaderName, HeaderValue)>,
     },
 }
 
-/// Some of a server's tools, by globs over the names that it gives them.
+/// A selection of a server's tools, by globs over the server's own names.
 #[derive(Clone, Debug, Default)]
 pub struct Named(Option<GlobSet>);
 
 impl Named {
-    /// Is this one of them? `absent`: the answer where none are named.
+    /// Returns whether the tool is selected. `absent`: the answer if there is no selection.
     pub fn is(&self, tool: &str, absent: bool) -> bool {
         self.0.as_ref().map_or(absent, |globs| globs.is_match(tool))
     }
@@ -80,31 +80,31 @@ impl Named {
 /// One of `[[mcp]]`.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    /// Its name in names of tools, logs and records.
+    /// Name of the server in tool names, logs and records.
     pub name: Box<str>,
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: Transport,
-    /// Who runs its tools.
+    /// Executor of its tools.
     pub execute: Execute,
-    /// Nothing goes on without it.
+    /// Enforced requests are refused while it is unavailable or lacks an expected tool.
     pub required: bool,
     /// Tools that it must have.
     pub expect: Vec<String>,
-    /// How long one call may take.
+    /// Timeout of one call.
     pub timeout: Duration,
-    /// How often a call that may be made again is, after failures of the transport.
+    /// Number of retries after transport failures, for calls that may be repeated.
     pub retries: u32,
-    /// Rounds of calls in one exchange.
+    /// Highest number of rounds of calls in one exchange.
     pub max_rounds: u32,
     /// The tools that are offered.
     pub tools: Named,
-    /// What goes before the names of its tools.
+    /// Prefix of its tools' names.
     pub prefix: Box<str>,
-    /// Tools that only read, besides those that say so themselves.
+    /// Tools that only read, besides those that declare it themselves.
     pub read_only: Named,
-    /// Tools that may be called again, besides those that say so themselves.
+    /// Tools that may be called again, besides those that declare it themselves.
     pub idempotent: Named,
-    /// What a tool that changed since it was pinned is.
+    /// Severity of a tool that changed since it was pinned.
     pub drift: Severity,
 }
 
@@ -250,7 +250,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a child process gets: nothing of toolmark's own secrets, unless they are named.
+    /// Collects a child process's environment: none of toolmark's own secrets, unless they are named.
     fn child_environment(&self, key: &str, names: &[String]) -> Result<Vec<(String, Secret)>, Fault> {
         let mut environment = Vec::new();
         for name in ["PATH", "HOME"] {

@@ -1,7 +1,7 @@
-//! Settings: defaults, then `toolmark.toml`, then the environment, then flags. CONTRACT.md, "Settings".
+//! Settings: defaults, then `toolmark.toml`, then the environment, then flags. docs/contract.md#settings.
 //!
-//! Runs once, before anything listens. Everything is checked here and turned into types, so that nothing
-//! later has to ask whether a setting makes sense. What isn't built yet is refused, or named in a notice.
+//! Runs once, before anything listens. Everything is checked here and converted to types, so that later code needn't check settings.
+//! Features that don't exist yet are refused, or named in a notice.
 
 mod access;
 mod alerts;
@@ -45,18 +45,18 @@ use crate::policy::load::PolicySource;
 use layers::Layers;
 use raw::Raw;
 
-/// What the command line says; each wins over file and environment.
+/// Command-line flags; they take precedence over file and environment.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--config FILE`; it must exist.
     pub config: Option<PathBuf>,
     /// `--listen ADDR`
     pub listen: Option<String>,
-    /// `--upstream URL`: the only upstream, named `upstream`. Where the URL has no path, `/v1` is added.
+    /// `--upstream URL`: the only upstream, named `upstream`. If the URL has no path, `/v1` is added.
     pub upstream: Option<String>,
     /// `--policy FILE`
     pub policy: Option<String>,
-    /// `--record FILE`: what exchanges are recorded in; a file, or a directory.
+    /// `--record FILE`: file or directory in which exchanges are recorded.
     pub record: Option<PathBuf>,
     /// `--replay FILE`: the cassette that answers in place of the upstreams.
     pub replay: Option<PathBuf>,
@@ -65,52 +65,52 @@ pub struct Flags {
 /// All settings, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address of the proxy's listener.
     pub listen: SocketAddr,
-    /// The policy in force where a client has none of its own.
+    /// The policy for clients without one of their own.
     pub policy: PolicySource,
-    /// Further `/v1/` paths let through unenforced; one that ends in `/*` covers what is below.
+    /// Additional `/v1/` paths that are passed through unenforced; one that ends in `/*` covers all paths below.
     pub passthrough: Vec<String>,
-    /// Host names besides loopback's own, in lower case.
+    /// Allowed host names besides those of loopback, in lower case.
     pub allowed_hosts: Vec<String>,
-    /// May anyone use toolmark's own upstream keys from beyond loopback?
+    /// Allows anyone to use toolmark's own upstream keys from beyond loopback.
     pub allow_anonymous: bool,
-    /// At least one; the first that serves a model gets it.
+    /// Upstreams, at least one; a request goes to the first that serves its model.
     pub upstreams: Vec<Upstream>,
-    /// toolmark's own keys for callers; empty: callers aren't told apart.
+    /// toolmark's own keys for callers; if empty, callers aren't distinguished.
     pub clients: Vec<Client>,
-    /// The lasting record.
+    /// Settings of the ledger.
     pub ledger: Ledger,
-    /// The keys of the marks.
+    /// Source of the keys of the marks.
     pub keys: KeySource,
-    /// What marks are bound to.
+    /// Scope that marks are bound to.
     pub scope: Scope,
-    /// Servers of tools.
+    /// MCP servers.
     pub mcp: Vec<McpServer>,
-    /// Whom `[[state]]` may ask over HTTP.
+    /// Hosts that `[[state]]` may query over HTTP.
     pub probe_hosts: ProbeHosts,
-    /// The admin listener.
+    /// Settings of the admin listener.
     pub admin: Admin,
-    /// Who is told when something happens too often.
+    /// Alerts, and the webhooks they are posted to.
     pub alerts: Vec<Alert>,
-    /// Where traces go, if anywhere; said by OpenTelemetry's own environment variables.
+    /// Export of traces, if any; set by OpenTelemetry's own environment variables.
     pub traces: Option<Traces>,
-    /// What is recorded and played, and what goes wrong on purpose.
+    /// Recording, replay and fault injection.
     pub cassettes: Cassettes,
-    /// Who is asked for a second opinion, if anybody.
+    /// The verifier model, if any.
     pub verifier: Option<Verifier>,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
-    /// The log.
+    /// Settings of the log.
     pub log: Log,
-    /// What the user should know at start: parts that aren't built yet, keys that are kept nowhere.
+    /// Notices for the user at start, for example of keys that aren't stored.
     pub notices: Vec<String>,
     /// The settings file that was read, if any.
     pub file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The upstream for a model; for no model, the first.
+    /// The upstream for a model; without a model, the first one.
     pub fn upstream_for(&self, model: Option<&str>) -> Option<&Upstream> {
         match model {
             Some(model) => self.upstreams.iter().find(|upstream| upstream.serves(model)),
@@ -119,7 +119,7 @@ impl Settings {
     }
 }
 
-/// Why there are no settings.
+/// Reasons why the settings can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file can't be read.
@@ -127,14 +127,14 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
     /// A setting is wrong.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// There is nobody to pass requests to.
+    /// There is no upstream.
     #[error(
         "no upstream: say where the model server is, e.g. `toolmark serve --upstream https://api.openai.com/v1`, or in {CONFIG_FILE}:\n\
          [[upstreams]]\nname = \"openai\"\nbase_url = \"https://api.openai.com/v1\""
@@ -142,25 +142,25 @@ pub enum Error {
     NoUpstream,
 }
 
-/// What judging offline needs: neither an upstream nor its key.
+/// Settings for offline judging, which needs neither an upstream nor its key.
 #[derive(Clone, Debug)]
 pub struct Offline {
     /// The policy in force.
     pub policy: PolicySource,
-    /// The keys of the marks. [`KeySource::keys`] makes a missing file; offline, look before asking.
+    /// Source of the keys of the marks. [`KeySource::keys`] creates a missing file: offline, check first whether it exists.
     pub keys: KeySource,
-    /// What marks are bound to.
+    /// Scope that marks are bound to.
     pub scope: Scope,
-    /// The lasting record.
+    /// Settings of the ledger.
     pub ledger: Ledger,
     /// toolmark's own keys for callers.
     pub clients: Vec<Client>,
 }
 
-/// Reads what judging offline needs, from the same layers as [`load`].
+/// Reads the settings for offline judging, from the same layers as [`load`].
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error.
 pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
     let (layers, raw, file) = read(flags, environment, directory)?;
     let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
@@ -169,10 +169,10 @@ pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) 
     Ok(Offline { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
 }
 
-/// Reads and checks all settings. `directory`: the working directory, from which relative paths are taken that no file says.
+/// Reads and checks all settings. `directory`: the working directory, the base of relative paths that no file contains.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place and what to do.
+/// The first error, with its place and its remedy.
 pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Settings, Error> {
     let (layers, mut raw, file) = read(flags, environment, directory)?;
     cassettes::stand_in(&mut raw);
@@ -219,14 +219,14 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     })
 }
 
-/// What every check needs to look at.
+/// Inputs of the checks.
 struct Checker<'s> {
     layers: &'s Layers,
     environment: &'s Environment,
     directory: &'s Path,
     /// The settings file, if any.
     file: Option<&'s Path>,
-    /// What is found that the user should know.
+    /// Notices that the checks add.
     notices: RefCell<Vec<String>>,
 }
 
@@ -240,7 +240,7 @@ fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(L
     Ok((layers, raw, file))
 }
 
-/// What to do about a settings file that can't be read.
+/// Advice for a settings file that can't be read.
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::NotFound => ": is the path after --config right? Without --config, `--upstream URL` needs no file",
@@ -277,7 +277,7 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
     }
 }
 
-/// A variable may have any name where a setting names it as the place of a secret.
+/// Refuses unknown variables, except those that a setting names as the source of a secret.
 fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
     let of_mcp =
         |name: &String| raw.mcp.iter().any(|server| server.env.contains(name) || server.headers_env.values().any(|env| env == name));
@@ -293,9 +293,9 @@ fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
     }
 }
 
-/// The settings file of the working directory.
+/// Name of the settings file in the working directory.
 pub const CONFIG_FILE: &str = "toolmark.toml";
-/// Where the keys of the marks are, unless `[marks] key_env` names another variable.
+/// Variable with the keys of the marks, unless `[marks] key_env` names another one.
 pub const KEY_ENV: &str = "TOOLMARK_KEY";
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::Checker;
 use crate::policy::load::PolicySource;
 
 impl Checker<'_> {
-    /// The path that the setting `key` says.
+    /// Resolves the path in the setting `key`.
     ///
-    /// Until 0.1 all were relative to the working directory: where only that has the file, it is taken, and said.
+    /// Until 0.1 all paths were relative to the working directory: if the file exists only there, it is used, with a notice.
     pub(super) fn path(&self, key: &str, text: &str) -> PathBuf {
         let usual = self.directory.join(text);
         let Some(file) = self.file.filter(|file| self.layers.said_in(key).is_some_and(|place| place == file.display().to_string())) else {
@@ -27,12 +27,12 @@ impl Checker<'_> {
         own
     }
 
-    /// The cassette that a base URL is; one that stands in for upstreams is `[replay] file`.
+    /// Resolves the cassette that a base URL names; one in place of all upstreams is `[replay] file`.
     pub(super) fn cassette(&self, key: &str, file: &str) -> PathBuf {
         self.path(if self.layers.said_in(key).is_some() { key } else { "replay.file" }, file)
     }
 
-    /// The policy that the setting `key` says.
+    /// The policy that the setting `key` names.
     pub(super) fn policy(&self, key: &str, said: Option<&str>) -> PolicySource {
         match said.filter(|said| !PolicySource::is_built_in(said)) {
             Some(path) => PolicySource::File(self.path(key, path)),

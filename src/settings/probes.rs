@@ -1,5 +1,5 @@
-//! `probe_hosts`: whom `[[state]]` may ask over HTTP. What isn't named is never asked, and neither is what a name leads to on
-//! this machine or link, unless the address itself is named.
+//! `probe_hosts`: hosts that `[[state]]` may query over HTTP. Other hosts are never queried, nor are names that resolve to an address of
+//! this machine or link, unless the address itself is listed.
 
 use std::net::IpAddr;
 
@@ -8,23 +8,23 @@ use super::{Checker, Fault};
 /// One of `probe_hosts`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct ProbeHost {
-    /// In lower case; an IPv6 address in brackets.
+    /// Host name in lower case; an IPv6 address in brackets.
     host: Box<str>,
-    /// `None`: the scheme's own.
+    /// Port; `None`: the default port of the scheme.
     port: Option<u16>,
 }
 
-/// See the module.
+/// Hosts that `[[state]]` may query over HTTP.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ProbeHosts(Vec<ProbeHost>);
 
 impl ProbeHosts {
-    /// Is this host and port named?
+    /// Returns whether this host and port are listed.
     pub fn names(&self, host: &str, port: u16) -> bool {
         self.0.iter().any(|own| *own.host == *host && own.port.map_or(matches!(port, 80 | 443), |own| own == port))
     }
 
-    /// May what the name `host` leads to be asked at this address?
+    /// Returns whether the host named `host` may be queried at this address.
     pub fn allows(&self, host: &str, address: IpAddr) -> bool {
         let is = |own: &ProbeHost| own.host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|own| unmapped(own) == unmapped(address));
         let local = host == "localhost" || host.ends_with(".localhost");
@@ -32,7 +32,7 @@ impl ProbeHosts {
     }
 }
 
-/// An address of this machine or link, or none of a host's at all, however it is written.
+/// Returns whether this is an address of this machine or link, or not an address of a host, in any notation.
 fn is_inner(address: IpAddr) -> bool {
     match unmapped(address) {
         IpAddr::V4(v4) => {
@@ -42,7 +42,7 @@ fn is_inner(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for: mapped, compatible, NAT64 (RFC 6052), 6to4 (RFC 3056).
+/// The IPv4 address in an IPv6 one: mapped, compatible, NAT64 (RFC 6052), 6to4 (RFC 3056); otherwise the address itself.
 fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     if v6.is_loopback() || v6.is_unspecified() {

@@ -1,6 +1,6 @@
-//! Settings as they are written, before anything is made of them. CONTRACT.md, "Settings".
+//! Settings as they are written, before anything is made of them. docs/contract.md#settings.
 //!
-//! Shapes and defaults only; what the values mean is checked in [`super::upstream`] and [`super::access`].
+//! Shapes and defaults only; [`super::upstream`] and [`super::access`] check the values.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -170,7 +170,7 @@ impl Default for RawLedger {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Store {
-    /// Digests of arguments and results only.
+    /// Only digests of arguments and results.
     #[default]
     Digests,
     /// The arguments and results themselves.
@@ -181,10 +181,10 @@ pub enum Store {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// Records reach the disk a little after the answer.
+    /// Records reach the disk shortly after the answer.
     #[default]
     Batch,
-    /// The answer waits for its records.
+    /// The answer waits until its records are on disk.
     Commit,
 }
 
@@ -222,7 +222,7 @@ pub(super) struct RawLimits {
     pub response_bytes: u64,
     pub connections: u32,
     pub exchanges: Option<u32>,
-    /// 0: half of the memory that there is.
+    /// 0: half of the available memory.
     #[serde(with = "bytes")]
     pub bytes_in_flight: u64,
     #[serde(with = "bytes")]

@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Takes a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The text, to be used and never shown.
+    /// The text itself, which must never be shown.
     pub fn expose(&self) -> &str {
         &self.0
     }

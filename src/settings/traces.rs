@@ -1,4 +1,4 @@
-//! OpenTelemetry's own environment variables: where traces go. There are no settings of ours for it.
+//! Export of traces, configured by OpenTelemetry's own environment variables. toolmark has no settings of its own for it.
 //!
 //! Source: OpenTelemetry specification, "Environment Variable Specification" and "OTLP Exporter Configuration".
 
@@ -11,34 +11,34 @@ use super::{Environment, Fault, Secret};
 /// Names and values.
 pub type Pairs = Vec<(Box<str>, Box<str>)>;
 
-/// Where traces go.
+/// Settings of the export of traces.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    /// The whole URL.
+    /// The complete URL of the collector.
     pub endpoint: Box<str>,
-    /// Headers to send along; they may hold a key.
+    /// Headers of every request; they may contain a key.
     pub headers: Vec<(Box<str>, Secret)>,
-    /// How long sending may take.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// `service.name` and what else describes this process.
+    /// `service.name` and the other attributes of this process.
     pub resource: Pairs,
-    /// Which traces are sent.
+    /// Choice of the traces that are exported.
     pub sampler: Sampler,
 }
 
-/// Which traces are sent.
+/// Choice of the traces that are exported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampler {
-    /// Where the caller has decided, that counts.
+    /// The caller's sampling decision, if any, takes precedence.
     pub parent_based: bool,
-    /// The share of the others.
+    /// Fraction of the other traces that are exported, 0 to 1.
     pub ratio: f64,
 }
 
-/// Reads where traces go; `None`: nowhere.
+/// Reads the settings from the environment; `None`: traces are not exported.
 ///
 /// # Errors
-/// The first variable that can't be understood.
+/// The first invalid variable.
 pub(super) fn traces(environment: &Environment) -> Result<Option<Traces>, Fault> {
     let lookup = |name: &str| environment.lookup(name).map(str::trim).filter(|text| !text.is_empty());
     let either = |name: &str| {
@@ -118,7 +118,7 @@ fn sampler(name: Option<&str>, argument: Option<&str>) -> Result<Sampler, Fault>
 fn pairs(text: &str) -> Option<Pairs> {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=')?;
-        // A plus sign is itself here; only percent signs stand for something.
+        // A plus sign is literal here; only percent signs are escapes.
         let decoded =
             form_urlencoded::parse(format!("v={}", value.trim().replace('+', "%2B").replace('&', "%26")).as_bytes()).next()?.1.into_owned();
         let name = name.trim();

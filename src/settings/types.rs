@@ -1,6 +1,6 @@
-//! What checked settings are made of, section by section. CONTRACT.md, "Settings".
+//! What checked settings are made of, section by section. docs/contract.md#settings.
 //!
-//! Types only: how they are written is in [`super::raw`], what they must satisfy in [`super::access`].
+//! Types only: [`super::raw`] defines how they are written, [`super::access`] checks them.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
@@ -16,41 +16,41 @@ pub struct Client {
     pub name: Box<str>,
     /// SHA-256 of the key it sends.
     pub key_sha256: [u8; 32],
-    /// Its own policy, if it has one.
+    /// Its own policy, if any.
     pub policy: Option<PolicySource>,
-    /// How many requests it may send.
+    /// Limit of its request rate.
     pub rate: Option<Rate>,
-    /// How many may run at a time.
+    /// Limit of its concurrent exchanges.
     pub concurrent: Option<NonZeroU32>,
 }
 
 /// `[[clients]] rate`
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rate {
-    /// So many requests
+    /// Number of requests that are allowed within a window.
     pub requests: NonZeroU32,
-    /// in any such time.
+    /// Length of the window.
     pub window: Duration,
 }
 
 /// `[ledger]`
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Where it is.
+    /// Location of the ledger.
     pub url: LedgerUrl,
-    /// How long records are kept.
+    /// Time for which records are kept.
     pub keep: Duration,
-    /// What of arguments and results is kept.
+    /// Form in which arguments and results are stored.
     pub store: Store,
-    /// Bytes that are kept of each, where they are.
+    /// Longest stored argument or result text in bytes, if they are stored.
     pub body_bytes: usize,
-    /// Whose are kept.
+    /// Tools whose arguments and results are stored.
     pub body_tools: BodyTools,
-    /// Does the answer wait for its records?
+    /// Durability of records: whether an answer waits for them.
     pub durability: Durability,
-    /// How long an exchange waits, where the ledger can't take its record, or hasn't got it on disk.
+    /// Longest time that an exchange waits for capacity in the ledger's queue, or for its record to be on disk.
     pub wait: Duration,
-    /// How long an exchange waits for what is looked up.
+    /// Longest time that an exchange waits for a look-up.
     pub lookup: Duration,
 }
 
@@ -62,12 +62,12 @@ pub struct BodyTools {
 }
 
 impl BodyTools {
-    /// Are the arguments and results of this tool kept, where any are?
+    /// Returns whether this tool's arguments and results are stored, if any are.
     pub fn covers(&self, tool: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.except.is_match(tool)
     }
 
-    /// Are those of all tools?
+    /// Returns whether those of all tools are stored.
     pub fn covers_all(&self) -> bool {
         self.only.is_none() && self.except.is_empty()
     }
@@ -80,16 +80,16 @@ pub enum LedgerUrl {
     Sqlite(PathBuf),
     /// A shared database; the URL may hold a password.
     Postgres(Secret),
-    /// Nothing is kept.
+    /// A store in memory; nothing outlives the process.
     Memory,
 }
 
 /// `[admin]`
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Where it listens; `None`: nowhere (`"off"`).
+    /// Address of the admin listener; `None`: there is none (`"off"`).
     pub listen: Option<SocketAddr>,
-    /// The settings say where, so that it must be there.
+    /// The address is set explicitly, so that failing to listen is an error.
     pub explicit: bool,
     /// `TOOLMARK_ADMIN_TOKEN`
     pub token: Option<Secret>,
@@ -98,28 +98,28 @@ pub struct Admin {
 /// `[limits]`
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one request body.
+    /// Longest request body in bytes.
     pub request_bytes: u64,
-    /// Bytes of one response body.
+    /// Longest response body in bytes.
     pub response_bytes: u64,
-    /// Connections at a time.
+    /// Concurrent connections.
     pub connections: u32,
-    /// Exchanges at a time; `None`: as many as connections.
+    /// Concurrent exchanges; `None`: as many as connections.
     pub exchanges: Option<u32>,
-    /// Bytes of requests and answers in memory.
+    /// Bytes of requests and answers in memory at a time.
     pub bytes_in_flight: u64,
-    /// Bytes held of one call or claim block in a stream.
+    /// Bytes of one call or claim block that a stream may hold back.
     pub held_bytes: u64,
-    /// How long a client may take over its headers, or stop in the middle of its body.
+    /// Longest time that a client may take for its headers, or pause in the middle of its body.
     pub client_idle: Duration,
 }
 
 /// `[log]`
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Log {
-    /// Its form.
+    /// Format of the log.
     pub format: LogFormat,
-    /// Its level, unless `RUST_LOG` says otherwise.
+    /// Level of the log; `RUST_LOG` takes precedence.
     pub level: LogLevel,
 }
 
@@ -127,7 +127,7 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Readable lines.
     #[default]
     Text,
     /// One JSON object per line.
@@ -142,19 +142,19 @@ pub enum LogLevel {
     Off,
     /// Failures.
     Error,
-    /// And violations.
+    /// Also violations.
     Warn,
-    /// And a line per exchange.
+    /// Also a line per exchange.
     #[default]
     Info,
-    /// And each call and result.
+    /// Also each call and result.
     Debug,
-    /// And everything else.
+    /// Everything.
     Trace,
 }
 
 impl LogLevel {
-    /// The word for it.
+    /// Name of the level in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -171,10 +171,10 @@ impl LogLevel {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Marks are worth nothing to another client or credential.
+    /// Marks are valid only for the client or credential that they were issued to.
     #[default]
     Caller,
-    /// Marks are worth the same to all.
+    /// Marks are valid for all callers.
     Shared,
 }
 
@@ -182,20 +182,20 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum CallIds {
-    /// As the upstream needs them.
+    /// Chosen according to the upstream's preset.
     #[default]
     Auto,
-    /// Marks as they are.
+    /// Complete marks.
     Full,
     /// Nine alphanumerics derived from the mark.
     Short9,
 }
 
-/// `[[upstreams]] tool_choice`: what is asked for where the request says nothing.
+/// `[[upstreams]] tool_choice`: default for requests that set none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
-    /// Nothing is added.
+    /// No default is added.
     #[default]
     Auto,
     /// A call is asked for.

@@ -1,4 +1,4 @@
-//! `[[upstreams]]`: where requests go, with whose credential, and which models each serves.
+//! `[[upstreams]]`: their base URLs, credentials, models and quirks.
 //!
 //! Keys are read from the environment here, once, and never shown.
 
@@ -20,64 +20,65 @@ use crate::upstreams::{fit::Fitting, preset::Preset, probe::Schedule};
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Responses {
-    /// It serves the Responses API itself.
+    /// The upstream serves the Responses API itself.
     #[default]
     Native,
-    /// It has only chat completions: toolmark serves the Responses API from those.
+    /// The upstream serves only chat completions, to which toolmark translates the Responses API.
     Translate,
 }
 
 /// A model server.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Its name in logs and records.
+    /// Name of the upstream in logs and records.
     pub name: Box<str>,
-    /// What goes before `/chat/completions`, without a slash at the end.
+    /// Base URL, to which paths like `/chat/completions` are appended; no slash at the end.
     pub base_url: Box<str>,
-    /// The cassette that answers in its place, where its URL is one.
+    /// Cassette that answers in place of the upstream, if its URL names one.
     pub cassette: Option<std::path::PathBuf>,
-    /// What it is called with.
+    /// Credential of requests to the upstream.
     pub credential: Credential,
-    /// The globs of the models it serves; `None`: all.
+    /// Globs of the models that it serves; `None`: all.
     pub models: Option<Vec<String>>,
     matcher: Option<GlobSet>,
-    /// The provider whose ways it has.
+    /// Preset of its provider's quirks.
     pub preset: Preset,
-    /// What requests are changed in where its answers say that llama.cpp serves it; `None` where settings or its host say who does.
+    /// Quirks to apply if the upstream's answers identify it as llama.cpp; `None` if the settings or its host name already determine the
+    /// provider.
     pub fitting_of_server: Option<Box<Fitting>>,
-    /// What its requests are changed in.
+    /// Quirks applied to its requests.
     pub fitting: Fitting,
-    /// The names of those that are asked where this one can't answer, in their order.
+    /// Names of the upstreams that are tried if this one can't answer, in order.
     pub fallback: Vec<Box<str>>,
-    /// Which model of theirs stands for one of this upstream's.
+    /// Models to ask the fallbacks for, by this upstream's models.
     pub fallback_models: Vec<(Box<str>, Box<str>)>,
-    /// When its models are asked whether they call functions.
+    /// Schedule of probes for tool calling.
     pub probe: Schedule,
-    /// What is asked for where the request says nothing.
+    /// `tool_choice` for requests that set none.
     pub tool_choice: ToolChoice,
-    /// How it serves the Responses API.
+    /// Support of the Responses API.
     pub responses: Responses,
-    /// How long it may take.
+    /// Timeouts of requests to it.
     pub timeouts: Timeouts,
 }
 
 impl Upstream {
-    /// Does it serve this model?
+    /// Returns whether it serves this model.
     pub fn serves(&self, model: &str) -> bool {
         self.matcher.as_ref().is_none_or(|globs| globs.is_match(model))
     }
 }
 
-/// What an upstream is called with.
+/// Credential of requests to an upstream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Credential {
-    /// The caller's own `Authorization`, passed on.
+    /// The caller's own `Authorization` header, passed on.
     Caller,
-    /// None: it needs no key.
+    /// No credential.
     None,
-    /// toolmark's own key for it.
+    /// toolmark's own key for the upstream.
     Own {
-        /// The environment variable that holds it.
+        /// Environment variable that holds the key.
         env: Box<str>,
         /// The key.
         key: Secret,
@@ -87,7 +88,7 @@ pub enum Credential {
 /// `[[upstreams]] timeouts`
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timeouts {
-    /// Until there is a connection.
+    /// Until the connection is established.
     pub connect: Duration,
     /// Until the first byte of the answer.
     pub first_byte: Duration,
@@ -95,7 +96,7 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
-/// The one upstream of `--upstream URL`: `/v1` is added where the URL has no path.
+/// Builds the only upstream of `--upstream URL`: `/v1` is added if the URL has no path.
 pub(super) fn of_flag(url: &str) -> Value {
     let bare = Url::parse(url).is_ok_and(|url| url.path() == "/" && url.query().is_none() && url.fragment().is_none());
     let url = if bare { format!("{}/v1", url.trim_end_matches('/')) } else { url.to_owned() };
@@ -142,7 +143,7 @@ impl Checker<'_> {
             models: raw.models.clone(),
             matcher,
             preset,
-            // What neither a name nor the host says its answers may.
+            // If neither settings nor host identify the provider, its answers may.
             fitting_of_server: match (raw.preset, preset) {
                 (None, Preset::None) => Some(Box::new(self.fitting(index, raw, Preset::LlamaCpp)?)),
                 _ => None,
@@ -254,7 +255,7 @@ impl Checker<'_> {
     }
 }
 
-/// Checks a base URL and takes the slash off its end. The error never quotes it: it may hold a password.
+/// Checks a base URL and removes slashes at its end. The error never quotes it, because it may contain a password.
 fn base_url(text: &str) -> Result<String, String> {
     let example = "write it like \"https://api.openai.com/v1\"";
     let url = Url::parse(text).map_err(|error| format!("no URL ({error}): {example}"))?;
@@ -273,6 +274,6 @@ fn base_url(text: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Each probe costs a request.
+/// Shortest interval of probes: each one costs a request.
 const PROBE_EVERY_MIN: Duration = Duration::from_secs(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);

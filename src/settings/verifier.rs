@@ -1,4 +1,4 @@
-//! `[verifier]`: who is asked for a second opinion on answers that cite, when, and what that may cost.
+//! `[verifier]`: a second model that checks answers with citations: its upstream, its use, and its limits.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -11,19 +11,19 @@ use super::{
 };
 use crate::policy::{bytes, duration};
 
-/// Which answers that cite are shown.
+/// Answers with citations that are sent to the verifier.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
-    /// Those of which the claim rules left something open.
+    /// Answers that the claim rules could not decide completely.
     #[default]
     Undecided,
-    /// All.
+    /// All answers with citations.
     All,
 }
 
 impl When {
-    /// Its word in settings.
+    /// Name of the value in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
@@ -35,23 +35,23 @@ impl When {
 /// `[verifier]`
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verifier {
-    /// The name of its upstream.
+    /// Name of its upstream.
     pub upstream: Box<str>,
-    /// Which of `[[upstreams]]` that is.
+    /// Index of that upstream in `[[upstreams]]`.
     pub at: usize,
     /// The model.
     pub model: Box<str>,
-    /// Which answers are shown.
+    /// Answers that are sent to it.
     pub when: When,
-    /// How long it may take.
+    /// Longest time that a verification may take.
     pub deadline: Duration,
-    /// Calls within an hour.
+    /// Highest number of calls within an hour.
     pub calls_per_hour: u64,
-    /// Tokens within an hour, of input and output together.
+    /// Highest number of tokens within an hour, input and output together.
     pub tokens_per_hour: u64,
-    /// Answers whose verdicts are remembered; 0: none.
+    /// Number of answers whose verdicts are cached; 0: none.
     pub cache: usize,
-    /// Bytes of an answer and what it cites; what is more isn't shown.
+    /// Longest answer in bytes, with the results that it cites; longer ones aren't sent.
     pub max_bytes: usize,
 }
 

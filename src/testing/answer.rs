@@ -1,4 +1,4 @@
-//! A plain client for tests: one request, and what came back.
+//! A plain HTTP client for tests: sends one request and collects the response.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,36 +8,36 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 
-/// Longest that an answer may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why there is no answer.
+/// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The system.
+    /// An error of the operating system.
     #[error(transparent)]
     System(#[from] std::io::Error),
-    /// The connection.
+    /// An error of the connection.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
-    /// The request.
+    /// The request is invalid.
     #[error(transparent)]
     Request(#[from] http::Error),
-    /// It took too long.
+    /// The answer took too long.
     #[error("no answer within {} s", PATIENCE.as_secs())]
     TooLate,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
     /// Headers.
     pub headers: HeaderMap,
-    /// The body: JSON, or the events of a stream, as far as it came.
+    /// The body as far as it was received: JSON, or the events of a stream.
     pub body: String,
-    /// The body came to its end. toolmark breaks the connection off behind the error of a stream that its upstream cut.
+    /// The body was received completely. toolmark cuts the connection after the error event of a stream that its upstream cut.
     pub whole: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answ
         let asked = async {
             let stream = tokio::net::TcpStream::connect(address).await?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            // It ends with the sender; what breaks it the sender reports too.
+            // It ends with the sender, which also reports connection errors.
             tokio::spawn(async move { connection.await.ok() });
             let response = sender.send_request(request).await?;
             let (parts, mut frames) = response.into_parts();
@@ -75,22 +75,22 @@ pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answ
 }
 
 impl Answer {
-    /// The body as JSON; `null` where it is none.
+    /// The body as JSON; `null` if it isn't JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// The data of a stream's events, but for `[DONE]`.
+    /// The data of a stream's events, except `[DONE]`.
     pub fn events(&self) -> Vec<Value> {
         self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter_map(|data| serde_json::from_str(data).ok()).collect()
     }
 
-    /// A header; empty where it is missing.
+    /// The value of a header; empty if it is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// `pass`, `warn`, `repaired` or `blocked`; of a stream what its last comment says.
+    /// Verdict on the answer: `pass`, `warn`, `repaired` or `blocked`; for a stream, the one in its last comment.
     pub fn verdict(&self) -> String {
         match self.header("toolmark-verdict") {
             "" => self.comment()["verdict"].as_str().unwrap_or_default().to_owned(),
@@ -98,7 +98,7 @@ impl Answer {
         }
     }
 
-    /// The codes of what was found.
+    /// Codes of the violations that were found.
     pub fn violations(&self) -> Vec<String> {
         let listed = self.header("toolmark-violations");
         if listed.is_empty() {
@@ -108,7 +108,7 @@ impl Answer {
         listed.split(',').map(str::to_owned).collect()
     }
 
-    /// The calls of the first choice of a whole chat completion: tools, and their arguments.
+    /// The calls of the first choice of a buffered chat completion: tool names and arguments.
     pub fn calls(&self) -> Vec<(String, Value)> {
         let json = self.json();
         let calls = json["choices"][0]["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
@@ -119,7 +119,7 @@ impl Answer {
         calls.iter().map(call).collect()
     }
 
-    /// The text of the first choice of a whole chat completion.
+    /// The text of the first choice of a buffered chat completion.
     pub fn text(&self) -> String {
         self.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
     }

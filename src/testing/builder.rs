@@ -1,4 +1,4 @@
-//! A proxy for a test, setting by setting.
+//! Builder of a proxy for tests.
 
 use std::{
     fmt::Write as _,
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::wire::text::quote;
 
-/// Makes a [`Proxy`]. What isn't said is as `toolmark serve` has it, but for the port, which is a free one, and the
-/// ledger, which keeps nothing.
+/// Builds a [`Proxy`]. Unset options have the defaults of `toolmark serve`, except for the port, which is a free one, and the ledger, which
+/// is in memory.
 ///
 /// ```
 /// use toolmark::testing::{Proxy, Script};
@@ -42,13 +42,13 @@ pub struct ProxyBuilder {
 }
 
 impl ProxyBuilder {
-    /// In front of this upstream. Of several, the first serves what no other is set up for.
+    /// Adds an upstream. With several, the first serves the models that no other is set up for.
     #[must_use]
     pub fn upstream(self, upstream: &ScriptedUpstream) -> Self {
         self.base_url(&upstream.base_url())
     }
 
-    /// In front of the upstream at this URL; it gets the caller's own key.
+    /// Adds the upstream at this URL; it gets the caller's own key.
     #[must_use]
     pub fn base_url(mut self, url: &str) -> Self {
         let name = if self.upstreams == 0 { "upstream".to_owned() } else { format!("upstream-{}", self.upstreams + 1) };
@@ -57,14 +57,14 @@ impl ProxyBuilder {
         self
     }
 
-    /// With this cassette in place of a model: no network, and the same bytes each time.
+    /// Adds a cassette in place of a model: no network, and the same bytes each time.
     #[must_use]
     pub fn cassette(self, file: impl AsRef<Path>) -> Self {
         let file = std::path::absolute(file.as_ref()).unwrap_or_else(|_| file.as_ref().to_owned());
         self.base_url(&format!("cassette:{}", file.display()))
     }
 
-    /// Recording into this cassette: a file, or a directory.
+    /// Records exchanges in this cassette: a file, or a directory.
     #[must_use]
     pub fn record(mut self, path: impl AsRef<Path>) -> Self {
         let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned());
@@ -72,14 +72,14 @@ impl ProxyBuilder {
         self
     }
 
-    /// With a built-in policy by its name, or a policy file.
+    /// Sets the policy: the name of a built-in one, or a policy file.
     #[must_use]
     pub fn policy(mut self, policy: &str) -> Self {
         let _ = writeln!(self.top, "policy = {}", quote(policy));
         self
     }
 
-    /// With this key of the marks, so that they hold over restarts.
+    /// Sets the key of the marks, so that marks stay valid over restarts.
     #[must_use]
     pub fn key(self, key: [u8; 32]) -> Self {
         let hex: String =
@@ -87,28 +87,28 @@ impl ProxyBuilder {
         self.environment("TOOLMARK_KEY", &hex)
     }
 
-    /// With this variable in its environment; the process's own are not read.
+    /// Sets an environment variable of the proxy; those of the process are not read.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With these further settings, as `toolmark.toml` has them: whole tables.
+    /// Adds settings in the form of `toolmark.toml`: complete tables.
     #[must_use]
     pub fn settings(mut self, toml: &str) -> Self {
         let _ = write!(self.tables, "\n{toml}\n");
         self
     }
 
-    /// With relative paths taken from this directory, which must exist; else from one of its own, removed in the end.
+    /// Sets the base directory of relative paths, which must exist; by default a temporary one, removed at the end.
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Starts it.
+    /// Starts the proxy.
     ///
     /// # Errors
     /// [`StartError`], as `toolmark serve` would report it.
@@ -121,7 +121,7 @@ impl ProxyBuilder {
     }
 }
 
-/// A directory of its own, removed when it is dropped.
+/// A temporary directory, removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -131,7 +131,7 @@ impl Scratch {
         let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let name = format!("toolmark-testing-{}-{nanos}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
-        // Not one that somebody else has made.
+        // Never a directory that somebody else created.
         std::fs::create_dir(&path)?;
         Ok(Self(path))
     }
@@ -139,7 +139,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left the system's own cleaning takes.
+        // Leftovers are removed by the system's own cleaning.
         let _removed = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,6 +1,6 @@
-//! For tests of agents: a proxy in this process, a scripted upstream behind it, over real sockets of loopback.
+//! Tools for testing agents: a proxy in this process with a scripted upstream behind it, over loopback sockets.
 //!
-//! Both listen on free ports and stop when they are dropped; nothing is kept, and nothing leaves the machine.
+//! Both listen on free ports and stop when they are dropped; nothing is stored, and nothing leaves the machine.
 //!
 //! ```
 //! use serde_json::json;
@@ -29,8 +29,8 @@
 //! # }
 //! ```
 //!
-//! An agent that speaks OpenAI's API is pointed at [`Proxy::base_url`]. What the model says is a [`Script`], or any
-//! function from requests to replies ([`ScriptedUpstream::start`]), or a cassette ([`ProxyBuilder::cassette`]).
+//! Point an agent that uses OpenAI's API at [`Proxy::base_url`]. The model's answers come from a [`Script`], from a function that maps
+//! requests to replies ([`ScriptedUpstream::start`]), or from a cassette ([`ProxyBuilder::cassette`]).
 
 mod answer;
 mod builder;

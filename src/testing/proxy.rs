@@ -1,4 +1,4 @@
-//! A proxy in this process, on a free port of loopback.
+//! A proxy in this process, on a free loopback port.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -18,35 +18,35 @@ use crate::{
     settings::{self, Environment, Flags},
 };
 
-/// Why there is no proxy.
+/// Reasons why the proxy can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The settings.
+    /// The settings are wrong.
     #[error(transparent)]
     Settings(#[from] settings::Error),
-    /// The proxy.
+    /// The proxy reported an error.
     #[error(transparent)]
     Proxy(#[from] Error),
-    /// The system.
+    /// An error of the operating system.
     #[error(transparent)]
     System(#[from] std::io::Error),
 }
 
-/// See the module.
+/// A running proxy; it stops when it is dropped.
 pub struct Proxy {
     address: SocketAddr,
     admin: Option<SocketAddr>,
     app: Arc<App>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
-    /// Removed last.
+    /// Temporary directory, removed last.
     _scratch: Option<Scratch>,
 }
 
 impl Proxy {
-    /// Starts one with these settings, as a `toolmark.toml` would say them but for `listen`, `[ledger]` and
-    /// `[admin]`: a free port, and unless they are said, nothing is kept and there is no admin listener.
-    /// `environment`: what its variables are; `TOOLMARK_KEY` for marks that hold over restarts. `directory`: from where relative paths are taken.
+    /// Starts a proxy with these settings, in the form of `toolmark.toml`. `listen` is always a free port; without `[ledger]` the ledger is
+    /// in memory, and without `[admin]` there is no admin listener. `environment`: the proxy's variables; `TOOLMARK_KEY` keeps marks valid
+    /// over restarts. `directory`: the base of relative paths.
     ///
     /// # Errors
     /// [`StartError`], as `toolmark serve` would report it.
@@ -64,7 +64,7 @@ impl Proxy {
         Ok(Self { address, admin, app, stop, thread: Some(thread), _scratch: None })
     }
 
-    /// Starts one in front of this upstream, with the built-in policy of this name or a policy file.
+    /// Starts a proxy in front of this upstream, with the built-in policy of this name or a policy file.
     ///
     /// # Errors
     /// [`StartError`], as `toolmark serve` would report it.
@@ -73,60 +73,60 @@ impl Proxy {
         Self::start(&settings, &[], directory)
     }
 
-    /// Makes one, setting by setting.
+    /// Returns a builder.
     pub fn builder() -> ProxyBuilder {
         ProxyBuilder::default()
     }
 
     pub(super) fn with_scratch(self, scratch: Option<Scratch>) -> Self {
-        // Not by moving fields out, which what is dropped doesn't allow.
+        // Types with `Drop` don't allow moving fields out.
         let mut own = self;
         own._scratch = scratch;
         own
     }
 
-    /// Posts a chat completion and waits for the answer's end.
+    /// Posts a chat completion and waits for the end of the answer.
     ///
     /// # Errors
-    /// [`AskError`]: no answer. An error of the API's is an answer.
+    /// [`AskError`] if there is no answer. An error response of the API is an answer.
     pub fn chat(&self, request: &serde_json::Value) -> Result<Answer, AskError> {
         self.post("/v1/chat/completions", request)
     }
 
-    /// Posts JSON to any path and waits for the answer's end.
+    /// Posts JSON to any path and waits for the end of the answer.
     ///
     /// # Errors
-    /// [`AskError`]: no answer.
+    /// [`AskError`] if there is no answer.
     pub fn post(&self, path: &str, request: &serde_json::Value) -> Result<Answer, AskError> {
         super::answer::post(self.address, path, request)
     }
 
-    /// Where it listens.
+    /// Address of the proxy's listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its admin listener is; empty where there is none.
+    /// URL of the admin listener; empty if there is none.
     pub fn admin_url(&self) -> String {
         self.admin.map(|address| format!("http://{address}")).unwrap_or_default()
     }
 
-    /// What to set as `OPENAI_BASE_URL`.
+    /// Value for `OPENAI_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it keeps.
+    /// The store of its ledger.
     pub fn store(&self) -> Arc<dyn Store> {
         self.app.recorder.store()
     }
 
-    /// What its workers share.
+    /// State shared by its workers.
     pub fn app(&self) -> &App {
         &self.app
     }
 
-    /// Connections, exchanges and bytes in memory, now.
+    /// Current connections, exchanges and bytes in memory.
     pub fn going_on(&self) -> (usize, usize, u64) {
         self.app.load.now()
     }
@@ -137,7 +137,7 @@ impl Proxy {
     }
 }
 
-/// Every test whose proxy held a worker for too long fails, or another test of its process does.
+/// Fails the test whose proxy held a worker for too long, or another test of the same process.
 #[cfg(debug_assertions)]
 fn watch() {
     use crate::proxy::aside::{STEP_MAX, watchdog};
@@ -150,7 +150,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // What went wrong there was logged.
+            // Errors there were logged.
             let _ended = thread.join();
         }
         #[cfg(debug_assertions)]

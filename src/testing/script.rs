@@ -1,4 +1,4 @@
-//! What a scripted model says, turn by turn.
+//! Scripted answers of a model, turn by turn.
 
 use std::io;
 
@@ -10,9 +10,9 @@ use crate::{
     wire::json::Document,
 };
 
-/// What a model says, one turn after the other; the last one is said again and again.
+/// Answers of a model, one turn after the other; the last one is repeated.
 ///
-/// It answers both APIs, whole or as a stream, as each request asks.
+/// Serves both APIs, buffered or streamed, as each request asks.
 ///
 /// ```
 /// use serde_json::json;
@@ -40,25 +40,25 @@ enum Turn {
 }
 
 impl Script {
-    /// A model that has nothing to say yet.
+    /// An empty script.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Then it says this.
+    /// Adds a turn with this text.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
         self.turns.push(Turn::Says(Saying { text: Some(text.into()), calls: Vec::new() }));
         self
     }
 
-    /// Then it calls this tool.
+    /// Adds a turn with a call of this tool.
     #[must_use]
     pub fn call(self, tool: impl Into<String>, arguments: Value) -> Self {
         self.call_raw(tool, arguments.to_string())
     }
 
-    /// Then it calls this tool with arguments as they are written, JSON or not.
+    /// Adds a turn with a call of this tool, with arguments as they are written, JSON or not.
     #[must_use]
     pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
         let call = ("call_1".to_owned(), tool.into(), arguments.into());
@@ -66,7 +66,7 @@ impl Script {
         self
     }
 
-    /// In the same turn it also calls this tool.
+    /// Adds a call of this tool to the last turn.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         if let Some(Turn::Says(saying)) = self.turns.last_mut() {
@@ -77,23 +77,23 @@ impl Script {
         self.call(tool, arguments)
     }
 
-    /// Then this comes back instead: JSON with this status.
+    /// Adds a turn that answers with this status and JSON.
     #[must_use]
     pub fn reply(self, status: u16, json: impl Into<String>) -> Self {
         self.then(Reply::json(status, json))
     }
 
-    /// Then this comes back instead.
+    /// Adds a turn that answers with this reply.
     #[must_use]
     pub fn then(mut self, reply: Reply) -> Self {
         self.turns.push(Turn::Replies(reply));
         self
     }
 
-    /// Starts an upstream that plays it.
+    /// Starts an upstream that plays the script.
     ///
     /// # Errors
-    /// Where the system gives no port or thread.
+    /// An error of the operating system, if there is no port or thread.
     pub fn start(self) -> io::Result<ScriptedUpstream> {
         ScriptedUpstream::start(move |received| self.answer(received))
     }

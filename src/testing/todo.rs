@@ -1,6 +1,6 @@
-//! An MCP server of a to-do list: add, list, complete, update and delete, over streamable HTTP.
+//! An MCP server with a to-do list over streamable HTTP: add, list, complete, update and delete.
 //!
-//! Keeps count of what really ran, and misbehaves as it is told. After the scenario that toolmark was first asked for.
+//! Records the calls that really ran, and misbehaves on demand. Modelled on the scenario that toolmark was written for.
 
 use std::{
     io,
@@ -11,21 +11,21 @@ use serde_json::{Value, json};
 
 use super::upstream::{Piece, Received, Reply, ScriptedUpstream};
 
-/// How it answers calls.
+/// Behaviour of the server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mood {
-    /// As it should.
+    /// Answers normally.
     #[default]
     Fine,
-    /// Does what it is asked, and breaks the connection before it says so.
+    /// Runs the call, and cuts the connection before the answer is complete.
     DiesInMidCall,
-    /// Says that it added a task, and doesn't.
+    /// Reports that a task was added without adding it.
     Lies,
-    /// Never answers a call, though it did what it was asked.
+    /// Runs the call, but never answers it.
     Hangs,
-    /// Answers nothing at all.
+    /// Answers every request with status 503.
     Down,
-    /// Every call is a JSON-RPC error.
+    /// Answers every call with a JSON-RPC error.
     Refuses,
 }
 
@@ -33,25 +33,25 @@ pub enum Mood {
 struct State {
     mood: Mood,
     tasks: Vec<Value>,
-    /// Tools that ran, in order.
+    /// Names of the tools that ran, in order.
     ran: Vec<String>,
-    /// Further calls that go wrong before it is fine again; `None`: for ever.
+    /// Number of calls until the server is `Fine` again; `None`: unlimited.
     left: Option<usize>,
     /// Added to the description of `add_task`.
     description: String,
 }
 
-/// See the module.
+/// A running to-do server; it stops when it is dropped.
 pub struct TodoServer {
     state: Arc<Mutex<State>>,
     server: ScriptedUpstream,
 }
 
 impl TodoServer {
-    /// Starts one on a free port of loopback.
+    /// Starts a server on a free loopback port.
     ///
     /// # Errors
-    /// Where the system gives no port or thread.
+    /// An error of the operating system, if there is no port or thread.
     pub fn start() -> io::Result<Self> {
         let state = Arc::new(Mutex::new(State::default()));
         let own = state.clone();
@@ -64,22 +64,22 @@ impl TodoServer {
         self.server.base_url().replace("/v1", "/mcp")
     }
 
-    /// From here on it answers like this.
+    /// Changes the behaviour from now on.
     pub fn becomes(&self, mood: Mood) {
         self.change(|state| (state.mood, state.left) = (mood, None));
     }
 
-    /// The same for so many calls; then it is fine.
+    /// Changes the behaviour for this many calls; then it is `Fine` again.
     pub fn becomes_for(&self, mood: Mood, calls: usize) {
         self.change(|state| (state.mood, state.left) = (mood, Some(calls)));
     }
 
-    /// From here on the description of `add_task` goes on like this.
+    /// Appends to the description of `add_task` from now on.
     pub fn describes(&self, addition: &str) {
         self.change(|state| state.description = addition.to_owned());
     }
 
-    /// The tools that ran, in order.
+    /// Names of the tools that ran, in order.
     pub fn ran(&self) -> Vec<String> {
         self.change(|state| state.ran.clone())
     }
@@ -89,7 +89,7 @@ impl TodoServer {
         self.change(|state| state.tasks.iter().filter_map(|task| task["title"].as_str().map(str::to_owned)).collect())
     }
 
-    /// What it was sent.
+    /// Requests that it received.
     pub fn received(&self) -> Vec<Received> {
         self.server.received()
     }

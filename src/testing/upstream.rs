@@ -1,4 +1,4 @@
-//! An upstream that answers as it is told: any status, any bytes, in any pieces, cut or hanging anywhere.
+//! A scripted upstream: any status and bytes, in any pieces, cut or hanging anywhere.
 
 use std::{
     convert::Infallible,
@@ -22,24 +22,24 @@ use hyper_util::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// How long [`ScriptedUpstream::wait`] waits for what should come.
+/// Timeout of [`ScriptedUpstream::wait`].
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request that the upstream got.
+/// A request that the upstream received.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Counts from 0.
+    /// Number of the request, counting from 0.
     pub number: usize,
-    /// `POST /v1/chat/completions`
+    /// Method and path, as `POST /v1/chat/completions`.
     pub line: String,
-    /// Its headers.
+    /// Headers of the request.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body of the request.
     pub body: Bytes,
 }
 
 impl Received {
-    /// The body as JSON; `null` where it is none.
+    /// The body as JSON; `null` if it isn't JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -48,15 +48,15 @@ impl Received {
 /// A part of an answer's body.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// These bytes, in a write of their own.
+    /// These bytes, in a separate write.
     Bytes(Bytes),
-    /// The connection breaks here.
+    /// The connection is cut here.
     Cut,
-    /// Nothing more comes, and the connection stays.
+    /// Nothing more is sent, and the connection stays open.
     Hang,
 }
 
-/// An answer.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: StatusCode,
@@ -65,7 +65,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// JSON with this status.
+    /// A JSON response with this status.
     pub fn json(status: u16, body: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, headers: vec![("content-type", "application/json".into())], pieces: vec![Piece::Bytes(body.into().into())] }
@@ -77,13 +77,13 @@ impl Reply {
         Self { status: StatusCode::OK, headers: vec![("content-type", "text/event-stream".into())], pieces }
     }
 
-    /// Server-sent events: each value as the data of one, then `[DONE]`.
+    /// Server-sent events: one with each value as its data, then `[DONE]`.
     pub fn chunks(data: impl IntoIterator<Item = impl std::fmt::Display>) -> Self {
         let events = data.into_iter().map(|data| format!("data: {data}\n\n"));
         Self::events(events.chain(["data: [DONE]\n\n".to_owned()]).collect::<Vec<_>>())
     }
 
-    /// With this header.
+    /// Sets a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.retain(|(own, _)| *own != name);
@@ -91,14 +91,14 @@ impl Reply {
         self
     }
 
-    /// With this status.
+    /// Sets the status.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         self
     }
 
-    /// And then this.
+    /// Appends a piece to the body.
     #[must_use]
     pub fn then(mut self, piece: Piece) -> Self {
         self.pieces.push(piece);
@@ -156,11 +156,11 @@ impl http_body::Body for Pieces {
 
 type Script = dyn Fn(&Received) -> Reply + Send + Sync;
 
-/// How far it has come.
+/// Progress of the upstream, for tests that wait for it.
 #[derive(Default)]
 struct Progress {
     received: Vec<Received>,
-    /// Answers that hung until their connection went away.
+    /// Number of hanging answers whose connection was closed.
     abandoned: usize,
 }
 
@@ -178,7 +178,7 @@ impl Shared {
     }
 }
 
-/// See the module.
+/// A running scripted upstream; it stops when it is dropped.
 pub struct ScriptedUpstream {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -187,10 +187,10 @@ pub struct ScriptedUpstream {
 }
 
 impl ScriptedUpstream {
-    /// Starts one on a free port of loopback.
+    /// Starts an upstream on a free loopback port.
     ///
     /// # Errors
-    /// Where the system gives no port or thread.
+    /// An error of the operating system, if there is no port or thread.
     pub fn start(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = StdListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -211,18 +211,17 @@ impl ScriptedUpstream {
         Ok(Self { address, shared, stop, thread: Some(thread) })
     }
 
-    /// What to set as `base_url`.
+    /// Value for `base_url`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it got so far.
+    /// Requests received so far.
     pub fn received(&self) -> Vec<Received> {
         self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner).received.clone()
     }
 
-    /// Waits until it got so many requests, and so many of its hanging answers were given up; `false` after
-    /// `PATIENCE`.
+    /// Waits until it received `received` requests and `abandoned` hanging answers were closed by the client; `false` after `PATIENCE`.
     pub fn wait(&self, received: usize, abandoned: usize) -> bool {
         let progress = self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let short = |progress: &mut Progress| progress.received.len() < received || progress.abandoned < abandoned;
@@ -252,7 +251,7 @@ async fn serve(shared: Arc<Shared>, listener: StdListener) -> io::Result<()> {
             async move { Ok::<_, Infallible>(answer(&shared, request).await) }
         });
         tokio::spawn(async move {
-            // A client that goes away is no concern of the script's.
+            // A client that disconnects doesn't concern the script.
             let _ended = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         });
     }

@@ -1,25 +1,25 @@
-//! What may be spent within an hour: calls and tokens. Pure: time comes in as a value, in milliseconds of any clock that only rises.
+//! Hourly limit of calls and tokens. Pure: time is passed in, in milliseconds of any monotonic clock.
 //!
-//! Tokens are known once a call has ended, so each sets aside what it may take, and that counts until it is known. Whoever
-//! never says stays counted so: a call that is given up was paid for all the same.
+//! The tokens of a call are known only after it has ended, so each call reserves an estimate, which counts until it is settled. The
+//! estimate of a call that is never settled stays counted: an abandoned call was paid for all the same.
 
 /// An hour, in milliseconds.
 const WINDOW_MS: u64 = 3_600_000;
 
-/// See the module.
+/// Hourly limit of calls and tokens, with the current hour's use.
 #[derive(Debug)]
 pub struct Allowance {
     calls_max: u64,
     tokens_max: u64,
-    /// When the hour began: with the first call after the one before.
+    /// Start of the hour: its first call, in milliseconds.
     since_ms: Option<u64>,
-    /// Counts the hours.
+    /// Number of the hour.
     number: u64,
     calls: u64,
     tokens: u64,
 }
 
-/// What a call has set aside.
+/// Reservation of one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reserved {
     hour: u64,
@@ -27,12 +27,12 @@ pub struct Reserved {
 }
 
 impl Allowance {
-    /// So much an hour.
+    /// A limit of so many calls and tokens per hour.
     pub fn new(calls_max: u64, tokens_max: u64) -> Self {
         Self { calls_max, tokens_max, since_ms: None, number: 0, calls: 0, tokens: 0 }
     }
 
-    /// Sets aside a call of about so many tokens; `None` where the hour's are spent.
+    /// Reserves a call of about `tokens` tokens; `None` if the hour's limit is reached.
     pub fn reserve(&mut self, tokens: u64, now_ms: u64) -> Option<Reserved> {
         if self.since_ms.is_none_or(|since| now_ms.saturating_sub(since) >= WINDOW_MS) {
             (self.since_ms, self.calls, self.tokens) = (Some(now_ms), 0, 0);
@@ -46,14 +46,14 @@ impl Allowance {
         Some(Reserved { hour: self.number, tokens })
     }
 
-    /// The call took so many tokens.
+    /// Replaces a call's estimate by the tokens that it used.
     pub fn settle(&mut self, reserved: Reserved, tokens: u64) {
         if reserved.hour == self.number {
             self.tokens = self.tokens.saturating_sub(reserved.tokens).saturating_add(tokens);
         }
     }
 
-    /// The call was never made.
+    /// Cancels the reservation of a call that was not made.
     pub fn give_back(&mut self, reserved: Reserved) {
         if reserved.hour == self.number {
             self.calls = self.calls.saturating_sub(1);

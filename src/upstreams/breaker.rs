@@ -1,4 +1,4 @@
-//! Is an upstream left alone for a while? Pure: time comes in as a value, in milliseconds of any clock that only rises.
+//! Circuit breaker of an upstream. Pure: time is passed in, in milliseconds of any monotonic clock.
 //!
 //! ```text
 //!            at least FAILURES_MIN of the last WINDOW_MS, and one in SHARE of all, failed
@@ -7,64 +7,64 @@
 //!    │ TRIALS successes, one after another                   one failure  │     ▼
 //!    └──────────────────────────────────────────────────────────────── half-open: one request at a time
 //! ```
-//! An upstream that comes and goes is soon mostly left alone: each time it opens again before it was well for
-//! [`CALM_MS`], the pause is twice as long. So what answers doesn't flap with it.
+//! The pause doubles each time the breaker opens again before the upstream worked for [`CALM_MS`]. So an unstable upstream is soon mostly
+//! avoided, and requests don't alternate with its state.
 
-/// Failures that open it, at least.
+/// Failures that are needed to open it.
 pub const FAILURES_MIN: u32 = 5;
-/// One in so many requests must have failed.
+/// One in so many requests must have failed to open it.
 pub const SHARE: u32 = 5;
-/// What is looked at: the last so many milliseconds.
+/// Length of the window in which failures are counted, in milliseconds.
 pub const WINDOW_MS: u64 = 30_000;
-/// Requests that must succeed one after another before all go there again.
+/// Successful trials in a row that close it.
 pub const TRIALS: u32 = 3;
-/// The first pause.
+/// First pause, in milliseconds.
 pub const PAUSE_MS_MIN: u64 = 2_000;
-/// The longest pause.
+/// Longest pause, in milliseconds.
 pub const PAUSE_MS_MAX: u64 = 60_000;
-/// So long it must be well until the next pause is a short one again.
+/// Time closed after which the next pause is the shortest again, in milliseconds.
 pub const CALM_MS: u64 = 120_000;
-/// A trial that says nothing for so long is given up.
+/// Time after which a trial without a result is given up, in milliseconds.
 pub const TRIAL_MS_MAX: u64 = 60_000;
 
 const BUCKETS: usize = 10;
 const BUCKET_MS: u64 = WINDOW_MS / BUCKETS as u64;
 
-/// How a request to an upstream came out.
+/// Outcome of a request to an upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It answered, whatever it said: the fault, if any, was the request's.
+    /// The upstream answered, even with an error that was the request's fault.
     Answered,
-    /// It failed.
+    /// The upstream failed.
     Failed,
-    /// Nobody waited for it.
+    /// The request was cancelled.
     Abandoned,
 }
 
-/// May a request go there?
+/// Decision on a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
-    /// Yes.
+    /// The request is allowed.
     Pass,
-    /// Yes, to find out whether it is back.
+    /// The request is allowed as a trial, to find out whether the upstream works again.
     Trial,
-    /// No, for so many milliseconds.
+    /// The request is refused for this time, in milliseconds.
     Refuse(u64),
 }
 
-/// What it looks like from outside.
+/// State of the breaker as it is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Condition {
-    /// All go there.
+    /// All requests are allowed.
     Closed,
-    /// None do.
+    /// No request is allowed.
     Open,
-    /// One at a time does.
+    /// One request at a time is allowed.
     HalfOpen,
 }
 
 impl Condition {
-    /// The word for it.
+    /// Name of the condition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -88,12 +88,12 @@ struct Bucket {
     failed: u32,
 }
 
-/// See the module.
+/// Circuit breaker of one upstream.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     state: State,
     buckets: [Bucket; BUCKETS],
-    /// How often it opened without having been well in between.
+    /// Number of times it opened without a calm period in between.
     relapses: u32,
     closed_since_ms: u64,
 }
@@ -105,7 +105,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// May a request go there now? What was admitted must be reported, a trial with `trial`.
+    /// Decides on a request. The outcome of every allowed request must be reported, that of a trial with `trial`.
     pub fn admit(&mut self, now_ms: u64) -> Admission {
         match self.state {
             State::Closed => Admission::Pass,
@@ -124,7 +124,7 @@ impl Breaker {
         }
     }
 
-    /// Notes how a request came out. True where the condition changed.
+    /// Records the outcome of a request. Returns whether the condition changed.
     pub fn report(&mut self, trial: bool, outcome: Outcome, now_ms: u64) -> bool {
         let before = self.condition(now_ms);
         match (self.state, outcome) {
@@ -137,7 +137,7 @@ impl Breaker {
                 self.state = State::HalfOpen { succeeded: succeeded + 1, trial_since_ms: None };
             }
             (State::HalfOpen { .. }, Outcome::Failed) if trial => self.open(now_ms),
-            // Requests from before it opened say nothing of how it is now.
+            // Requests from before it opened say nothing about the present state.
             (State::HalfOpen { .. } | State::Open { .. }, _) => {}
             (State::Closed, Outcome::Answered) => self.count(now_ms, Outcome::Answered),
             (State::Closed, Outcome::Failed) => {
@@ -151,7 +151,7 @@ impl Breaker {
         self.condition(now_ms) != before
     }
 
-    /// How it stands.
+    /// The condition at this time.
     pub fn condition(&self, now_ms: u64) -> Condition {
         match self.state {
             State::Closed => Condition::Closed,
@@ -160,7 +160,7 @@ impl Breaker {
         }
     }
 
-    /// Has nothing failed of late? Then nothing need be asked or reported.
+    /// Returns whether it is closed without recent failures: then requests need neither be decided nor reported.
     pub fn is_untroubled(&self) -> bool {
         matches!(self.state, State::Closed) && self.buckets.iter().all(|bucket| bucket.failed == 0)
     }
@@ -204,7 +204,7 @@ impl Breaker {
     }
 }
 
-/// What a request that comes during a trial is told to wait.
+/// Wait that is reported for requests during a trial, in milliseconds.
 const TRIAL_WAIT_MS: u64 = 1_000;
 
 #[cfg(test)]

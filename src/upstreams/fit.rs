@@ -2,7 +2,7 @@
 //!
 //! Comes last, when all else about the request is decided: parameters that the upstream refuses are left out or said
 //! otherwise, ids get its form, and what it wants back with calls is put back where a framework dropped it. What can't
-//! be made to fit is refused by name. FACTS §3. Pure.
+//! be made to fit is refused by name. Source: docs/wire-facts.md#providers. Pure.
 
 mod history;
 #[cfg(test)]
@@ -18,29 +18,29 @@ use crate::wire::{
     text::quote,
 };
 
-/// How deep a path of `drop` goes: `tools.function.parameters.$schema`.
+/// Highest number of names in a path of `drop`, as in `tools.function.parameters.$schema`.
 pub const PATH_DEPTH_MAX: usize = 4;
 
-/// What an upstream's requests are changed in.
+/// Quirks of a provider, applied to an upstream's requests.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fitting {
-    /// Paths of members that are left out, as `logprobs` or `messages.name`; arrays are gone through.
+    /// Paths of members that are dropped, as `logprobs` or `messages.name`; paths go through arrays.
     pub drop: Vec<Box<str>>,
-    /// Values that are said otherwise.
+    /// Values that are replaced by the upstream's names for them.
     pub map: Vec<Mapping>,
-    /// Values that are said where the request says none.
+    /// Values that are added if the request sets none.
     pub defaults: Vec<Default>,
-    /// All tools must say the same of `strict`: where they don't, none says it.
+    /// All tools must have the same value of `strict`: if they differ, it is dropped from all.
     pub uniform_strict: bool,
-    /// Members that are `null` are left out of assistant messages.
+    /// Drops members that are `null` from assistant messages.
     pub drop_nulls: bool,
-    /// Call ids of nine alphanumerics.
+    /// Shortens call ids to nine alphanumerics.
     pub short_ids: bool,
-    /// What it wants back with calls.
+    /// Provider extras that must be sent back with calls.
     pub put_back: PutBack,
-    /// Its errors get the shape that clients read.
+    /// Its errors are converted to OpenAI's error format.
     pub wrap_errors: bool,
-    /// It takes tools of type `custom`.
+    /// It accepts tools of type `custom`.
     pub custom_tools: bool,
 }
 
@@ -61,48 +61,48 @@ impl std::default::Default for Fitting {
 }
 
 impl Fitting {
-    /// Do requests go as they are?
+    /// Returns whether requests are sent unchanged.
     pub fn is_idle(&self) -> bool {
         let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, wrap_errors: _, custom_tools: _ } = self;
         drop.is_empty() && map.is_empty() && defaults.is_empty() && !uniform_strict && !drop_nulls && !short_ids && put_back.is_nothing()
     }
 }
 
-/// A value of a parameter that an upstream calls otherwise.
+/// Replacement of one value of a parameter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mapping {
     /// The parameter, as `tool_choice`.
     pub parameter: Box<str>,
-    /// Its value; `named` stands for every object.
+    /// Value to replace; `named` stands for any object.
     pub from: Box<str>,
-    /// What is said instead, a string.
+    /// Replacement, a string.
     pub to: Box<str>,
 }
 
 impl Mapping {
-    /// See the fields.
+    /// A mapping of these values.
     pub fn new(parameter: &str, from: &str, to: &str) -> Self {
         Self { parameter: parameter.into(), from: from.into(), to: to.into() }
     }
 }
 
-/// A value that is said where the request says none.
+/// Value of a parameter for requests that set none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Default {
     /// The parameter.
     pub parameter: Box<str>,
-    /// Its value, JSON.
+    /// Its value, as JSON.
     pub json: Box<str>,
 }
 
 impl Default {
-    /// See the fields.
+    /// A default of these values; `json` is not checked.
     pub fn new(parameter: &str, json: &str) -> Self {
         Self { parameter: parameter.into(), json: json.into() }
     }
 }
 
-/// What must come back with the calls it came with.
+/// Provider extras that must be sent back with the calls they came with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PutBack {
     /// A call's `extra_content` (Gemini's `thought_signature`).
@@ -112,55 +112,55 @@ pub struct PutBack {
 }
 
 impl PutBack {
-    /// Nothing must.
+    /// Returns whether no extras are needed.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
 }
 
-/// What an upstream said beside a call, remembered by the call's mark.
+/// Provider extras of a call, stored by the call's mark.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Kept {
-    /// `extra_content`, JSON.
+    /// The call's `extra_content`, as JSON.
     pub extra_content: Option<Box<str>>,
-    /// `reasoning_content` of its message, as text.
+    /// The `reasoning_content` of its message, as text.
     pub reasoning: Option<Arc<str>>,
 }
 
-/// What changes from attempt to attempt.
+/// Inputs that differ between attempts.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The model to ask for instead, in a fallback.
+    /// Model to ask for instead, in a fallback.
     pub model: Option<&'a str>,
-    /// Another upstream than the one that the history was made with.
+    /// The history was made with another upstream.
     pub foreign: bool,
-    /// Parameters that it was found to refuse.
+    /// Parameters that the upstream was found to refuse.
     pub refused: &'a [&'static str],
-    /// What is remembered of the call with this mark.
+    /// Looks up the provider extras of the call with this mark.
     pub recall: &'a dyn Fn(&str) -> Option<Arc<Kept>>,
 }
 
-/// Why a request can't be made to fit.
+/// Reasons why a request can't be adapted to an upstream.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Misfit {
-    /// Another upstream keeps what the request builds on.
+    /// The request depends on data that another upstream stores.
     #[error("`{0}` refers to what another upstream keeps")]
     Kept(&'static str),
-    /// It takes no such tools.
+    /// The upstream doesn't accept tools of type `custom`.
     #[error("it takes no tools of type `custom`")]
     CustomTools,
-    /// Two ids of one request have the same short form.
+    /// Two call ids of the request have the same short form.
     #[error("two call ids have the same short form; resend the turn with other ids")]
     ShortIds,
-    /// No JSON, which can't be.
+    /// The request isn't JSON. Doesn't happen: it was checked before.
     #[error("the request is {0}")]
     Json(#[from] JsonError),
 }
 
-/// Makes a request fit. The bytes that came where nothing is to be changed.
+/// Adapts a request to an upstream. Returns the same bytes if nothing is to be changed.
 ///
 /// # Errors
-/// [`Misfit`]: it can't be, and why.
+/// [`Misfit`]: the request can't be adapted.
 pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Bytes, Misfit> {
     if fitting.is_idle() && attempt.model.is_none() && !attempt.foreign && attempt.refused.is_empty() {
         return Ok(body.clone());
@@ -179,7 +179,7 @@ pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Byt
         paths.extend(["tools.function.strict", "tools.strict"]);
     }
     let messages = root.get("messages").filter(|messages| messages.is_array());
-    // Messages are gone through once, because two edits of one object would get in each other's way.
+    // Messages are edited in one pass, because two edits of one object would overlap.
     let (of_messages, paths): (Vec<&str>, Vec<&str>) = paths.into_iter().partition(|path| path.starts_with("messages."));
     drop_paths(&mut edits, root, &paths, 0);
     say_otherwise(&mut edits, root, fitting, &paths);
@@ -190,7 +190,7 @@ pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Byt
     Ok(edits.apply(body))
 }
 
-/// Can the request go to another upstream at all?
+/// Checks that the request can be sent to another upstream.
 fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
     for name in ["previous_response_id", "conversation", "prompt"] {
         if root.get_some(name).is_some() {
@@ -226,7 +226,7 @@ fn has_mixed_strict(root: Value<'_>) -> bool {
     said.any(|strict| Some(strict) != first)
 }
 
-/// Takes out what `paths` name below `value`.
+/// Drops the members below `value` that `paths` name.
 fn drop_paths(edits: &mut Edits, value: Value<'_>, paths: &[&str], depth: usize) {
     if depth > PATH_DEPTH_MAX || paths.is_empty() {
         return;
@@ -262,7 +262,7 @@ fn say_otherwise(edits: &mut Edits, root: Value<'_>, fitting: &Fitting, dropped:
     let has_tools = root.get("tools").is_some_and(|tools| tools.items().next().is_some());
     for default in &fitting.defaults {
         let name = &*default.parameter;
-        // Legal only where there are tools.
+        // Allowed only with tools.
         let legal = has_tools || !matches!(name, "tool_choice" | "parallel_tool_calls");
         if legal && root.get_some(name).is_none() && !dropped.contains(&name) {
             edits.set_member(root, name, &default.json);
@@ -270,5 +270,5 @@ fn say_otherwise(edits: &mut Edits, root: Value<'_>, fitting: &Fitting, dropped:
     }
 }
 
-/// In `map`: every value that is an object, as `tool_choice` that names a tool.
+/// In `map`: stands for every value that is an object, as a `tool_choice` that names a tool.
 pub const NAMED: &str = "named";

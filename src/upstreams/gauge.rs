@@ -1,6 +1,6 @@
-//! How an upstream fares, as all workers see it: its breaker, its budget for retries, how long it wants to be left alone.
+//! Health of an upstream, shared by all workers: its circuit breaker, its retry budget, and its rate-limit pause.
 //!
-//! Where nothing failed of late, which is nearly always, asking is one read of an atomic and nothing is written.
+//! Without recent failures, which is nearly always, a check reads one atomic and writes nothing.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -12,26 +12,26 @@ use super::{
     retry::Budget,
 };
 
-/// See the module.
+/// Health of one upstream.
 pub struct Gauge {
-    /// Something failed of late: the breaker is to be asked.
+    /// There were recent failures: the breaker must be consulted.
     troubled: AtomicBool,
     breaker: Mutex<Breaker>,
-    /// How it failed last: a [`Trouble`].
+    /// Last kind of failure: a [`Trouble`].
     last: AtomicU8,
     budget: AtomicU32,
     paused_until_ms: AtomicU64,
 }
 
-/// How an upstream failed.
+/// Kind of failure of an upstream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Trouble {
     /// It couldn't be reached.
     #[default]
     Unreachable,
-    /// It said nothing in time.
+    /// It didn't answer in time.
     Silent,
-    /// It was reached, and gave errors or broke off.
+    /// It was reached, but answered with errors or cut the connection.
     Errors,
 }
 
@@ -49,11 +49,11 @@ impl Default for Gauge {
 
 impl Gauge {
     fn breaker<T>(&self, ask: impl FnOnce(&mut Breaker) -> T) -> T {
-        // Held for a few instructions, and only while something is wrong.
+        // Locked for a few instructions, and only after failures.
         ask(&mut self.breaker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// May a request go there?
+    /// Decides on a request.
     pub fn admit(&self, now_ms: u64) -> Admission {
         if !self.troubled.load(Ordering::Relaxed) {
             return Admission::Pass;
@@ -61,14 +61,14 @@ impl Gauge {
         self.breaker(|breaker| breaker.admit(now_ms))
     }
 
-    /// Notes how a request came out that was admitted. The condition, where it changed.
+    /// Records the outcome of an allowed request. Returns the breaker's new condition if it changed.
     pub fn report(&self, trial: bool, outcome: Outcome, now_ms: u64) -> Option<Condition> {
         let troubled = self.troubled.load(Ordering::Relaxed);
         if outcome == Outcome::Answered {
             let budget = Budget::of_units(self.budget.load(Ordering::Relaxed));
             let earned = budget.earn();
             if earned != budget {
-                // Lost updates cost a part of a retry.
+                // A lost update costs a fraction of a retry.
                 self.budget.store(earned.units(), Ordering::Relaxed);
             }
             if !troubled {
@@ -87,12 +87,12 @@ impl Gauge {
         })
     }
 
-    /// Notes how it failed.
+    /// Records the kind of a failure.
     pub fn fail(&self, trouble: Trouble) {
         self.last.store(trouble as u8, Ordering::Relaxed);
     }
 
-    /// How it failed last.
+    /// Kind of the last failure.
     pub fn trouble(&self) -> Trouble {
         match self.last.load(Ordering::Relaxed) {
             1 => Trouble::Silent,
@@ -101,23 +101,23 @@ impl Gauge {
         }
     }
 
-    /// May a request be sent again? Then it is paid for.
+    /// Pays for a retry from the budget; false if the budget is used up.
     pub fn spend(&self) -> bool {
         let spend = |units| Budget::of_units(units).spend().map(Budget::units);
         self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
     }
 
-    /// It wants to be left alone until then, in milliseconds.
+    /// Pauses the upstream until this time, in milliseconds.
     pub fn pause(&self, until_ms: u64) {
         self.paused_until_ms.fetch_max(until_ms, Ordering::Relaxed);
     }
 
-    /// Does it want to be left alone now?
+    /// Returns whether the upstream asked for a pause that isn't over.
     pub fn is_paused(&self, now_ms: u64) -> bool {
         now_ms < self.paused_until_ms.load(Ordering::Relaxed)
     }
 
-    /// How its breaker stands.
+    /// Condition of its breaker.
     pub fn condition(&self, now_ms: u64) -> Condition {
         if !self.troubled.load(Ordering::Relaxed) {
             return Condition::Closed;

@@ -1,7 +1,7 @@
-//! Upstreams as they really are: what each refuses or needs, which one answers, and what is done when one fails.
+//! Real upstreams: their quirks, the choice between them, and the handling of failures.
 //!
-//! Everything here but [`table`] and [`gauge`] is pure: time comes in as a value, and what a request becomes, when it
-//! is sent again and whether an upstream is left alone follows from values alone. The shell is in [`crate::proxy`].
+//! Everything here but [`table`] and [`gauge`] is pure: time is passed in as a value, and adapted requests, retries and breaker decisions
+//! follow from values alone. The I/O is in [`crate::proxy`].
 
 pub mod allowance;
 pub mod breaker;

@@ -1,17 +1,17 @@
-//! What well-known providers refuse and need, so that nobody has to find it out again. FACTS §3. Pure.
+//! Presets: what well-known providers refuse and need. Source: docs/wire-facts.md#providers. Pure.
 //!
-//! A preset is nothing but settings that needn't be written: `drop`, `map`, `defaults`, `put_back` and so on, each of
-//! which `[[upstreams]]` can say itself. It is chosen by `preset = "…"`, else by the host of the base URL.
+//! A preset is a set of defaults for `drop`, `map`, `defaults`, `put_back` and so on, each of which `[[upstreams]]` can set itself. It is
+//! chosen by `preset = "…"`, else by the host of the base URL.
 
 use serde::Deserialize;
 
 use super::fit::{Default, Fitting, Mapping, PutBack};
 
-/// A provider whose ways are known.
+/// A provider with known quirks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// None: requests go as they are.
+    /// No known provider: requests are sent unchanged.
     None,
     /// OpenAI.
     OpenAi,
@@ -37,12 +37,12 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// The provider that says who it is in the header `server`. vLLM's is uvicorn's, which many have.
+    /// The provider that the response header `server` identifies. vLLM can't be identified: it sends uvicorn's, which many servers do.
     pub fn of_server(server: &str) -> Option<Self> {
         server.trim().eq_ignore_ascii_case("llama.cpp").then_some(Self::LlamaCpp)
     }
 
-    /// Its name in settings.
+    /// Name of the preset in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -59,8 +59,8 @@ impl Preset {
         }
     }
 
-    /// The provider at this host, where the host tells. Servers that people run themselves listen anywhere: of those
-    /// only Ollama's port is its own; vLLM's 8000 and llama.cpp's 8080 are everybody's.
+    /// The provider that the host or port identifies. Self-hosted servers may listen anywhere: only Ollama's port is specific; vLLM's 8000
+    /// and llama.cpp's 8080 are used by many others.
     pub fn of(host: &str, port: Option<u16>) -> Self {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let at = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
@@ -77,7 +77,7 @@ impl Preset {
         }
     }
 
-    /// Has it no Responses API of its own?
+    /// Returns whether the provider has no Responses API of its own.
     pub fn lacks_responses(self) -> bool {
         match self {
             Self::Cerebras | Self::Mistral | Self::LlamaCpp | Self::Gemini => true,
@@ -85,7 +85,7 @@ impl Preset {
         }
     }
 
-    /// What its requests are changed in.
+    /// Quirks of the provider, applied to its requests.
     pub fn fitting(self) -> Fitting {
         let custom_tools = matches!(self, Self::None | Self::OpenAi | Self::OpenRouter);
         let wrap_errors = matches!(self, Self::Cerebras | Self::Mistral | Self::Vllm | Self::Gemini);
@@ -94,24 +94,24 @@ impl Preset {
             Self::None | Self::OpenAi | Self::OpenRouter | Self::Vllm => own,
             // Mixed values of `strict` are a 422; `parallel_tool_calls: false` was a 400 for some models.
             Self::Cerebras => Fitting { uniform_strict: true, drop: drops(&["parallel_tool_calls"]), ..own },
-            // A 400 each; and nulls in assistant messages upset it.
+            // 400 for each of these; nulls in assistant messages are refused, too.
             Self::Groq => Fitting { drop: drops(&["logprobs", "top_logprobs", "logit_bias", "messages.name"]), drop_nulls: true, ..own },
-            // Ids of nine alphanumerics, `any` for `required`, and nothing but a word for `tool_choice`.
+            // Ids of nine alphanumerics, `any` for `required`, and only strings for `tool_choice`.
             Self::Mistral => Fitting {
                 short_ids: true,
                 map: vec![Mapping::new("tool_choice", "required", "any"), Mapping::new("tool_choice", "named", "any")],
                 drop: drops(&["tools.function.strict", "logprobs", "top_logprobs", "logit_bias", "stream_options.include_obfuscation"]),
                 ..own
             },
-            // Not understood there, and so enforced here alone.
+            // Not supported there, so only toolmark enforces it.
             Self::Ollama => Fitting { drop: drops(&["tool_choice", "logit_bias"]), ..own },
-            // One call at a time unless it is told otherwise.
+            // It makes one call at a time by default.
             Self::LlamaCpp => Fitting { defaults: vec![Default::new("parallel_tool_calls", "true")], ..own },
-            // Signatures must come back with the calls they came with; else the next request is a 400.
+            // Signatures must be sent back with their calls, else the next request is a 400.
             Self::Gemini => {
                 Fitting { put_back: PutBack { signatures: true, reasoning: false }, drop_nulls: true, drop: drops(&["logit_bias"]), ..own }
             }
-            // What was thought before a call must come back with it; else the next request is a 400.
+            // The reasoning before a call must be sent back with it, else the next request is a 400.
             Self::DeepSeek => Fitting { put_back: PutBack { signatures: false, reasoning: true }, drop: drops(&["logit_bias"]), ..own },
         }
     }

@@ -1,6 +1,6 @@
-//! Does a model really call a function? The question, and what its answer says. Pure.
+//! Probe for tool calling: the request, and the reading of its answer. Pure.
 //!
-//! One request with one tool that must be called. Seeds: a model behind Cerebras that took `tools` and ignored them.
+//! One request with one tool that must be called. Motivated by a model behind Cerebras that accepted `tools` and ignored them.
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use crate::{
     },
 };
 
-/// The tool that is to be called.
+/// Name of the tool that must be called.
 pub const TOOL: &str = "toolmark_probe";
-/// Bytes of an upstream's own words that a reason quotes.
+/// Longest quotation of an upstream's own error text in a reason, in bytes.
 const SAID_BYTES_MAX: usize = 200;
-/// How often a parameter that is refused is left out before it is given up.
+/// Number of refused parameters that are dropped before the probe is given up.
 pub const REFUSALS_MAX: usize = 4;
-/// Tokens that its answer may take: a call takes about thirty, a model that thinks some more; one that rambles holds a slot no longer.
+/// Token limit of the answer: a call takes about thirty, a reasoning model some more; an endless answer is cut off.
 pub const TOKENS_MAX: u32 = 512;
-/// The longest that one probe may take.
+/// Timeout of one probe.
 pub const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What is known of a model's calls.
+/// Tool calling of a model, as far as known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Calls {
-    /// Nothing yet, or not any more.
+    /// Not known, or no longer.
     #[default]
     Unknown,
-    /// They work.
+    /// Tool calling works.
     Yes,
-    /// It answers in words, or tools are refused.
+    /// The model answers with text, or the upstream refuses tools.
     No,
-    /// It writes calls as text.
+    /// The model writes calls as text.
     TextLeak,
 }
 
 impl Calls {
-    /// The word for it in `/readyz` and the log.
+    /// Name in `/readyz` and in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -51,23 +51,23 @@ impl Calls {
     }
 }
 
-/// What an answer to the question says.
+/// Result of one probe request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Finding {
-    /// It is known now; with a reason where they don't work.
+    /// Tool calling is known; if it doesn't work, with the reason.
     Known(Calls, String),
-    /// It refuses this parameter: to be asked again without.
+    /// The upstream refuses this parameter: the probe is repeated without it.
     Refuses(&'static str),
-    /// It wrote as much as it may, and no call yet: nothing is known, and that is the question's fault.
+    /// The answer reached the token limit without a call: nothing is known, because the limit may be too low.
     Cut(String),
-    /// It couldn't be found out, and why: nothing is known for it.
+    /// The probe failed, with the reason: nothing is known.
     Open(String),
 }
 
-/// The question, as a request of chat completions. `refused`: what is left out.
+/// Builds the probe as a chat completions request. `refused`: parameters to leave out.
 pub fn question(model: &str, refused: &[&str]) -> String {
     let choice = if refused.contains(&"tool_choice") { "" } else { r#","tool_choice":"required""# };
-    // Some know only the newer name, and refuse the older one.
+    // Some upstreams accept only the newer name and refuse the older one.
     let limit = match () {
         () if !refused.contains(&"max_tokens") => format!(r#","max_tokens":{TOKENS_MAX}"#),
         () if !refused.contains(&"max_completion_tokens") => format!(r#","max_completion_tokens":{TOKENS_MAX}"#),
@@ -79,7 +79,7 @@ pub fn question(model: &str, refused: &[&str]) -> String {
     )
 }
 
-/// What an answer says. `status`: of the response.
+/// Reads the answer to a probe. `status`: HTTP status of the response.
 pub fn finding(status: u16, body: &[u8]) -> Finding {
     if !(200..300).contains(&status) {
         return of_error(status, body);
@@ -89,7 +89,7 @@ pub fn finding(status: u16, body: &[u8]) -> Finding {
     };
     let root = document.root();
     let Some(choices) = root.get("choices").filter(|choices| choices.is_array()) else {
-        // An error with status 200, as OpenRouter has them.
+        // An error with status 200, as OpenRouter sends them.
         let inner = Reported::read(body).filter(|_| root.get_some("error").is_some()).and_then(|error| error.status);
         return inner.map_or_else(|| Finding::Open("its answer has no choices".into()), |status| of_error(status, body));
     };
@@ -107,7 +107,7 @@ pub fn finding(status: u16, body: &[u8]) -> Finding {
     let says = |name: &str| message.get(name).is_some_and(|text| text.raw_str().contains(TOOL));
     let cut = choices.items().next().and_then(|choice| choice.get("finish_reason")).is_some_and(|reason| reason.is_text("length"));
     match () {
-        // What it thinks is no answer: only where it says nothing else it may have leaked the call there.
+        // Reasoning isn't an answer: only the content is checked for a leaked call.
         () if says("content") => Finding::Known(Calls::TextLeak, "it writes the call as text".into()),
         () if cut => Finding::Cut(format!("it wrote {TOKENS_MAX} tokens and no call: it may think for longer")),
         () => Finding::Known(Calls::No, "it answers in words, though a call was required".into()),
@@ -119,7 +119,7 @@ fn of_error(status: u16, body: &[u8]) -> Finding {
     match lesson(status, &error) {
         Some(Lesson::NoTools) => Finding::Known(Calls::No, "tools are refused".into()),
         Some(Lesson::Refuses(path)) => Finding::Refuses(path),
-        // A request of the caller's keeps its own limit: it isn't learnt.
+        // Not learnt for callers' requests, which keep their own limit.
         None if matches!(status, 400 | 422) && refused_limit(&error).is_some() => {
             Finding::Refuses(refused_limit(&error).unwrap_or("max_tokens"))
         }
@@ -128,29 +128,29 @@ fn of_error(status: u16, body: &[u8]) -> Finding {
     }
 }
 
-/// The limit of its length that an error is about: the one that it names first.
+/// The length limit that an error concerns: the one that it names first.
 fn refused_limit(error: &Reported) -> Option<&'static str> {
     let place = |name: &&'static str| error.message.find(*name).or_else(|| (error.param.as_deref() == Some(*name)).then_some(usize::MAX));
     LIMITS.into_iter().filter(|name| place(name).is_some()).min_by_key(place)
 }
 
-/// What limits the length of an answer.
+/// Parameters that limit the length of an answer.
 pub const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// `[[upstreams]] probe`
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Schedule {
-    /// Never.
+    /// No probes.
     #[default]
     Off,
-    /// At startup, and before the first use of what is new.
+    /// At startup, and before the first use of a new model.
     Startup,
-    /// That, and every so often.
+    /// Like `Startup`, and then at this interval.
     Every(Duration),
 }
 
 impl Schedule {
-    /// Is it ever asked?
+    /// Returns whether probes are sent at all.
     pub fn asks(self) -> bool {
         self != Self::Off
     }

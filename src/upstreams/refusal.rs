@@ -1,21 +1,21 @@
-//! What an upstream's error says about its ways: a parameter it doesn't take, or tools at all. Pure.
+//! Quirks learnt from an upstream's error: a refused parameter, or no tool calling. Pure.
 //!
-//! Read from the words, because codes differ from one to the next (FACTS §3). What can't be told is nothing.
+//! Read from the words, because codes differ from provider to provider (docs/wire-facts.md#providers). An error that can't be told teaches
+//! nothing.
 
 use crate::exchange::error::Reported;
 
-/// What is learnt from an error.
+/// Quirk learnt from an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Lesson {
-    /// This parameter is refused, as a path of `drop`; leaving it out changes nothing that toolmark doesn't see to.
+    /// This parameter is refused, as a path of `drop`; toolmark enforces it itself or it changes no answer, so it can be dropped.
     Refuses(&'static str),
     /// Tools are refused altogether.
     NoTools,
 }
 
-/// Parameters that may be left out once they were refused, and the path that does it: what toolmark enforces itself
-/// (`tool_choice`, `parallel_tool_calls`, `strict`), and what changes no answer. Whatever else is refused is the
-/// caller's to know.
+/// Parameters that may be dropped once they were refused, with their paths: those that toolmark enforces itself (`tool_choice`,
+/// `parallel_tool_calls`, `strict`), and those that change no answer. Other refusals are passed on to the caller.
 const LEARNT: [(&str, &str); 10] = [
     ("parallel_tool_calls", "parallel_tool_calls"),
     ("tool_choice", "tool_choice"),
@@ -29,7 +29,7 @@ const LEARNT: [(&str, &str); 10] = [
     ("store", "store"),
 ];
 
-/// How upstreams say that they don't take something.
+/// Phrases of errors about unsupported parameters.
 const REFUSALS: [&str; 14] = [
     "not supported",
     "unsupported",
@@ -47,7 +47,7 @@ const REFUSALS: [&str; 14] = [
     "must be",
 ];
 
-/// How they say that they take no tools.
+/// Phrases of errors about unsupported tool calling.
 const NO_TOOLS: [&str; 12] = [
     "does not support tools",
     "does not support tool",
@@ -63,10 +63,10 @@ const NO_TOOLS: [&str; 12] = [
     "requires --jinja",
 ];
 
-/// Reads an error that came with this status.
+/// Learns a quirk from an error with this status, if it shows one.
 pub fn lesson(status: u16, error: &Reported) -> Option<Lesson> {
     let words = error.message.to_lowercase();
-    // llama.cpp says it with a 500, OpenRouter with a 404.
+    // llama.cpp reports it with status 500, OpenRouter with 404.
     let no_tools = NO_TOOLS.iter().any(|refusal| words.contains(refusal)) || words.contains("--enable-auto-tool-choice");
     if no_tools && matches!(status, 400 | 404 | 422 | 500 | 501) {
         return Some(Lesson::NoTools);
@@ -76,7 +76,7 @@ pub fn lesson(status: u16, error: &Reported) -> Option<Lesson> {
     }
     let named = |name: &str| {
         let own = error.param.as_deref().is_some_and(|param| param.rsplit('.').next() == Some(name));
-        // Alone by its word: `store` also stands in `restored`.
+        // Compared as a complete word: `restored` contains `store`.
         own || words.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word == name)
     };
     let (_, path) = LEARNT.iter().find(|(name, _)| named(name))?;
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn lessons() {
         for (status, body, expected) in [
-            // FACTS §3, word for word where it quotes.
+            // As providers word it: docs/wire-facts.md#providers.
             (
                 400,
                 r#"{"message":"parallel_tool_calls=False is not supported by this model.","type":"invalid_request_error","param":"parallel_tool_calls","code":"wrong_api_format"}"#,

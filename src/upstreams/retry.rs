@@ -1,19 +1,19 @@
-//! Is a failed request sent again, and when? Pure: the time, what is left of it, and chance come in as values.
+//! Retry decisions. Pure: time, limits and random numbers are passed in.
 //!
-//! Sent again is what failed before anything of it was answered: no connection, no answer in time, 429, 5xx. How often
-//! is bounded thrice: by the exchange (`max_attempts`, `repair_deadline`), by [`TRIES`] for one upstream, and by a
-//! budget that all exchanges share, so that an upstream that is in trouble doesn't get three times the load.
+//! A request is retried if it failed before an answer began: no connection, no answer in time, 429, 5xx. Retries are bounded by the
+//! exchange (`max_attempts`, `repair_deadline`), by [`TRIES`] for one upstream, and by a budget that all exchanges share, so that a failing
+//! upstream doesn't get three times the load.
 
 use std::time::Duration;
 
-/// Requests of one exchange to one upstream, one right after another.
+/// Requests of one exchange to one upstream in a row.
 pub const TRIES: u32 = 3;
-/// The pause before the second try, at most: the third waits up to twice as long.
+/// Longest pause before the second try; the third waits up to twice as long.
 pub const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// The longest that a `retry-after` is waited for; what asks for more goes elsewhere, or back to the caller.
+/// Longest `retry-after` that is waited for; beyond that, the request goes to another upstream or fails.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// How an attempt failed.
+/// Failure of an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Failed {
     /// No connection: nothing was sent.
@@ -22,18 +22,18 @@ pub enum Failed {
     BrokenOff,
     /// No answer in time.
     Timeout,
-    /// An answer, but this status; and how long its `retry-after` says to wait.
+    /// An error status, with the wait that its `retry-after` asks for.
     Status(u16, Option<Duration>),
-    /// What came is no answer: it would be none the next time.
+    /// The response can't be interpreted; a retry would not help.
     Nonsense,
-    /// It refused a parameter, which is left out from now on.
+    /// The upstream refused a parameter, which is dropped from now on.
     Refused,
-    /// It refuses tools.
+    /// The upstream refuses tools.
     NoTools,
 }
 
 impl Failed {
-    /// Might another try come out otherwise?
+    /// Returns whether a retry may succeed.
     pub fn passes(self) -> bool {
         match self {
             Self::Unreachable | Self::BrokenOff | Self::Timeout | Self::Refused => true,
@@ -42,7 +42,7 @@ impl Failed {
         }
     }
 
-    /// The words for it.
+    /// Short description for log and errors.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -56,7 +56,7 @@ impl Failed {
         }
     }
 
-    /// Does it speak against the upstream, not against this one request? A caller's own limits don't.
+    /// Returns whether the failure counts against the upstream. A caller's own rate limits don't.
     pub fn is_upstreams_fault(self) -> bool {
         match self {
             Self::Unreachable | Self::BrokenOff | Self::Timeout | Self::Nonsense => true,
@@ -66,40 +66,40 @@ impl Failed {
     }
 }
 
-/// A status that says: not now.
+/// Returns whether an error with this status is temporary.
 pub fn is_passing(status: u16) -> bool {
     // 498 is Groq's "no capacity"; 520 to 529 are Cloudflare's and Anthropic's for servers that are down or overloaded.
     matches!(status, 408 | 429 | 498 | 500 | 502 | 503 | 504 | 520..=529)
 }
 
-/// What is left to try with.
+/// Remaining limits of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// Requests that were sent to this upstream since the last answer.
+    /// Requests sent to this upstream since the last answer.
     pub tries: u32,
     /// Upstream requests that the exchange may still send.
     pub attempts: u32,
-    /// Until no further attempt is started.
+    /// Time until the deadline for new attempts.
     pub time: Duration,
-    /// Would sending it twice do something twice? Then only what was never sent is sent again.
+    /// Sending the request twice is harmless. Otherwise only requests that weren't processed are retried.
     pub repeatable: bool,
 }
 
-/// What is done about a failure.
+/// Decision about a failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// It is sent again to the same upstream, after this pause.
+    /// Retry with the same upstream, after this pause.
     Again(Duration),
-    /// Another upstream is asked, at once, where there is one.
+    /// Try another upstream at once, if there is one.
     Elsewhere,
-    /// Nothing more is tried.
+    /// Give up.
     Stop,
 }
 
-/// Decides. `elsewhere`: there is another upstream. `chance`: 0 to 1, drawn anew each time. The shared budget is asked
-/// by the caller, and only where this says [`Next::Again`].
+/// Decides about a failure. `elsewhere`: there is another upstream. `chance`: a random number from 0 to 1. The caller checks the shared
+/// budget, and only for [`Next::Again`].
 pub fn next(failed: Failed, left: Left, elsewhere: bool, chance: f64) -> Next {
-    // Turned away before anything was begun.
+    // Rejected before it was processed.
     let unsent = matches!(failed, Failed::Unreachable | Failed::Refused | Failed::NoTools | Failed::Status(429 | 498 | 503, _));
     if left.attempts == 0 || left.time.is_zero() || !(left.repeatable || unsent) {
         return Next::Stop;
@@ -108,7 +108,7 @@ pub fn next(failed: Failed, left: Left, elsewhere: bool, chance: f64) -> Next {
         return Next::Again(Duration::ZERO);
     }
     let other = if elsewhere { Next::Elsewhere } else { Next::Stop };
-    // Nothing listens there: so it will in a moment, while another upstream would answer now.
+    // An upstream that can't be reached stays so for a moment, while another one could answer now.
     let hopeless = elsewhere && matches!(failed, Failed::Unreachable | Failed::Timeout);
     if !failed.passes() || left.tries >= TRIES || hopeless {
         return other;
@@ -120,8 +120,8 @@ pub fn next(failed: Failed, left: Left, elsewhere: bool, chance: f64) -> Next {
     }
 }
 
-/// How long until the next try: what the upstream asks for, never less, or a pause that grows; half of it at random, so
-/// that what failed together doesn't come back together. `None`: longer than is waited.
+/// Pause until the next try: at least the `retry-after`, else a growing pause. Half of the pause is random, so that requests that failed
+/// together aren't retried together. `None`: the wait would be too long.
 fn pause(failed: Failed, tries: u32, chance: f64) -> Option<Duration> {
     let grown = PAUSE_MAX.saturating_mul(1 << tries.saturating_sub(1).min(8));
     let chance = if chance.is_finite() { chance.clamp(0.0, 1.0) } else { 1.0 };
@@ -133,7 +133,7 @@ fn pause(failed: Failed, tries: u32, chance: f64) -> Option<Duration> {
     }
 }
 
-/// `retry-after-ms`, or `retry-after` in seconds. A date isn't read: clocks differ.
+/// Reads `retry-after-ms`, or `retry-after` in seconds. Dates are ignored, because clocks differ.
 pub fn retry_after(milliseconds: Option<&str>, seconds: Option<&str>) -> Option<Duration> {
     let number = |text: Option<&str>, unit: f64| {
         let number: f64 = text?.trim().parse().ok()?;
@@ -142,14 +142,14 @@ pub fn retry_after(milliseconds: Option<&str>, seconds: Option<&str>) -> Option<
     number(milliseconds, 0.001).or_else(|| number(seconds, 1.0))
 }
 
-/// How much of an upstream's load may be retries: one in [`PER_RETRY`] requests, and [`BUDGET_MAX`] at a time. In
-/// units of a retry's share.
+/// Retry budget of an upstream: one retry for every [`PER_RETRY`] answered requests, and at most [`BUDGET_MAX`] at a time. Counted in
+/// requests; a retry costs [`PER_RETRY`] of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Budget(u32);
 
-/// Requests that pay for one retry.
+/// Answered requests that pay for one retry.
 pub const PER_RETRY: u32 = 5;
-/// Retries that are there at the start, and at most.
+/// Retries in the budget at the start, and at most.
 pub const BUDGET_MAX: u32 = 20;
 
 impl Default for Budget {
@@ -159,23 +159,23 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A request was answered.
+    /// Adds an answered request.
     #[must_use]
     pub fn earn(self) -> Self {
         Self((self.0 + 1).min(BUDGET_MAX * PER_RETRY))
     }
 
-    /// A retry is to be sent: what is left then, `None` where it may not.
+    /// Takes out a retry: the remaining budget, or `None` if it is used up.
     pub fn spend(self) -> Option<Self> {
         self.0.checked_sub(PER_RETRY).map(Self)
     }
 
-    /// As a number, to be kept in an atomic.
+    /// The budget as a number, for an atomic.
     pub fn units(self) -> u32 {
         self.0
     }
 
-    /// From such a number.
+    /// The budget from such a number.
     pub fn of_units(units: u32) -> Self {
         Self(units.min(BUDGET_MAX * PER_RETRY))
     }

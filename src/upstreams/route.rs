@@ -1,4 +1,4 @@
-//! Which upstreams may answer an exchange, and in what order. Pure.
+//! Upstreams that may answer an exchange, and their order. Pure.
 
 use super::probe::Calls;
 use crate::settings::Upstream;
@@ -6,15 +6,15 @@ use crate::settings::Upstream;
 /// An upstream that may answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Candidate {
-    /// Which of `[[upstreams]]`.
+    /// Index in `[[upstreams]]`.
     pub upstream: usize,
-    /// The model to ask it for, where that isn't the one of the request.
+    /// Model to ask it for, if it differs from the request's.
     pub model: Option<Box<str>>,
 }
 
-/// The upstreams for a model: the first whose globs match, then its fallbacks in their order, each with the model that
-/// `fallback_models` names, else the same where it serves that. What names no model goes to the first. Empty where none
-/// serves it.
+/// The upstreams for a model: the first whose globs match, then its fallbacks in order, each with the model that `fallback_models` names,
+/// else with the same model if the fallback serves it. A request without a model goes to the first upstream. Empty if no upstream serves
+/// the model.
 pub fn candidates(upstreams: &[Upstream], model: &str) -> Vec<Candidate> {
     let serves = |upstream: &Upstream| model.is_empty() || upstream.serves(model);
     let Some(first) = upstreams.iter().position(serves) else { return Vec::new() };
@@ -31,20 +31,20 @@ pub fn candidates(upstreams: &[Upstream], model: &str) -> Vec<Candidate> {
     found
 }
 
-/// May an exchange with tools go where this is known? `probed`: it can be found out.
+/// Suitability of a model at an upstream for an exchange with tools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fitness {
-    /// Yes.
+    /// The model can be used.
     Fit,
-    /// It must be asked first.
+    /// It must be probed first.
     Ask,
-    /// Rather elsewhere; here only where there is nothing else, because nobody asked for more.
+    /// Calls don't work, but no probes are configured: it is used only if there is no other.
     Last,
-    /// No.
+    /// It can't be used.
     Unfit,
 }
 
-/// See [`Fitness`].
+/// Judges suitability by what is known of the model's calls. `probed`: the upstream is probed.
 pub fn fitness(calls: Calls, probed: bool) -> Fitness {
     match (calls, probed) {
         (Calls::Yes, _) | (Calls::Unknown, false) => Fitness::Fit,

@@ -1,7 +1,7 @@
-//! What is known of each model at one upstream: do calls work, which parameters are refused. Shared by all workers.
+//! Capabilities of each model at one upstream: tool calling and refused parameters. Shared by all workers.
 //!
-//! Read on the path of every exchange, so without a lock; written when something is learnt, which is rare. Nothing in
-//! it is ever a proof: what isn't known is asked, what was found out may change.
+//! Read on the path of every exchange, therefore without a lock; written rarely. Nothing in it is proof: unknown capabilities are probed,
+//! and known ones may change.
 
 use std::{
     collections::HashMap,
@@ -15,41 +15,41 @@ use arc_swap::ArcSwap;
 
 use super::probe::Calls;
 
-/// Models of one upstream that are known at a time: their names come from outside.
+/// Models of one upstream that are stored at most: their names come from requests.
 pub const MODELS_MAX: usize = 1_000;
-/// How long it is believed that calls don't work.
+/// Time after which a finding that calls don't work expires, in milliseconds.
 const NO_MS: u64 = 3_600_000;
-/// How long it is believed that asking is of no use.
+/// Time after a failed probe in which no other one is sent, in milliseconds.
 const OPEN_MS: u64 = 5_000;
-/// Answers with calls in their text, one after another, until it is believed.
+/// Answers in a row with calls in their text after which the model counts as leaking.
 const LEAKS_MAX: u32 = 3;
 
-/// What is known.
+/// Known capabilities of a model.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Known {
-    /// Do calls work?
+    /// Result for tool calling.
     pub calls: Calls,
-    /// Why not, or why it isn't known.
+    /// Reason why calls don't work, or why that isn't known.
     pub reason: Box<str>,
     /// Parameters that it refuses, as paths of `drop`.
     pub refused: Vec<&'static str>,
-    /// When that was found out, in milliseconds since the epoch; 0: never.
+    /// Time of the finding, in Unix milliseconds; 0: never.
     pub at_ms: u64,
-    /// Why the last question was of no use, where it was.
+    /// Kind of the last probe's failure, if it failed.
     open: Option<Open>,
 }
 
-/// Why a question was of no use.
+/// Kind of failure of a probe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Open {
-    /// It was refused, as a request would be: a wrong key, no such model.
+    /// The probe was refused as any request would be: wrong key, unknown model.
     Refused,
-    /// It couldn't be asked, or wasn't answered.
+    /// The probe couldn't be sent, or wasn't answered.
     Failed,
 }
 
 impl Known {
-    /// Do calls work, as far as is believed at this time? What doesn't work may have been mended.
+    /// Tool calling as it is known at this time. A finding that calls don't work expires, because it may have been fixed.
     pub fn calls_at(&self, now_ms: u64) -> Calls {
         match self.calls {
             Calls::No | Calls::TextLeak if now_ms.saturating_sub(self.at_ms) > NO_MS => Calls::Unknown,
@@ -57,7 +57,7 @@ impl Known {
         }
     }
 
-    /// Was a question of no use a moment ago? Then the next one would be too.
+    /// Failure of a probe that was sent a moment ago: another one would fail, too.
     pub fn open_at(&self, now_ms: u64) -> Option<Open> {
         self.open.filter(|_| now_ms.saturating_sub(self.at_ms) <= OPEN_MS)
     }
@@ -68,17 +68,17 @@ impl Known {
 pub struct Model {
     known: ArcSwap<Known>,
     leaks: AtomicU32,
-    /// Held by whoever asks, so that all others wait for the one answer.
+    /// Held during a probe, so that other exchanges wait for its result.
     pub asking: tokio::sync::Mutex<()>,
 }
 
 impl Model {
-    /// What is known now.
+    /// The current capabilities.
     pub fn known(&self) -> arc_swap::Guard<Arc<Known>> {
         self.known.load()
     }
 
-    /// Notes what was found out. True where it changes what was known.
+    /// Stores a finding. Returns whether it changes the previous one.
     pub fn learn(&self, calls: Calls, reason: &str, now_ms: u64) -> bool {
         self.leaks.store(0, Ordering::Relaxed);
         let before = self.known.load_full();
@@ -87,7 +87,7 @@ impl Model {
         changed
     }
 
-    /// Notes that it couldn't be found out. What was known stays known. True where the reason is news.
+    /// Records a failed probe; a previous finding stays. Returns whether the reason is new.
     pub fn open(&self, reason: &str, open: Open, now_ms: u64) -> bool {
         let before = self.known.load_full();
         if before.calls != Calls::Unknown {
@@ -97,7 +97,7 @@ impl Model {
         *before.reason != *reason
     }
 
-    /// Notes a parameter that is refused. True where that is new.
+    /// Records a refused parameter. Returns whether it is new.
     pub fn refuse(&self, path: &'static str, now_ms: u64) -> bool {
         let mut new = false;
         self.known.rcu(|known| {
@@ -112,7 +112,7 @@ impl Model {
         new
     }
 
-    /// An answer had calls. True where that is news.
+    /// Records an answer with calls. Returns whether that changes the previous finding.
     pub fn called(&self, now_ms: u64) -> bool {
         if self.leaks.load(Ordering::Relaxed) != 0 {
             self.leaks.store(0, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Model {
         self.known.load().calls != Calls::Yes && self.learn(Calls::Yes, "", now_ms)
     }
 
-    /// An answer had a call in its text, and none elsewhere. True where that is believed now.
+    /// Records an answer with a call in its text and none elsewhere. Returns whether the model counts as leaking now.
     pub fn leaked(&self, now_ms: u64) -> bool {
         let leaks = self.leaks.fetch_add(1, Ordering::Relaxed) + 1;
         leaks >= LEAKS_MAX && self.learn(Calls::TextLeak, "it writes calls as text", now_ms)
@@ -132,7 +132,7 @@ impl Model {
 pub struct Table(ArcSwap<HashMap<Box<str>, Arc<Model>>>);
 
 impl Table {
-    /// A model's entry; made where there is none.
+    /// Returns a model's entry, creating it if necessary.
     pub fn model(&self, name: &str) -> Arc<Model> {
         if let Some(model) = self.0.load().get(name) {
             return model.clone();
@@ -141,7 +141,7 @@ impl Table {
         self.0.rcu(|models| {
             let mut models = HashMap::clone(models);
             if models.len() >= MODELS_MAX {
-                // Of no use is what was never found out; else any: it is asked again.
+                // Prefers an entry without findings; else removes any, which is probed again when needed.
                 let useless = models.iter().find(|(_, model)| model.known.load().at_ms == 0).or_else(|| models.iter().next());
                 if let Some(name) = useless.map(|(name, _)| name.clone()) {
                     models.remove(&name);
@@ -153,12 +153,12 @@ impl Table {
         self.0.load().get(name).cloned().unwrap_or(made)
     }
 
-    /// A model's entry, where there is one.
+    /// Returns a model's entry, if there is one.
     pub fn find(&self, name: &str) -> Option<Arc<Model>> {
         self.0.load().get(name).cloned()
     }
 
-    /// All that is known, by the names of the models.
+    /// All known capabilities, sorted by model.
     pub fn all(&self) -> Vec<(Box<str>, Arc<Known>)> {
         let mut all: Vec<_> = self.0.load().iter().map(|(name, model)| (name.clone(), model.known.load_full())).collect();
         all.sort_by(|one, two| one.0.cmp(&two.0));

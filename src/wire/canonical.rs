@@ -1,7 +1,7 @@
-//! Canonical JSON, so that a client that re-serialises a call's arguments still holds the same call.
+//! Canonical JSON, so that a client that re-serialises a call's arguments still has the same call.
 //!
-//! RFC 8785 (members sorted by UTF-16 units, ECMAScript numbers, shortest escapes). Integers beyond 2^53 keep their
-//! digits, where two calls are told apart, or become doubles, where a client in JavaScript must be understood. Pure.
+//! RFC 8785: members sorted by UTF-16 units, ECMAScript numbers, shortest escapes. Integers beyond 2^53 keep their digits, to distinguish
+//! calls, or become doubles, to match clients in JavaScript. Pure.
 
 use std::{borrow::Cow, cmp::Ordering, fmt::Write as _};
 
@@ -10,32 +10,32 @@ use super::{
     text::{quote_into, unescape},
 };
 
-/// Integers up to here are exact in a double.
+/// Largest integer up to which all integers are exact as doubles.
 const SAFE_INTEGER_MAX: u64 = 1 << 53;
 const DEPTH_MAX: usize = 128;
 
-/// What becomes of integers beyond 2^53.
+/// Treatment of integers beyond 2^53.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Integers {
-    /// They keep their digits.
+    /// Integers keep their digits.
     Verbatim,
-    /// They are written as JavaScript writes them, which reads them as doubles.
+    /// Integers are written as JavaScript writes them after reading them as doubles.
     Doubles,
 }
 
-/// The canonical form of `json`; `None` where it is no JSON document or nested deeper than 128. Integers beyond 2^53 keep
-/// their digits.
+/// The canonical form of `json`; `None` if it isn't a JSON document or is nested deeper than 128 levels. Integers beyond 2^53 keep their
+/// digits.
 pub fn canonical(json: &str) -> Option<String> {
     write(json, Integers::Verbatim)
 }
 
-/// The same with every number as a double: RFC 8785 to the letter.
+/// The canonical form with every number as a double: strictly RFC 8785.
 pub fn canonical_doubles(json: &str) -> Option<String> {
     write(json, Integers::Doubles)
 }
 
-/// Is this number an integer beyond 2^53 that is written as a reader of doubles writes it? Such a reader may have rounded
-/// it. `digits`: a JSON number.
+/// Returns whether `digits`, a JSON number, is an integer beyond 2^53 in the form in which a reader of doubles writes it. Such a reader may
+/// have rounded it.
 pub fn may_be_rounded(digits: &str) -> bool {
     let Some(float) = digits.parse::<f64>().ok().filter(|float| float.is_finite()) else { return false };
     let large = float.abs() > SAFE_INTEGER_MAX as f64 && float.fract() == 0.0;
@@ -146,7 +146,7 @@ impl<'t> Cursor<'t> {
             for member in &mut members {
                 *member = Member { start: member.start - start, name: member.name - start, end: member.end - start };
             }
-            // Stable, so that of two members of one name the order still counts.
+            // Stable, so that members with the same name keep their order.
             members.sort_by(|one, other| one.compare(other, &unsorted));
             for (at, member) in members.iter().enumerate() {
                 if at > 0 {
@@ -167,7 +167,7 @@ impl<'t> Cursor<'t> {
         let bytes = rest.as_bytes();
         let mut end = plain_end(bytes, 0);
         if bytes.get(end) == Some(&b'"') {
-            // Nothing in it that could be written otherwise.
+            // Contains nothing that has another spelling.
             out.push_str(self.text.get(self.at..self.at + end + 2)?);
             self.at += end + 2;
             return Some(());
@@ -204,7 +204,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// A member of an object that was written: where it begins, where its quoted name ends, and where it ends.
+/// Positions of a member in the output: its start, the end of its quoted name, and its end.
 struct Member {
     start: usize,
     name: usize,
@@ -212,7 +212,7 @@ struct Member {
 }
 
 impl Member {
-    /// Which of two comes first: by the UTF-16 units of their names.
+    /// Compares two members by the UTF-16 units of their names.
     fn compare(&self, other: &Self, written: &str) -> Ordering {
         let name = |member: &Self| written.get(member.start + 1..member.name - 1).unwrap_or_default();
         let (own, other) = (name(self), name(other));
@@ -220,7 +220,7 @@ impl Member {
     }
 }
 
-/// The text of a string's inside.
+/// The text of a string, without its quotes, with escapes resolved.
 fn resolved(inside: &str) -> Cow<'_, str> {
     if inside.contains('\\') { Cow::Owned(unescape(inside)) } else { Cow::Borrowed(inside) }
 }

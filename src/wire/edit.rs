@@ -1,7 +1,6 @@
-//! Splices: the only way in which bytes that pass are changed.
+//! Splices: the only way in which bytes that are passed on are changed.
 //!
-//! An edit names a range of the original and what stands there instead. What no edit names leaves as it
-//! came. Pure.
+//! An edit replaces a range of the original. All other bytes are passed on unchanged. Pure.
 
 use std::ops::Range;
 
@@ -9,44 +8,44 @@ use bytes::{Bytes, BytesMut};
 
 use super::json::Value;
 
-/// Changes to one document, in any order, not overlapping.
+/// Changes to one document, in any order, without overlaps.
 #[derive(Debug, Default)]
 pub struct Edits {
     splices: Vec<(Range<usize>, Vec<u8>)>,
 }
 
 impl Edits {
-    /// True where nothing changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.splices.is_empty()
     }
 
-    /// Does any edit lie within `range`?
+    /// Returns whether any edit lies within `range`.
     pub fn touches(&self, range: &Range<usize>) -> bool {
         self.splices.iter().any(|(own, _)| own.start >= range.start && own.end <= range.end)
     }
 
-    /// Does one edit take all of `range` out?
+    /// Returns whether one edit covers all of `range`.
     pub fn covers(&self, range: &Range<usize>) -> bool {
         self.splices.iter().any(|(own, _)| own.start <= range.start && own.end >= range.end)
     }
 
-    /// What is put in at this byte.
+    /// The bytes that are inserted before the byte at `at`.
     pub fn added(&self, at: usize) -> Vec<u8> {
         self.splices.iter().filter(|(own, _)| *own == (at..at)).flat_map(|(_, with)| with.iter().copied()).collect()
     }
 
-    /// Puts `with` where `range` is.
+    /// Replaces `range` by `with`.
     pub fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
         self.splices.push((range, with.into()));
     }
 
-    /// Puts `with` before the byte at `at`. Several at one place stand in the order of the calls.
+    /// Inserts `with` before the byte at `at`. Several inserts at one position keep the order of the calls.
     pub fn insert(&mut self, at: usize, with: impl Into<Vec<u8>>) {
         self.replace(at..at, with);
     }
 
-    /// Takes out every member of `object` that `gone` names, with the commas that go with them.
+    /// Removes every member of `object` for whose name `gone` is true, with its comma.
     pub fn remove_members(&mut self, object: Value<'_>, gone: impl Fn(&str) -> bool) {
         let mut kept_before = false;
         let mut members = object.members().peekable();
@@ -55,7 +54,7 @@ impl Edits {
                 kept_before = true;
                 continue;
             }
-            // Up to the next member where nothing is kept before; else from the end of the one before.
+            // Up to the next member if none before is kept; else from the comma before this one.
             let next = members.peek().map(|next| next.span().start);
             let range = match (kept_before, next) {
                 (false, Some(next)) => member.span().start..next,
@@ -66,7 +65,7 @@ impl Edits {
         }
     }
 
-    /// Takes out the elements of `array` whose places `gone` names, with the commas that go with them.
+    /// Removes the elements of `array` for whose index `gone` is true, with their commas.
     pub fn remove_items(&mut self, array: Value<'_>, gone: impl Fn(usize) -> bool) {
         let mut kept_before = false;
         let mut items = array.items().enumerate().peekable();
@@ -86,14 +85,14 @@ impl Edits {
         }
     }
 
-    /// Adds `member` (`"name":value`) at the end of `object`.
+    /// Appends `member` (`"name":value`) to `object`.
     pub fn append_member(&mut self, object: Value<'_>, member: &str) {
         let at = object.span().end - 1;
         let comma = if object.members().next().is_some() { "," } else { "" };
         self.insert(at, format!("{comma}{member}"));
     }
 
-    /// Sets the member `name` of `object` to `value`, JSON text; adds it where it is missing.
+    /// Sets the member `name` of `object` to `value`, JSON text; appends it if it is missing.
     pub fn set_member(&mut self, object: Value<'_>, name: &str, value: &str) {
         match object.get(name) {
             Some(old) => self.replace(old.span(), value),
@@ -101,14 +100,14 @@ impl Edits {
         }
     }
 
-    /// Adds elements (JSON text, comma-separated) at the end of `array`.
+    /// Appends elements (JSON text, comma-separated) to `array`.
     pub fn append_items(&mut self, array: Value<'_>, items: &str) {
         let at = array.span().end - 1;
         let comma = if array.items().next().is_some() { "," } else { "" };
         self.insert(at, format!("{comma}{items}"));
     }
 
-    /// The changed bytes; the same ones where nothing changes.
+    /// Applies the edits; returns the same bytes if there are none.
     pub fn apply(mut self, original: &Bytes) -> Bytes {
         if self.splices.is_empty() {
             return original.clone();
@@ -119,7 +118,7 @@ impl Edits {
         let mut from = 0;
         for (range, with) in &self.splices {
             debug_assert!(range.start >= from && range.end <= original.len(), "edits overlap: {range:?} after {from}");
-            // An edit inside one that came before would be lost, never misplaced.
+            // An edit inside an earlier one is dropped, never misplaced.
             if range.start < from {
                 continue;
             }
@@ -132,7 +131,7 @@ impl Edits {
     }
 }
 
-/// Where the comma before a member or element stands. INVARIANT: it is not the first.
+/// Position of the comma before a member or element. INVARIANT: it is not the first.
 fn comma_before(around: Value<'_>, member_start: usize) -> usize {
     let start = around.span().start;
     let before = &around.raw()[..member_start - start];

@@ -1,8 +1,7 @@
-//! JSON as it lies on the wire: one pass checks a document and notes where its values are.
+//! JSON documents in their original bytes: one pass checks a document and notes the positions of its values.
 //!
-//! The document is never rebuilt: whoever changes a value splices bytes ([`super::edit`]), so that all
-//! the rest leaves as it came. Values deeper than [`DEPTH_NOTED_MAX`] are checked and passed over, not
-//! noted. Grammar: RFC 8259. Pure; it never allocates more than [`NODES_MAX`] nodes.
+//! The document is never rebuilt: values are changed by splicing bytes ([`super::edit`]), so that all other bytes stay as they are. Values
+//! deeper than [`DEPTH_NOTED_MAX`] are checked but not noted. Grammar: RFC 8259. Pure; it never allocates more than [`NODES_MAX`] nodes.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -12,13 +11,13 @@ use bytestring::ByteString;
 pub use super::scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
 use super::scan::{Node, Scanner};
 
-/// Why bytes are no JSON document that we take.
+/// Reasons why bytes are not accepted as a JSON document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum JsonError {
-    /// The grammar is broken at this byte.
+    /// A syntax error at this byte.
     #[error("not valid JSON at byte {0}")]
     Syntax(usize),
-    /// Not UTF-8 at this byte.
+    /// Invalid UTF-8 at this byte.
     #[error("not valid UTF-8 at byte {0}")]
     Utf8(usize),
     /// Nested deeper than [`DEPTH_MAX`].
@@ -27,12 +26,12 @@ pub enum JsonError {
     /// More than [`NODES_MAX`] values.
     #[error("more than {NODES_MAX} values")]
     TooMany,
-    /// Longer than can be addressed.
+    /// Longer than 4 GiB, the range of the positions.
     #[error("longer than 4 GiB")]
     TooLong,
 }
 
-/// The JSON string that `bytes` begin with: its text, escapes resolved, and how many bytes it takes, quotes included.
+/// The JSON string at the start of `bytes`: its text with escapes resolved, and its length in bytes, quotes included.
 pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
     let (kind, length) = Scanner::leading_string(bytes)?;
     let inside = std::str::from_utf8(bytes.get(1..length - 1)?).ok()?;
@@ -40,7 +39,7 @@ pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
     Some((text, length))
 }
 
-/// A checked document and the places of its values.
+/// A checked document with the positions of its values.
 #[derive(Clone, Debug)]
 pub struct Document {
     text: ByteString,
@@ -49,20 +48,19 @@ pub struct Document {
 }
 
 impl Document {
-    /// Checks `bytes` from end to end.
+    /// Parses `bytes`, which must be one JSON document.
     ///
     /// # Errors
-    /// [`JsonError`], with the place.
+    /// [`JsonError`], with the position.
     pub fn parse(bytes: Bytes) -> Result<Self, JsonError> {
         Self::parse_noting(bytes, DEPTH_NOTED_MAX, &[])
     }
 
-    /// The same, noting values only down to `depth`: 0 is the document's one value. A member of the
-    /// document's object whose value is one of `known`, byte for byte, is passed over as a whole: each of
-    /// them is to be a JSON array or object that was checked before.
+    /// Parses `bytes`, noting values only down to `depth`; 0 is the document's root. A member of the root object whose value is one of
+    /// `known`, byte for byte, is skipped as a whole: each of them must be a JSON array or object that was checked before.
     ///
     /// # Errors
-    /// [`JsonError`], with the place.
+    /// [`JsonError`], with the position.
     pub fn parse_noting(bytes: Bytes, depth: usize, known: &[&[u8]]) -> Result<Self, JsonError> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(JsonError::TooLong);
@@ -72,17 +70,17 @@ impl Document {
         Ok(Self { text, nodes })
     }
 
-    /// The document's one value.
+    /// The root value.
     pub fn root(&self) -> Value<'_> {
         Value { document: self, index: 0 }
     }
 
-    /// Bytes that it takes in memory besides those of its text.
+    /// Bytes of memory that the noted values take, in addition to the text.
     pub fn noted_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>() + size_of::<Vec<Node>>()
     }
 
-    /// The bytes as they came.
+    /// The original bytes.
     pub fn bytes(&self) -> &Bytes {
         self.text.as_bytes()
     }
@@ -100,34 +98,34 @@ impl<'d> Value<'d> {
         self.document.nodes[self.index as usize]
     }
 
-    /// What it is.
+    /// Kind of the value.
     pub fn kind(self) -> Kind {
         self.node().kind
     }
 
-    /// Where it lies, quotes and brackets included.
+    /// Byte range of the value, quotes and brackets included.
     pub fn span(self) -> Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
     }
 
-    /// Its bytes as they came.
+    /// The original bytes of the value.
     pub fn raw(self) -> &'d [u8] {
         &self.document.text.as_bytes()[self.span()]
     }
 
-    /// Its bytes as text.
+    /// The original bytes of the value, as text.
     pub fn raw_str(self) -> &'d str {
         // INVARIANT: a value starts and ends at an ASCII byte.
         self.document.text.get(self.span()).unwrap_or_default()
     }
 
-    /// The same bytes, shared.
+    /// The original bytes of the value, sharing the document's buffer.
     pub fn raw_bytes(self) -> Bytes {
         self.document.text.as_bytes().slice(self.span())
     }
 
-    /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD. `None` for what is no string.
+    /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD. `None` if the value isn't a string.
     pub fn text(self) -> Option<Cow<'d, str>> {
         let node = self.node();
         // INVARIANT: a string's quotes are ASCII.
@@ -139,32 +137,32 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// True for a string that says exactly this.
+    /// Returns whether the value is a string with this text.
     pub fn is_text(self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
-    /// True for `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
     }
 
-    /// True for strings.
+    /// Returns whether the value is a string.
     pub fn is_string(self) -> bool {
         matches!(self.kind(), Kind::Plain | Kind::Escaped)
     }
 
-    /// True for objects.
+    /// Returns whether the value is an object.
     pub fn is_object(self) -> bool {
         self.kind() == Kind::Object
     }
 
-    /// True for arrays.
+    /// Returns whether the value is an array.
     pub fn is_array(self) -> bool {
         self.kind() == Kind::Array
     }
 
-    /// A whole number of 0 or more, also in the spelling `1.0`.
+    /// The value of a non-negative whole number, also in the spelling `1.0`.
     pub fn integer(self) -> Option<u64> {
         if self.kind() != Kind::Number {
             return None;
@@ -182,7 +180,7 @@ impl<'d> Value<'d> {
         Children { document: self.document, at: self.index + 1, end: if inside { node.next } else { self.index + 1 } }
     }
 
-    /// The elements of an array; nothing for anything else.
+    /// The elements of an array; empty for other values.
     pub fn items(self) -> impl Iterator<Item = Value<'d>> {
         let mut children = self.children();
         if !self.is_array() {
@@ -191,7 +189,7 @@ impl<'d> Value<'d> {
         children
     }
 
-    /// The members of an object in their order; nothing for anything else.
+    /// The members of an object in their order; empty for other values.
     pub fn members(self) -> impl Iterator<Item = Member<'d>> {
         let mut children = self.children();
         if !self.is_object() {
@@ -203,9 +201,9 @@ impl<'d> Value<'d> {
         })
     }
 
-    /// The first member of this name.
+    /// The value of the first member with this name.
     pub fn get(self, name: &str) -> Option<Value<'d>> {
-        // The most frequent question of all, so without the detour over `members`.
+        // The most frequent query, so without the detour over `members`.
         let (nodes, text) = (&self.document.nodes[..], &**self.document.text.as_bytes());
         let own = nodes.get(self.index as usize).filter(|node| node.kind == Kind::Object)?;
         let mut at = self.index + 1;
@@ -226,7 +224,7 @@ impl<'d> Value<'d> {
         None
     }
 
-    /// The first member of this name, unless it is `null`.
+    /// The value of the first member with this name, unless it is `null`.
     pub fn get_some(self, name: &str) -> Option<Value<'d>> {
         self.get(name).filter(|value| !value.is_null())
     }
@@ -260,9 +258,9 @@ impl<'d> Value<'d> {
 /// A member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'d> {
-    /// Its name, a string.
+    /// The name, a string.
     pub key: Value<'d>,
-    /// Its value.
+    /// The value.
     pub value: Value<'d>,
 }
 
@@ -272,7 +270,7 @@ impl<'d> Member<'d> {
         self.key.text().unwrap_or_default()
     }
 
-    /// True where the name is this.
+    /// Returns whether the member has this name.
     pub fn is(self, name: &str) -> bool {
         let node = self.key.node();
         match node.kind {
@@ -281,7 +279,7 @@ impl<'d> Member<'d> {
         }
     }
 
-    /// Where the member lies, from its name to the end of its value.
+    /// Byte range of the member, from its name to the end of its value.
     pub fn span(self) -> Range<usize> {
         self.key.span().start..self.value.span().end
     }

@@ -1,4 +1,4 @@
-//! The wire layer: JSON and SSE as bytes, changed by splicing and in no other way.
+//! The wire layer: JSON and SSE as bytes, which are changed only by splicing.
 
 pub mod canonical;
 pub mod edit;

@@ -1,4 +1,4 @@
-//! The scanner behind [`super::json`]: one pass over a document, checking its grammar and noting its values.
+//! The scanner behind [`super::json`]: one pass over a document that checks its grammar and notes its values.
 //!
 //! RFC 8259. Recursion, nodes and nesting are bounded. Pure.
 
@@ -6,14 +6,14 @@ use wide::u8x16;
 
 use super::json::JsonError;
 
-/// Nesting that is accepted at all, as deep as `serde_json` goes.
+/// Deepest nesting that is accepted, the same as that of `serde_json`.
 pub const DEPTH_MAX: usize = 127;
-/// Values are noted down to this depth: `messages[].tool_calls[].function.arguments.x` and then some.
+/// Depth down to which values are noted by default: some levels below `messages[].tool_calls[].function.arguments`.
 pub const DEPTH_NOTED_MAX: usize = 8;
-/// Values noted in one document; a chat request of 32 MiB has a few thousand.
+/// Values that are noted in one document at most; a chat request of 32 MiB has a few thousand.
 pub const NODES_MAX: usize = 1 << 20;
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// `null`
@@ -22,7 +22,7 @@ pub enum Kind {
     True,
     /// `false`
     False,
-    /// A number, in whatever spelling.
+    /// A number, in any spelling.
     Number,
     /// A string without escapes.
     Plain,
@@ -34,20 +34,20 @@ pub enum Kind {
     Object,
 }
 
-/// Where a value lies.
+/// Position of a noted value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub start: u32,
     pub end: u32,
-    /// The node after this one and all that is inside it.
+    /// Index of the next node that isn't inside this one.
     pub next: u32,
-    /// What it is.
+    /// Kind of the value.
     pub kind: Kind,
-    /// Of an object: two of its members may have one name. Where this isn't said, none have.
+    /// For an object: two of its members may have the same name. If false, all names differ.
     pub twins: bool,
 }
 
-/// See the module.
+/// State of one scan.
 pub(super) struct Scanner<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -57,8 +57,8 @@ pub(super) struct Scanner<'b> {
 }
 
 impl<'b> Scanner<'b> {
-    /// Scans `bytes`, which are to be UTF-8: every value down to `depth_noted`; `known` values of a member of
-    /// the document's object are passed over.
+    /// Scans `bytes`, which must be UTF-8, noting every value down to `depth_noted`. `known` values of the root object's members are
+    /// skipped.
     pub fn scan(bytes: &'b [u8], depth_noted: usize, known: &'b [&'b [u8]]) -> Result<Vec<Node>, JsonError> {
         let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / 24 + 8 });
         let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
@@ -71,7 +71,7 @@ impl<'b> Scanner<'b> {
         Ok(scanner.nodes)
     }
 
-    /// The string that `bytes` begin with: what it is and how many bytes it takes, quotes included.
+    /// The string at the start of `bytes`: its kind and its length in bytes, quotes included.
     pub fn leading_string(bytes: &'b [u8]) -> Option<(Kind, usize)> {
         let mut scanner = Self { bytes, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
         let kind = scanner.string().ok().filter(|_| bytes.first() == Some(&b'"'))?;
@@ -79,7 +79,7 @@ impl<'b> Scanner<'b> {
     }
 
     fn peek(&self) -> u8 {
-        // 0 is legal nowhere outside strings, so it also stands for the end.
+        // 0 is allowed nowhere outside strings, so it also represents the end.
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
@@ -107,7 +107,7 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// Notes a value without values inside, which begins at `start` and ends here.
+    /// Notes a value without inner values, which begins at `start` and ends at the current position.
     fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), JsonError> {
         if depth <= self.depth_noted {
             let next = self.nodes.len() + 1;
@@ -151,7 +151,7 @@ impl<'b> Scanner<'b> {
         self.note(start, depth, kind)
     }
 
-    /// The members of an object: whether two of them may have one name.
+    /// Scans the members of an object. Returns whether two of them may have the same name.
     fn object(&mut self, depth: usize) -> Result<bool, JsonError> {
         self.at += 1;
         self.blank();
@@ -185,10 +185,10 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// Passes over a value that was checked before.
+    /// Skips a value that was checked before. Returns whether there was one.
     fn pass_known(&mut self) -> Result<bool, JsonError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        // An array or object ends where its own text does, whatever follows.
+        // An array or object ends with its own text, whatever follows.
         let Some(known) = self.known.iter().find(|known| rest.starts_with(known) && matches!(known.first(), Some(b'[' | b'{'))) else {
             return Ok(false);
         };
@@ -213,7 +213,7 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// Past a comma: false. Past the closing bracket: true.
+    /// Scans a comma (false) or the closing bracket (true).
     fn more(&mut self, close: u8) -> Result<bool, JsonError> {
         self.blank();
         let byte = self.peek();
@@ -283,7 +283,7 @@ impl<'b> Scanner<'b> {
                 }
                 Some(b'\\') => {
                     kind = Kind::Escaped;
-                    // JSON within JSON is full of these.
+                    // These are frequent in JSON within JSON.
                     if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'n')) {
                         at += 2;
                         continue;
@@ -314,7 +314,7 @@ impl<'b> Scanner<'b> {
     }
 }
 
-/// Where from `from` on the next quote, backslash or control character is, or the end.
+/// Position of the next quote, backslash or control character from `from` on, or the end.
 pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -325,7 +325,7 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
         at += LANES;
     }
     match bytes.last_chunk() {
-        // Those of the last that were looked at already are shifted out.
+        // Bytes of the last chunk that were checked already are shifted out.
         Some(chunk) => match special(chunk) >> (at + LANES - bytes.len()).min(LANES) {
             0 => at.max(bytes.len()),
             found => at + found.trailing_zeros() as usize,
@@ -337,7 +337,7 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     }
 }
 
-/// One bit for a name, quotes included: the same for the same bytes, and mostly another for others.
+/// One bit for a name, quotes included: the same for equal names, mostly different for others.
 #[inline]
 fn name_bit(quoted: &[u8]) -> u64 {
     // Its first and its last character.
@@ -345,10 +345,10 @@ fn name_bit(quoted: &[u8]) -> u64 {
     1_u64.rotate_left((quoted.len() as u32).wrapping_mul(11) ^ (u32::from(first) * 7 + u32::from(last)))
 }
 
-/// Bytes that are looked at together.
+/// Bytes that are checked at once.
 const LANES: usize = 16;
 
-/// Of each byte a bit, the first byte's the lowest: whether it is a quote, a backslash or a control character.
+/// One bit for each byte, the first byte's being the lowest: set for a quote, a backslash or a control character.
 #[inline]
 fn special(chunk: &[u8; LANES]) -> u32 {
     let bytes = u8x16::new(*chunk);

@@ -1,15 +1,14 @@
-//! Server-sent events as bytes: an incremental parser that keeps each event as it came.
+//! Server-sent events as bytes: an incremental parser that keeps each event's original bytes.
 //!
-//! Source: WHATWG HTML, "Server-sent events", 9.2.6: lines end in LF, CR or CRLF; a BOM at the start is
-//! passed over; comments start with a colon. One deviation, on purpose: an event at the end of the
-//! stream without its blank line is given out by [`Parser::finish`], as some providers omit that line.
-//! Sans-IO; bounded by [`EVENT_BYTES_MAX`].
+//! Source: WHATWG HTML, "Server-sent events", 9.2.6: lines end in LF, CR or CRLF; a BOM at the start is skipped; comments start with a
+//! colon. One deliberate deviation: an event at the end of the stream without its blank line is returned by [`Parser::finish`], because
+//! some providers omit that line. Sans-IO; bounded by [`EVENT_BYTES_MAX`].
 
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of one event, comments included. A 16 MiB image in one delta is beyond any provider.
+/// Longest event in bytes, comments included: no provider sends as much as a 16 MiB image in one delta.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// An event was longer than [`EVENT_BYTES_MAX`].
@@ -20,43 +19,43 @@ pub struct EventTooLong;
 /// One event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// As it came, the blank line that ends it included.
+    /// Original bytes, including the blank line at the end.
     pub raw: Bytes,
-    /// The `data` lines joined by LF; `None` where there were only comments or other fields.
+    /// The `data` lines joined by LF; `None` if there are only comments or other fields.
     pub data: Option<Bytes>,
     /// The `event` field.
     pub name: Option<Bytes>,
-    /// True where it has nothing but one `data` line that every client takes for one, and a blank line at its end.
+    /// The event is a single `data` line without characters at which some clients split lines, and a blank line.
     pub plain: bool,
 }
 
-/// The comment that toolmark sends itself, also in place of an upstream's: what those say is nobody's business, and
-/// clients that split lines where the format doesn't would read events out of them.
+/// toolmark's keep-alive comment, also sent in place of an upstream's comments: their content is irrelevant, and clients that split lines
+/// at non-standard characters would read events in them.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 impl Event {
-    /// Bytes that it takes in memory, its own included.
+    /// Bytes of memory that the event takes.
     pub fn held_bytes(&self) -> usize {
-        // Its data is a part of its raw bytes, unless those were made anew.
+        // Its data is a part of its raw bytes, unless it was joined from several lines.
         size_of::<Self>() + self.raw.len().max(self.data.as_ref().map_or(0, Bytes::len))
     }
 
-    /// Is it a comment, and nothing else?
+    /// Returns whether it is only a comment.
     pub fn is_comment(&self) -> bool {
         let first = self.raw.iter().find(|byte| !matches!(byte, b'\n' | b'\r'));
         self.data.is_none() && self.name.is_none() && first == Some(&b':')
     }
 }
 
-/// Appends [`KEEP_ALIVE`], unless it stands at the end already: a flood of comments becomes one.
+/// Appends [`KEEP_ALIVE`], unless `out` ends with it already: a flood of comments becomes one.
 pub fn keep_alive(out: &mut BytesMut) {
     if !out.ends_with(KEEP_ALIVE) {
         out.extend_from_slice(KEEP_ALIVE);
     }
 }
 
-/// JSON on one line, as every client sees lines: many split text where Unicode does (NEL, LS and PS, which JSON allows
-/// inside strings) although the format knows LF and CR only.
+/// Puts JSON on one line, as every client splits lines: many split at Unicode line ends (NEL, LS and PS, which JSON allows inside strings),
+/// although the format has only LF and CR.
 pub fn one_line(json: &[u8]) -> Cow<'_, [u8]> {
     let breaks = |json: &[u8]| memchr::memchr2(b'\n', b'\r', json).is_some() || splits(json);
     if !breaks(json) {
@@ -66,7 +65,7 @@ pub fn one_line(json: &[u8]) -> Cow<'_, [u8]> {
     let mut at = 0;
     while let Some(byte) = json.get(at) {
         let escape: &[u8] = match (byte, json.get(at + 1), json.get(at + 2)) {
-            // Legal between tokens only.
+            // Allowed only between tokens.
             (b'\n' | b'\r', ..) => b" ",
             (0xc2, Some(0x85), _) => b"\\u0085",
             (0xe2, Some(0x80), Some(0xa8)) => b"\\u2028",
@@ -83,7 +82,7 @@ pub fn one_line(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Is there anything in a line at which some client ends it: a control character, NEL, LS or PS?
+/// Returns whether a line contains a character at which some clients end it: NEL, LS or PS.
 pub fn splits(line: &[u8]) -> bool {
     let unicode = |at: usize| match line.get(at..) {
         Some([0xc2, 0x85, ..]) => true,
@@ -93,20 +92,20 @@ pub fn splits(line: &[u8]) -> bool {
     memchr::memchr2_iter(0xc2, 0xe2, line).any(unicode)
 }
 
-/// Cuts bytes into events.
+/// Incremental parser that splits bytes into events.
 #[derive(Debug, Default)]
 pub struct Parser {
     pending: BytesMut,
-    /// Bytes of `pending` that hold no end of an event.
+    /// Length of the start of `pending` that contains no end of an event.
     searched: usize,
     started: bool,
 }
 
 impl Parser {
-    /// Takes the next bytes and gives out each event that they complete.
+    /// Adds bytes, and passes each event that they complete to `each`.
     ///
     /// # Errors
-    /// [`EventTooLong`]; the stream is then to be given up.
+    /// [`EventTooLong`]; the stream must then be given up.
     pub fn handle(&mut self, bytes: Bytes, mut each: impl FnMut(Event)) -> Result<(), EventTooLong> {
         let mut bytes = bytes;
         if !self.pending.is_empty() {
@@ -132,13 +131,13 @@ impl Parser {
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(EventTooLong);
         }
-        // The last few bytes may be the first part of a blank line.
+        // The last few bytes may be the start of a blank line.
         self.searched = bytes.len().saturating_sub(4);
         self.pending = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         Ok(())
     }
 
-    /// No more bytes: the last event, if it lacked its blank line.
+    /// Ends the stream: returns the last event if it lacks its blank line.
     pub fn finish(self) -> Option<Event> {
         let raw = self.pending.freeze();
         let event = parse(raw);
@@ -146,10 +145,10 @@ impl Parser {
     }
 }
 
-/// Where the first event ends, its blank line included. `from`: bytes before it hold no end.
+/// End of the first event, including its blank line. `from`: number of bytes that are known to contain no end.
 fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    // A blank line can only start behind the end of a line, or at the very start.
+    // A blank line can only start after the end of a line, or at the very start.
     let mut line_start = if at == 0 { Some(0) } else { None };
     loop {
         if let Some(start) = line_start {
@@ -157,7 +156,7 @@ fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
                 (Some(b'\n'), _) => return Some(start + 1),
                 (Some(b'\r'), Some(b'\n')) => return Some(start + 2),
                 (Some(b'\r'), Some(_)) => return Some(start + 1),
-                // Where lines end in CRLF, the LF is still to come.
+                // If lines end in CRLF, the LF is still missing.
                 (Some(b'\r'), None) => {
                     let crlf = start > 0 && bytes[start - 1] == b'\n';
                     return (!crlf).then_some(start + 1);
@@ -193,14 +192,14 @@ fn parse(raw: Bytes) -> Event {
     event
 }
 
-/// `joined`: the data so far, where there are several lines of it.
+/// Reads one line. `joined`: the data so far, if it has several lines.
 fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut Vec<u8>) {
     let line = &raw[start..end];
     if line.is_empty() {
         return;
     }
     if line[0] == b':' {
-        // Nobody's comments are passed on.
+        // Comments are never passed on.
         event.plain = false;
         return;
     }
@@ -214,7 +213,7 @@ fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut 
                 event.data = Some(value);
             }
             Some(first) => {
-                // Who reads line by line takes each line for an event.
+                // Clients that read line by line take each line for an event.
                 event.plain = false;
                 if joined.is_empty() {
                     joined.extend_from_slice(first);

@@ -1,18 +1,18 @@
-//! The text inside JSON strings: escapes resolved, escapes written. Pure.
+//! Texts in JSON strings: resolving and writing escapes. Pure.
 
 use std::fmt::Write as _;
 
-/// The text of a JSON string's inside, escapes resolved.
+/// Resolves the escapes of a JSON string, given without its quotes.
 ///
-/// Takes what [`super::json`] has checked; a lone surrogate, which is grammatical JSON but no character,
-/// becomes U+FFFD. RFC 8259, section 7.
+/// Expects a string that [`super::json`] has checked; a lone surrogate, which is valid JSON but not a character, becomes U+FFFD. RFC 8259,
+/// section 7.
 pub fn unescape(inside: &str) -> String {
     let bytes = inside.as_bytes();
-    // No escape becomes more than it takes; eight more, so that eight are always room enough.
+    // No escape becomes longer than it is; eight more bytes, so that chunks of eight always fit.
     let mut out: Vec<u8> = vec![0; bytes.len() + 8];
     let (mut at, mut to) = (0, 0);
     while at < bytes.len() {
-        // Eight at a time, of which those from the escape on are written over.
+        // Eight at a time; those from the escape on are overwritten.
         let ahead = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
         if let (Some(chunk), Some(room)) = (ahead, out.get_mut(to..).and_then(|rest| rest.first_chunk_mut())) {
             *room = *chunk;
@@ -36,11 +36,11 @@ pub fn unescape(inside: &str) -> String {
             b't' => b'\t',
             b'u' => {
                 let (unit, length) = unescape_unit(bytes.get(at..).unwrap_or_default());
-                // At most four bytes, of six at least.
+                // At most four bytes, for an escape of at least six.
                 to += unit.encode_utf8(&mut out[to..]).len();
                 at += length;
                 if length < 4 {
-                    // No JSON has it; what stands for it takes one more than it did.
+                    // Not valid JSON; its replacement is one byte longer than the escape.
                     out.push(0);
                 }
                 continue;
@@ -50,20 +50,20 @@ pub fn unescape(inside: &str) -> String {
         to += 1;
     }
     out.truncate(to);
-    // What came was UTF-8, and so is what every escape became.
+    // The input was UTF-8, and every escape became UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// How many of these bytes stand before a backslash.
+/// Number of bytes before the first backslash.
 fn before_escape(chunk: [u8; 8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let slash = u64::from_le_bytes(chunk) ^ (ONES * 0x5c);
-    // The high bit is set where a byte is zero; a borrow only ever spoils those above the first one.
+    // The high bit is set where a byte is zero; a borrow only affects bytes above the first one.
     let found = slash.wrapping_sub(ONES) & !slash & (ONES * 0x80);
     (found.trailing_zeros() / 8) as usize
 }
 
-/// The character of the hex digits behind `\u`, and how many bytes they take.
+/// The character of the hex digits after `\u`, and their length in bytes.
 fn unescape_unit(rest: &[u8]) -> (char, usize) {
     const LOST: char = '\u{fffd}';
     let unit = |at: &[u8]| std::str::from_utf8(at.get(..4)?).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
@@ -78,7 +78,7 @@ fn unescape_unit(rest: &[u8]) -> (char, usize) {
     (char::from_u32(first).unwrap_or(LOST), 4)
 }
 
-/// Appends `text` as a JSON string, quotes included: RFC 8785's escapes, so the shortest there are.
+/// Appends `text` as a JSON string, quotes included, with RFC 8785's escapes, the shortest ones.
 pub fn quote_into(out: &mut String, text: &str) {
     out.push('"');
     escape_into(out, text);

@@ -1,4 +1,4 @@
-//! A streamed answer folded as clients fold it, with the rules of emission (FACTS §0) checked on the way.
+//! A streamed answer folded as clients fold it, with the rules of docs/wire-facts.md#emission-rules checked on the way.
 
 use serde_json::Value;
 

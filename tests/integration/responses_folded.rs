@@ -1,4 +1,4 @@
-//! A stream of the Responses API as its clients read it, and the rules that it keeps. FACTS §2.
+//! A stream of the Responses API as its clients read it, and the rules that it keeps: docs/wire-facts.md#responses-streams.
 
 use serde_json::Value;
 

@@ -175,7 +175,7 @@ fn compare(exchange: &Exchange, reply: &Reply) -> Result<(), String> {
     if expected == found { Ok(()) } else { Err(format!("expected {expected}\nfound    {found}")) }
 }
 
-/// What FACTS §0 and §3 say is put right in a whole answer's choice; ids become null.
+/// What docs/wire-facts.md#odd-answers-to-accept says is put right in a whole answer's choice; ids become null.
 fn normalise(choice: &mut Value) {
     let mut calls = 0;
     for call in choice["message"]["tool_calls"].as_array_mut().into_iter().flatten() {
@@ -230,7 +230,7 @@ fn compare_streams(sent: &[Value], got: &[Value]) -> Result<(), String> {
     if expected == found { Ok(()) } else { Err(format!("expected {expected:?}\nfound    {found:?}")) }
 }
 
-/// FACTS §0: role once per choice, calls numbered from 0 and each in one piece, choices starting in order.
+/// docs/wire-facts.md#emission-rules: role once per choice, calls numbered from 0 and each in one piece, choices starting in order.
 fn emission_rules(events: &[Value]) -> Result<(), String> {
     let (mut roles, mut calls): (BTreeMap<u64, usize>, BTreeMap<u64, u64>) = (BTreeMap::new(), BTreeMap::new());
     for choice in events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten()) {

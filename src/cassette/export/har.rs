@@ -11,7 +11,7 @@ use crate::cassette::{
     patch,
 };
 
-/// The cassette as an archive.
+/// The cassette as a HAR archive.
 pub fn write(exchanges: &[Exchange]) -> String {
     let entries: Vec<Value> = exchanges.iter().map(entry).collect();
     let creator = json!({ "name": "toolmark", "version": env!("CARGO_PKG_VERSION") });
@@ -23,7 +23,7 @@ pub fn write(exchanges: &[Exchange]) -> String {
 
 fn entry(exchange: &Exchange) -> Value {
     let plain = plain(exchange);
-    // Not the first, which also takes what stands beside the entries.
+    // Read back without the archive's other members, which the import adds to the first entry.
     let archive = json!({ "log": { "entries": [plain] } }).to_string();
     let mut entry = plain;
     if let Some(patch) = read_back(import::har::read(&archive)).and_then(|read| patch::between(&read, exchange))
@@ -67,7 +67,7 @@ fn plain(exchange: &Exchange) -> Value {
     })
 }
 
-/// Status 0 where nothing came, as browsers write it.
+/// The response; status 0 if there was none, as browsers write it.
 fn received(response: Option<&crate::cassette::line::Response>) -> Value {
     let status = response.map_or(0, |response| response.status);
     let reason = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();

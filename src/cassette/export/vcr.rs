@@ -1,4 +1,4 @@
-//! vcrpy's form: YAML with one interaction per exchange. Pure.
+//! vcrpy's format: YAML with one interaction per exchange. Pure.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::{
     wire::text::quote,
 };
 
-/// The cassette as vcrpy reads it.
+/// The cassette in vcrpy's format.
 pub fn write(exchanges: &[Exchange]) -> String {
     let mut out = String::from("interactions:");
     if exchanges.is_empty() {
@@ -53,7 +53,7 @@ fn interaction(exchange: &Exchange) -> String {
     out
 }
 
-/// `decoded`: the body is no longer encoded, so that it doesn't say that it is.
+/// Writes the headers. `decoded`: the body is stored decoded, so its `content-encoding` is left out.
 fn headers(out: &mut String, headers: &[Header], decoded: bool) {
     let kept: Vec<&Header> = headers.iter().filter(|(name, _)| !(decoded && name.eq_ignore_ascii_case("content-encoding"))).collect();
     let _ = writeln!(out, "    headers:{}", if kept.is_empty() { " {}" } else { "" });
@@ -83,7 +83,7 @@ fn bytes(body: &Body) -> String {
     }
 }
 
-/// A double-quoted scalar: JSON's string, in which what YAML doesn't hold for printable is escaped.
+/// A double-quoted YAML scalar: a JSON string in which characters that YAML doesn't allow are escaped too.
 fn scalar(text: &str) -> String {
     let quoted = quote(text);
     let unprintable = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');

@@ -1,5 +1,5 @@
-//! JSON lines with `method`, `url`, `request_body`, `status`, `response_headers` and `response_body`, and whatever else
-//! they say. Pure.
+//! JSON lines with `method`, `url`, `request_body`, `status`, `response_headers` and `response_body`, and any other members.
+//! Pure.
 
 use bytes::Bytes;
 use serde_json::Value as Json;
@@ -60,7 +60,7 @@ fn json(value: Value<'_>) -> Json {
     serde_json::from_str(value.raw_str()).unwrap_or_default()
 }
 
-/// A string as what it says, anything else as its JSON, byte for byte.
+/// The text of a string; any other value as its JSON, byte for byte.
 fn body(value: Option<Value<'_>>) -> Option<Body> {
     let value = value?;
     Some(Body::Text(value.text().map_or_else(|| value.raw_str().to_owned(), std::borrow::Cow::into_owned)))

@@ -32,7 +32,7 @@ pub fn read(text: &str) -> Result<Vec<Exchange>, ImportError> {
     entries.into_iter().enumerate().map(read).collect()
 }
 
-/// What is taken goes out of the entry; the rest is kept as it is.
+/// Reads an entry. Everything that is understood is removed from it; the remainder is stored unchanged.
 fn entry_of(entry: Value, beside: Option<Map<String, Value>>) -> Result<Imported, String> {
     let Value::Object(mut entry) = entry else { return Err("it is no object".into()) };
     let own = entry.shift_remove("_toolmark");
@@ -42,7 +42,7 @@ fn entry_of(entry: Value, beside: Option<Map<String, Value>>) -> Result<Imported
     if let Some(beside) = beside {
         entry.insert("log".into(), beside.into());
     }
-    // Status 0 is how browsers say that nothing came.
+    // Browsers write status 0 if there was no response.
     let response = response.filter(|response| response.status != 0);
     Ok(Imported { format: "har", at_ms, request, response, rest: entry.into(), own })
 }
@@ -72,7 +72,7 @@ fn response_of(response: &mut Map<String, Value>) -> Result<Response, String> {
     Ok(Response { status, headers, body, encoded, ..Response::default() })
 }
 
-/// The `text` of a body, in base64 where it says so. That it was in base64 stays in the entry.
+/// The `text` of a body, decoded if the entry marks it as base64. That marker stays in the entry.
 fn content(data: &mut Map<String, Value>, encoding: Option<&str>) -> (Option<Body>, Option<String>) {
     let base64 = data.get("encoding").and_then(Value::as_str) == Some("base64");
     let Some(Value::String(text)) = data.get("text") else { return (None, None) };
@@ -90,8 +90,8 @@ fn content(data: &mut Map<String, Value>, encoding: Option<&str>) -> (Option<Bod
     ((!body.is_empty()).then_some(body), encoded)
 }
 
-/// A stream's text that was read as Latin-1, as mitmproxy reads what names no charset: such streams are UTF-8 by their
-/// definition (WHATWG HTML, "Server-sent events").
+/// Repairs a stream's text that was read as Latin-1, as mitmproxy does without a charset: event streams are always UTF-8
+/// (WHATWG HTML, "Server-sent events").
 fn as_utf8(text: &str) -> String {
     let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect::<Option<Vec<u8>>>();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
@@ -108,7 +108,7 @@ fn headers_of(message: &mut Map<String, Value>) -> Vec<Header> {
             let _taken = message.shift_remove("headers");
             headers
         }
-        // With comments and the like they also stay as they are.
+        // Headers with comments or other members are also stored unchanged.
         Some(None) => message.get("headers").and_then(Value::as_array).into_iter().flatten().filter_map(named).collect(),
         None => Vec::new(),
     }

@@ -1,4 +1,4 @@
-//! Other tools' recordings as cassettes: nothing that a source says is lost. Pure.
+//! Imports other tools' recordings as cassettes. No data of the source is lost. Pure.
 
 pub mod exchanges;
 pub mod har;
@@ -16,15 +16,15 @@ use super::{
     patch,
 };
 
-/// A body that unpacks to more is kept packed.
+/// A body that unpacks to more bytes stays packed.
 const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 
-/// Why a file can't be imported.
+/// Error of importing a file, with the place in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ImportError(pub String);
 
-/// A form that is imported.
+/// A format that can be imported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format {
     /// vcrpy's and pytest-recording's cassettes: YAML, or JSON.
@@ -53,14 +53,14 @@ struct Imported {
     at_ms: Option<u64>,
     request: Request,
     response: Option<Response>,
-    /// What else the source says.
+    /// Data of the source that has no place in an exchange.
     rest: Value,
-    /// What our own export wrote beside it.
+    /// The patch written by toolmark's own export.
     own: Option<Value>,
 }
 
 impl Imported {
-    /// The exchange. `place`: where in its source it stood, from 0.
+    /// Builds the exchange. `place`: its position in the source, from 0.
     fn exchange(self, place: usize) -> Result<Exchange, ImportError> {
         let Self { format, at_ms, request, response, rest, own } = self;
         let rest = if rest.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { rest };
@@ -87,7 +87,7 @@ impl Imported {
     }
 }
 
-/// The same exchange at the same place always gets the same id.
+/// An id derived from content and position, so that a repeated import gives the same one.
 fn id_of(exchange: &Exchange, place: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(place as u64).to_le_bytes()).update(exchange.line().as_bytes());
@@ -96,7 +96,7 @@ fn id_of(exchange: &Exchange, place: usize) -> String {
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-/// A body, unpacked where its headers say how it is packed; and how it was.
+/// The body, unpacked by its content encoding, and the encoding that was removed, if any.
 fn unpacked(bytes: Vec<u8>, encoding: Option<&str>) -> (Body, Option<String>) {
     let encoding = encoding.map(|encoding| encoding.trim().to_ascii_lowercase());
     let unpacked = match encoding.as_deref() {
@@ -118,12 +118,12 @@ fn inflate(reader: impl std::io::Read) -> Option<Vec<u8>> {
     (read as u64 <= UNPACKED_BYTES_MAX).then_some(out)
 }
 
-/// A body that is text, or none where it is empty.
+/// A text as a body; `None` if it is empty.
 fn of_text(text: String) -> Option<Body> {
     (!text.is_empty()).then(|| Body::of_bytes(Bytes::from(text)))
 }
 
-/// Unix milliseconds of an RFC 3339 time, in whatever zone.
+/// Unix milliseconds of an RFC 3339 time with any offset.
 fn millis(time: &str) -> Option<u64> {
     let (local, offset) = match time.strip_suffix(['Z', 'z']) {
         Some(local) => (local, 0),

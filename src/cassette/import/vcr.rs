@@ -82,7 +82,7 @@ fn response_of(mut node: Node, rest: &mut Map<String, Value>) -> Result<Response
     Ok(Response { status: code, headers, body, encoded, ..Response::default() })
 }
 
-/// A body in any of its forms; what can't be told from the result is noted.
+/// A body in any of its forms; data that the result can't express is added to `notes`.
 fn body_of(body: Option<Node>, parsed: Option<Node>, headers: &[Header], notes: &mut Map<String, Value>) -> (Option<Body>, Option<String>) {
     if let Some(parsed) = parsed {
         notes.insert("parsed_body".into(), true.into());
@@ -141,7 +141,7 @@ fn text_or_json(node: &Node) -> String {
     }
 }
 
-/// The members of an object; what is none, but something, under a name of its own.
+/// Members of an object; any other non-null value is stored under the name `value`.
 fn members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,

@@ -1,4 +1,4 @@
-//! YAML as PyYAML writes it, which is what vcrpy's cassettes are: version 1.1's words, anchors, `!!binary`. Pure.
+//! YAML as PyYAML writes it for vcrpy's cassettes: YAML 1.1 scalars, anchors, `!!binary`. Pure.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value, json};
 
-/// Nested deeper is no cassette.
+/// Levels of nesting at most; a cassette has fewer.
 const DEPTH_MAX: usize = 128;
-/// Values, those that aliases repeat counted each time.
+/// Values at most; each repetition by an alias counts.
 const NODES_MAX: usize = 4 << 20;
-/// Bytes of their texts beyond four times the file, counted alike: a long text with many aliases is few values, and much memory.
+/// Bytes of text beyond four times the file, counting repetitions: a long text with many aliases is few values but much memory.
 const REPEATED_BYTES_MAX: usize = 64 << 20;
 
-/// A value.
+/// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// What JSON has too, but for arrays and objects.
+    /// A null, boolean, number or string.
     Plain(Value),
     /// `!!binary`
     Binary(Vec<u8>),
@@ -35,14 +35,14 @@ impl Node {
         }
     }
 
-    /// Takes a member out of a mapping.
+    /// Removes a member from a mapping and returns it.
     pub fn take(&mut self, name: &str) -> Option<Self> {
         let Self::Map(members) = self else { return None };
         let at = members.iter().position(|(own, _)| own == name)?;
         Some(members.remove(at).1)
     }
 
-    /// The text of a scalar, whatever it is; `None` for `null` and for what is none.
+    /// The text of a scalar; `None` for `null`, bytes, sequences and mappings.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Plain(Value::String(text)) => Some(text.clone()),
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// The same as JSON; bytes as `{"!!binary": "…"}`.
+    /// The value as JSON; bytes become `{"!!binary": "…"}`.
     pub fn json(&self) -> Value {
         match self {
             Self::Plain(value) => value.clone(),
@@ -65,7 +65,7 @@ impl Node {
 /// Reads the first document of a text.
 ///
 /// # Errors
-/// What is wrong with it, with its place.
+/// A message about the first error, with its place.
 pub fn read(text: &str) -> Result<Node, String> {
     let mut loader = Loader {
         parser: Parser::new_from_str(text),
@@ -89,7 +89,7 @@ struct Loader<'t> {
     bytes_max: usize,
 }
 
-/// What a value costs.
+/// The cost of a value, counted against the limits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     nodes: usize,
@@ -199,7 +199,7 @@ fn scalar(text: String, style: ScalarStyle, tag: Option<&str>) -> Result<Node, S
     Ok(Node::Plain(value))
 }
 
-/// As PyYAML resolves them, but for octal, hexadecimal and sexagesimal ones, which it never writes.
+/// Parses a number as PyYAML does, except for octal, hexadecimal and sexagesimal numbers, which it never writes.
 fn number(text: &str) -> Option<Number> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let zeros = digits.len() > 1 && digits.starts_with('0') && !digits.contains('.');

@@ -1,8 +1,8 @@
-//! What is taken out of an exchange before it is written: every credential, whatever else the settings name.
+//! Redaction: removes credentials, and values named in the settings, from an exchange before it is written.
 //!
-//! Headers and query parameters by their names, bodies by what keys look like and what members are called, all of it
-//! by the secrets of the exchange itself, word for word. A place where something was taken out says `[redacted]`, and
-//! the exchange says how many there are. Pure.
+//! Secrets are found in headers and query parameters by name, in bodies by the shape of keys and the names of members, and
+//! everywhere by the exchange's own credentials, word for word. Each is replaced by `[redacted]`, and the exchange has their
+//! number. Pure.
 
 pub mod shapes;
 pub mod stream;
@@ -18,27 +18,27 @@ use super::{
     offline::looks_streamed,
 };
 
-/// Takes secrets out of whole exchanges.
+/// Removes secrets from whole exchanges.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// JSON pointers of values in bodies that go whatever they are.
+    /// JSON pointers of values in bodies that are always removed.
     pub pointers: Vec<Vec<String>>,
-    /// Secrets that are known, word for word.
+    /// Known secrets, removed word for word.
     pub literals: Vec<String>,
-    /// Are credentials looked for?
+    /// Treatment of credentials.
     pub credentials: Credentials,
 }
 
-/// Shorter ones stand in too many places that are no secret.
+/// Shorter secrets are ignored: they occur in too many other places.
 const LITERAL_BYTES_MIN: usize = 6;
 
 impl Redactor {
-    /// The same that also knows these secrets.
+    /// A copy with additional known secrets.
     pub fn knowing<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) -> Self {
         let mut more = self.clone();
         let bare = secrets.into_iter().map(|secret| bare(secret).to_owned());
         more.literals.extend(bare.filter(|secret| secret.len() >= LITERAL_BYTES_MIN && secret != REDACTED));
-        // The longest first, so that one that stands in another doesn't leave its rest.
+        // The longest first: a secret that contains another is replaced as a whole.
         more.literals.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         more.literals.dedup();
         more
@@ -48,7 +48,7 @@ impl Redactor {
         Rules { literals: &self.literals, pointers: &self.pointers, credentials: self.credentials }
     }
 
-    /// An exchange without its secrets. The credentials of its own headers count as known.
+    /// Removes the secrets of an exchange. The credentials in its own headers count as known.
     pub fn exchange(&self, mut exchange: Exchange) -> Exchange {
         let own = match self.credentials {
             Credentials::Redact => self.knowing(credentials(&exchange).iter().map(String::as_str)),
@@ -109,11 +109,11 @@ impl Redactor {
         }
     }
 
-    /// A body without its secrets.
+    /// Removes the secrets of a body.
     fn body(&self, body: &mut Option<Body>, count: &mut u32) {
         let redacted = match body {
             None | Some(Body::Binary(_)) => None,
-            // A stream whose times nobody knows: a secret may come in pieces all the same.
+            // A stream without times: a secret may be split over several events here too.
             Some(Body::Text(text)) if looks_streamed(text.as_bytes()) => match Body::of_stream(&[(0, text.clone().into())]) {
                 Body::Events(events) => stream::redact(&events, &self.rules()).map(|(events, places)| (Body::Text(joined(events)), places)),
                 Body::Text(_) | Body::Binary(_) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
@@ -159,7 +159,7 @@ fn joined(events: Vec<super::body::Event>) -> String {
     events.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The credential of a header's value: without the word for its scheme.
+/// The credential in a header's value, without the name of its scheme.
 fn bare(value: &str) -> &str {
     let value = value.trim();
     match value.split_once(' ') {
@@ -168,7 +168,7 @@ fn bare(value: &str) -> &str {
     }
 }
 
-/// The credentials that stand in the headers and URLs of an exchange.
+/// The credentials in the headers and URLs of an exchange.
 fn credentials(exchange: &Exchange) -> Vec<String> {
     let requests = exchange.attempts.iter().filter_map(|attempt| attempt.request.as_ref()).chain([&exchange.downstream.request]);
     let mut found = Vec::new();

@@ -1,11 +1,11 @@
-//! What a secret looks like: the shapes of keys that providers give out, and the names that stand before one. Pure.
+//! Recognition of secrets: the shapes of providers' keys, and names that indicate a credential. Pure.
 
 use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-/// Keys that tell by their shape what they are. Sources: the providers' own documentation, GitHub's list of
-/// secret-scanning patterns.
+/// Keys that are recognised by their shape. Sources: the providers' own documentation, GitHub's list of secret-scanning
+/// patterns.
 static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let shapes = [
         r"\bsk-[A-Za-z0-9_-]{12,}",                       // OpenAI, Anthropic, DeepSeek, OpenRouter
@@ -47,7 +47,7 @@ static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&pattern).ok()
 });
 
-/// The secrets of a text, in order, not overlapping.
+/// The secrets in a text, in order and without overlaps.
 pub fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     if let Some(shapes) = &*SHAPES {
@@ -68,12 +68,12 @@ pub fn secrets(text: &str) -> Vec<Range<usize>> {
     merged(found)
 }
 
-/// A word of prose after `password:` is none: a secret has a digit, or is very long.
+/// True if a value after a name like `password:` may be a secret, not a word of prose: it has a digit, or is very long.
 fn looks_secret(value: &str) -> bool {
     value.bytes().any(|byte| byte.is_ascii_digit()) || value.len() >= 24
 }
 
-/// In order, those that touch joined.
+/// Sorts the ranges and joins those that touch.
 pub fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut out: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -109,29 +109,29 @@ pub fn names_credential(name: &str) -> bool {
     WHOLE.contains(&plain.as_str()) || ENDS.iter().any(|end| plain.ends_with(end)) || plain.ends_with("bearertoken") || plain == "idtoken"
 }
 
-/// True for a name that is often, not always, that of a credential. A `signature` is none: models' reasoning has one.
+/// True for a name that often, but not always, means a credential. `signature` isn't one: reasoning items have it.
 pub fn may_name_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["token", "key", "auth", "jwt", "bearer"].contains(&name.as_str()) || name.ends_with("_token")
 }
 
-/// True for a parameter of a query whose value is a credential.
+/// True for a query parameter whose value is a credential.
 pub fn is_credential_parameter(name: &str) -> bool {
     let signs = ["sig", "signature", "sas", "code", "x-amz-signature", "x-amz-credential"];
     names_credential(name) || may_name_credential(name) || is_credential_header(name) || signs.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// True for a value that is no word: long, of one piece, with a digit.
+/// True for a value that isn't a word: long, of one piece, with a digit.
 pub fn looks_like_key(value: &str) -> bool {
     let token = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._~+/=-".contains(&byte));
     token && value.len() >= 16 && value.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// True for a header whose value is a credential, whatever it looks like.
+/// True for a header whose value is always a credential.
 pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts = ["auth", "cookie", "token", "secret", "key", "password", "credential", "signature", "session-id"];
-    // Counts of tokens are no tokens, and idempotency keys open nothing.
+    // Counts of tokens aren't credentials, and idempotency keys grant no access.
     let harmless =
         name.starts_with("x-ratelimit") || name.starts_with("sec-websocket") || name == "idempotency-key" || name.contains("tokens");
     !harmless && parts.iter().any(|part| name.contains(part))

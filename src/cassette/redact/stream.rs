@@ -1,5 +1,5 @@
-//! Secrets out of a stream, also those that come in pieces: what the deltas of one text say is looked at as one
-//! text, and each piece loses its part. Pure.
+//! Removes secrets from a stream, also those split over several events: the deltas of one text are searched as one text,
+//! and each delta loses its part. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::{
     },
 };
 
-/// Members that say which of several texts an event is about.
+/// Members that tell which text an event belongs to.
 const DISCRIMINATORS: [&str; 6] = ["type", "index", "output_index", "content_index", "summary_index", "item_id"];
 const DEPTH: usize = 127;
 
-/// A string in an event: which event, where in it, and what it says.
+/// A string in an event: number of the event, position in it, and text.
 struct Leaf {
     event: usize,
     at: usize,
@@ -26,7 +26,7 @@ struct Leaf {
     text: String,
 }
 
-/// The events without their secrets, and how many those were.
+/// The events without their secrets, and the number of secrets; `None` if there are none.
 pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> {
     let mut changes: Vec<Vec<Splice>> = vec![Vec::new(); events.len()];
     let mut texts: BTreeMap<String, Vec<Leaf>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> 
             changes[number] = splices(event, rules, &[], 0);
             continue;
         };
-        // What stands whole in one event, and what pointers name.
+        // Secrets that are complete in one event, and values at pointers.
         let own = splices(payload, rules, &whole(rules.pointers), 0);
         if !own.is_empty() {
             changes[number] = own.into_iter().map(|(range, with)| (range.start + start..range.end + start, with)).collect();
@@ -63,7 +63,7 @@ pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> 
     Some((events.iter().zip(changes).map(change).collect(), count))
 }
 
-/// Takes secrets out of a text that came in pieces.
+/// Removes secrets from a text that is split over several events.
 fn joined(leaves: &[Leaf], rules: &Rules<'_>, changes: &mut [Vec<Splice>]) {
     let all: String = leaves.iter().map(|leaf| leaf.text.as_str()).collect();
     let found = splices(&all, rules, &[], 0);
@@ -76,7 +76,7 @@ fn joined(leaves: &[Leaf], rules: &Rules<'_>, changes: &mut [Vec<Splice>]) {
         let mut own: Vec<Splice> = Vec::new();
         for (range, with) in found.iter().filter(|(range, _)| range.start < end && range.end > start) {
             let (from, to) = (range.start.max(start) - start, range.end.min(end) - start);
-            // The words stand where the secret began.
+            // The replacement goes where the secret began.
             own.push((from..to, if range.start >= start { with.clone() } else { String::new() }));
         }
         if !own.is_empty()
@@ -88,7 +88,7 @@ fn joined(leaves: &[Leaf], rules: &Rules<'_>, changes: &mut [Vec<Splice>]) {
     }
 }
 
-/// The one `data` line of an event: where its payload starts, and the payload.
+/// The single `data` line of an event: start of its payload, and the payload.
 fn payload(event: &str) -> Option<(usize, &str)> {
     let mut found = None;
     let mut at = 0;
@@ -108,7 +108,7 @@ fn payload(event: &str) -> Option<(usize, &str)> {
     found
 }
 
-/// Every string, with what tells the text that it is a piece of from others.
+/// Calls `each` with every string and a key for the text that it is a piece of.
 // INVARIANT: a document is at most `DEPTH` deep, so the recursion is bounded.
 fn leaves(value: Value<'_>, key: String, each: &mut dyn FnMut(String, Value<'_>)) {
     match value.kind() {
@@ -124,7 +124,7 @@ fn leaves(value: Value<'_>, key: String, each: &mut dyn FnMut(String, Value<'_>)
             }
         }
         Kind::Array => {
-            // An element that says its index is told by that, wherever it stands.
+            // An element with an `index` member is identified by that, not by its position.
             for (at, item) in value.items().enumerate() {
                 let place = if item.get("index").is_some() { String::new() } else { at.to_string() };
                 leaves(item, format!("{key}/{place}"), each);

@@ -1,5 +1,5 @@
-//! Secrets out of a text: where it is JSON, member by member and string by string, also in JSON that stands in a
-//! string; the rest byte for byte. Pure.
+//! Removes secrets from a text: JSON is searched member by member, including JSON in strings; the rest of the text stays byte
+//! for byte. Pure.
 
 use std::ops::Range;
 
@@ -11,50 +11,50 @@ use crate::wire::{
     text::quote,
 };
 
-/// What stands where a secret stood.
+/// Replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
-/// JSON in a string in JSON in a string …: so deep it is looked into.
+/// Levels of JSON in strings that are searched.
 const NESTED_MAX: usize = 4;
-/// Levels of one document that are looked into; deeper ones the document itself refuses.
+/// Levels of one document that are searched; deeper documents aren't parsed.
 const DEPTH: usize = 127;
 
-/// A change to a text.
+/// A replacement in a text: byte range and new text.
 pub type Splice = (Range<usize>, String);
 
-/// What is taken out.
+/// Redaction rules for one text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules<'r> {
-    /// Secrets that are known, word for word.
+    /// Known secrets, removed word for word.
     pub literals: &'r [String],
-    /// JSON pointers of values that go whatever they are; `*` is any member or element. A pointer goes on into JSON
-    /// that stands in a string.
+    /// JSON pointers of values that are always removed; `*` is any member or element. A pointer may continue into JSON in a
+    /// string.
     pub pointers: &'r [Vec<String>],
-    /// Credentials are looked for.
+    /// Treatment of credentials.
     pub credentials: Credentials,
 }
 
-/// Are credentials looked for?
+/// Treatment of credentials.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Credentials {
-    /// By shapes and names.
+    /// Removed, found by shape and by name.
     #[default]
     Redact,
-    /// They stay: only pointers and known secrets count.
+    /// Kept: only values at pointers and known secrets are removed.
     Keep,
 }
 
-/// A text without its secrets, and how many they were.
+/// The text without its secrets, and the number of secrets; `None` if there are none.
 pub fn redact(text: &str, rules: &Rules<'_>) -> Option<(String, u32)> {
     let splices = splices(text, rules, &whole(rules.pointers), 0);
     (!splices.is_empty()).then(|| (applied(text, &splices), splices.len() as u32))
 }
 
-/// The pointers as they stand before any step.
+/// The pointers at the root of a document.
 pub fn whole(pointers: &[Vec<String>]) -> Vec<&[String]> {
     pointers.iter().map(Vec::as_slice).collect()
 }
 
-/// A text with its splices, which are in order and don't overlap.
+/// Applies splices, which are in order and don't overlap, to a text.
 pub fn applied(text: &str, splices: &[Splice]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -67,8 +67,8 @@ pub fn applied(text: &str, splices: &[Splice]) -> String {
     out
 }
 
-/// What is to be changed in a text, in order. `pointers`: what is left of them here; `depth`: in how many strings
-/// the text stands.
+/// The splices that remove a text's secrets, in order. `pointers`: the remaining steps at this place; `depth`: number of
+/// strings around the text.
 pub fn splices(text: &str, rules: &Rules<'_>, pointers: &[&[String]], depth: usize) -> Vec<Splice> {
     let structured = depth < NESTED_MAX && matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'['));
     if structured && let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH, &[]) {
@@ -79,12 +79,12 @@ pub fn splices(text: &str, rules: &Rules<'_>, pointers: &[&[String]], depth: usi
     plain(text, rules)
 }
 
-/// True where a text that is no JSON has no secret that tells by itself.
+/// True if a text that isn't JSON contains no secret recognisable by its shape.
 pub fn plain_is_clean(text: &str) -> bool {
     shapes::secrets(text).is_empty()
 }
 
-/// The secrets of a text that is no JSON.
+/// The splices for a text that isn't JSON.
 fn plain(text: &str, rules: &Rules<'_>) -> Vec<Splice> {
     let mut found = match rules.credentials {
         Credentials::Redact => shapes::secrets(text),
@@ -150,7 +150,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A secret may also be somebody's name for a member.
+    /// Removes secrets from a member's name.
     fn key(&mut self, key: Value<'_>) {
         let text = key.text().unwrap_or_default();
         let inner = plain(&text, self.rules);
@@ -160,7 +160,7 @@ impl Walk<'_> {
     }
 }
 
-/// The pointers that go on through this member or element.
+/// The pointers that match this member or element, without their first step.
 fn stepped<'p>(pointers: &[&'p [String]], name: &str) -> Vec<&'p [String]> {
     let step = |pointer: &&'p [String]| match pointer.split_first() {
         Some((first, rest)) if first == name || first == "*" => Some(rest),
@@ -169,7 +169,7 @@ fn stepped<'p>(pointers: &[&'p [String]], name: &str) -> Vec<&'p [String]> {
     pointers.iter().filter_map(step).collect()
 }
 
-/// A JSON pointer (RFC 6901) as its steps; `None` where it is none.
+/// The steps of a JSON pointer (RFC 6901); `None` if the text isn't one.
 pub fn pointer(text: &str) -> Option<Vec<String>> {
     let rest = text.strip_prefix('/')?;
     let step = |part: &str| {

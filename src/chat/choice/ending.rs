@@ -1,6 +1,6 @@
-//! How one choice of a streamed answer ends: what is left of its events, its calls, its `finish_reason`.
+//! End of one choice of a streamed answer: the rest of its events, its calls, its `finish_reason`.
 //!
-//! Comes when all is decided. FACTS §0, rules 2, 3, 8 and 10. Sans-IO.
+//! Comes when all is decided. Source: docs/wire-facts.md#emission-rules, rules 2, 3, 8 and 10. Sans-IO.
 
 use bytes::{Bytes, BytesMut};
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl ChoiceStream {
-    /// Ends the choice: the rest of its events but the one with the `finish_reason`, which is given back.
+    /// Ends the choice: writes the rest of its events, and returns the one with the `finish_reason`.
     pub fn end(&mut self, ending: Final, context: &Context, identity: Option<&Identity>, out: &mut BytesMut) -> Option<Bytes> {
         let mut queue: Vec<Pending> = std::mem::take(&mut self.queue).into();
         let template = self.last_event.clone();
@@ -131,7 +131,7 @@ impl ChoiceStream {
     }
 }
 
-/// The last event of a choice that said the rest before; made after `template`.
+/// The last event of a choice whose text and calls were already sent; built from `template`.
 fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&Identity>) -> Option<Bytes> {
     let document = Document::parse(template?).ok()?;
     let own = chunk::choice_of(&document)?.get_some("finish_reason").map(|reason| reason.raw_str().to_owned());
@@ -141,14 +141,14 @@ fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&
     made(document.bytes().clone(), &changes)
 }
 
-/// An event made after the one that came.
+/// An event built from an earlier one.
 fn made(data: Bytes, changes: &Changes<'_>) -> Option<Bytes> {
     let document = Document::parse(data).ok()?;
     let event = Event { raw: Bytes::new(), data: None, name: None, plain: false };
     Some(chunk::write(&event, &document, changes))
 }
 
-/// `"tool_calls":[…]` or `"function_call":…` with one call, whole.
+/// `"tool_calls":[…]` or `"function_call":…` with one complete call.
 pub fn call_json(index: usize, slot: &Slot, call: &ValidCall, mark: &str) -> String {
     let mut out = String::with_capacity(call.arguments().len() + 160);
     let inner = |out: &mut String, text: &str| {

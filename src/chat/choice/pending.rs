@@ -1,4 +1,4 @@
-//! An event of a choice that waits until its text is decided.
+//! A queued event of a choice, waiting for its text to be judged.
 
 use bytes::Bytes;
 
@@ -11,37 +11,37 @@ use crate::{
     },
 };
 
-/// See the module.
+/// An event of a choice that waits for its text to be judged.
 pub(super) struct Pending {
     pub event: Event,
-    /// `None` where the event differs from one before in nothing but its text: it is read only where it must be changed.
+    /// `None` if the event differs from an earlier one only in its text; it is parsed only if it must be changed.
     pub document: Option<Document>,
     pub texts: Vec<TextSpan>,
     pub has_calls: bool,
     pub has_role: bool,
     pub finish: bool,
-    /// A part of its text has left already.
+    /// Part of its text was already sent.
     pub begun: bool,
 }
 
 impl Pending {
-    /// Bytes that it takes in memory.
+    /// Memory held by the event, in bytes.
     pub fn held_bytes(&self) -> usize {
         let texts: usize = self.texts.iter().map(|span| size_of::<TextSpan>() + span.text.capacity()).sum();
         size_of::<Self>() + self.event.held_bytes() + self.document.as_ref().map_or(0, Document::noted_bytes) + texts
     }
 
-    /// What it says. INVARIANT: it was checked that it is JSON, so there is something.
+    /// The parsed data. INVARIANT: it was checked to be JSON, so this is never `None`.
     pub fn document(&self) -> Option<Document> {
         self.document.clone().or_else(|| Document::parse(self.event.data.clone()?).ok())
     }
 
-    /// The same as it came.
+    /// The data as received.
     pub fn data(&self) -> Option<Bytes> {
         self.document.as_ref().map(|document| document.bytes().clone()).or_else(|| self.event.data.clone())
     }
 
-    /// The event as it leaves.
+    /// The event as sent to the application.
     pub fn write(&self, changes: &Changes<'_>) -> Bytes {
         // INVARIANT: what a repeated event has besides its text is what the event before had, which left as it came.
         if self.document.is_none() && self.event.plain && changes.is_nothing() {
@@ -50,7 +50,7 @@ impl Pending {
         self.document().map(|document| chunk::write(&self.event, &document, changes)).unwrap_or_default()
     }
 
-    /// Tokens that stand for neither text nor reasoning of this event may be those of a call that is held.
+    /// True if the event has neither text nor reasoning: its `logprobs` may be those of a held call.
     pub fn logprobs_of_nothing(&self) -> bool {
         let reasons = |delta: Value<'_>| delta.members().any(|member| member.name().starts_with("reasoning") && !is_nothing(member.value));
         let reasons = |document: &Document| choice_of(document).and_then(delta_of).is_some_and(reasons);

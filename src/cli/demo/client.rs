@@ -1,4 +1,4 @@
-//! The demo's application: posts to chat completions, and reads what comes as an SDK would.
+//! The demo's application: posts to chat completions, and reads answers as an SDK would.
 
 use serde_json::Value;
 
@@ -8,29 +8,29 @@ pub struct Client {
     url: String,
 }
 
-/// A call as the application saw it.
+/// A call in the answer.
 #[derive(Clone, Debug, Default)]
 pub struct SeenCall {
-    /// Its id.
+    /// The call's id.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// JSON text.
+    /// The arguments, as JSON text.
     pub arguments: String,
 }
 
-/// What the application got for one request.
+/// The application's view of one response.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// HTTP's.
+    /// The HTTP status.
     pub status: u16,
-    /// toolmark's verdict: from the header, or from the comment at the end of a stream.
+    /// toolmark's verdict, from the header or from the comment at the end of a stream.
     pub verdict: String,
-    /// The codes that came with it.
+    /// The codes reported with the verdict.
     pub codes: Vec<String>,
-    /// Repairs made.
+    /// Number of repairs.
     pub repairs: u64,
-    /// Citations that were verified; streams only.
+    /// Verified citations; streams only.
     pub citations: Vec<String>,
     /// The answer's text.
     pub text: String,
@@ -40,26 +40,26 @@ pub struct Seen {
     pub finish: Option<String>,
     /// The code of an error.
     pub error: Option<String>,
-    /// `[DONE]` came, or the body was whole JSON.
+    /// The stream ended with `[DONE]`, or the body is valid JSON.
     pub ended: bool,
-    /// Everything, as it came.
+    /// The whole body as text.
     pub raw: String,
 }
 
 impl Client {
-    /// For the proxy at this base URL.
+    /// A client of the proxy at this base URL.
     ///
     /// # Errors
-    /// Where there can be no client.
+    /// The HTTP client can't be built.
     pub fn new(base_url: &str) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder().no_proxy().timeout(std::time::Duration::from_secs(30)).build()?;
         Ok(Self { http, url: format!("{base_url}/chat/completions") })
     }
 
-    /// Asks once.
+    /// Sends one request and reads the response.
     ///
     /// # Errors
-    /// Where the connection breaks.
+    /// The connection fails, except in a stream that has already begun.
     pub async fn ask(&self, request: &Value) -> Result<Seen, reqwest::Error> {
         let post = self.http.post(&self.url).header("content-type", "application/json").body(request.to_string());
         let mut response = post.send().await?;
@@ -90,7 +90,7 @@ impl Client {
 }
 
 impl Seen {
-    /// What toolmark did, in words.
+    /// Describes toolmark's verdict, repairs and codes.
     pub fn toolmark(&self) -> String {
         let verdict = match (&*self.verdict, &self.error) {
             ("" | "pass", Some(_)) => "an error instead",
@@ -104,7 +104,7 @@ impl Seen {
         format!("{verdict}{repairs}{codes}")
     }
 
-    /// What the application saw: its text, its calls, its error.
+    /// Describes the text, calls and error that the application got.
     pub fn saw(&self) -> Vec<String> {
         let mut parts: Vec<String> = Vec::new();
         if !self.text.is_empty() {

@@ -1,6 +1,6 @@
-//! The scenes: what the scripted model does, how the application behaves, and what must then be true.
+//! The scenes: the scripted model's turns, the application's requests, and the checks of each.
 //!
-//! The model answers by what it is sent, not by count, so that `--keep` plays the same for anyone.
+//! The model answers by the content of a request, not by count, so that `--keep` plays the same for anyone.
 
 mod calls;
 mod claims;
@@ -16,7 +16,7 @@ use crate::{
     testing::{Received, Reply},
 };
 
-/// Is the answer asked for whole, or as a stream?
+/// Form of the answer that is requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
     /// `stream: false`
@@ -26,7 +26,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word for it.
+    /// The mode in one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -35,69 +35,69 @@ impl Mode {
     }
 }
 
-/// What the application does.
+/// The application's requests in a scene.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rounds {
-    /// It asks once.
+    /// One request.
     One,
-    /// It runs the calls that it gets and sends their results.
+    /// A second request with the results of the calls.
     Two,
-    /// The same, but its history says that the model asked about another city.
+    /// As `Two`, but the history names another city in the model's call.
     TwoAltered,
 }
 
 /// One scene.
 pub struct Scene {
-    /// Its name, which is the model's.
+    /// The scene's name, which is also its model's name.
     pub name: &'static str,
-    /// What the model does, for people.
+    /// Description of the model's behaviour.
     pub model_does: &'static str,
-    /// What the user asks.
+    /// The user's message.
     pub ask: &'static str,
-    /// What the application does.
+    /// The application's requests.
     pub rounds: Rounds,
-    /// The model.
+    /// The scripted model's turn for a request.
     pub script: fn(&Asked) -> Turn,
-    /// What must be true in the end.
+    /// Checks of the result.
     pub check: fn(&Played, &mut Check),
 }
 
-/// A scene as it went.
+/// The result of playing a scene.
 pub struct Played {
-    /// Whole or streamed.
+    /// Form of the answer: whole or streamed.
     pub mode: Mode,
-    /// What the application got, request by request.
+    /// The application's view of each response, in order.
     pub seen: Vec<Seen>,
-    /// What the upstream got.
+    /// The requests that the upstream got.
     pub upstream: Vec<Value>,
 }
 
 impl Played {
-    /// What the application got in the end.
+    /// The application's view of the last response.
     pub fn last(&self) -> &Seen {
-        // INVARIANT: `play` gives out nothing without an answer.
+        // INVARIANT: `play` returns at least one answer.
         static NOTHING: std::sync::LazyLock<Seen> = std::sync::LazyLock::new(Seen::default);
         self.seen.last().unwrap_or(&NOTHING)
     }
 
-    /// The contents of the messages with this role in the upstream's request number `at`.
+    /// Contents of the messages with this role in the upstream's request number `at`.
     pub fn sent(&self, at: usize, role: &str) -> Vec<&str> {
         let messages = self.upstream.get(at).and_then(|request| request["messages"].as_array());
         messages.into_iter().flatten().filter(|message| message["role"] == role).filter_map(|message| message["content"].as_str()).collect()
     }
 
-    /// Did anything of this reach the application?
+    /// True if this text reached the application in any response.
     pub fn leaked(&self, text: &str) -> bool {
         self.seen.iter().any(|seen| seen.raw.contains(text))
     }
 
-    /// The verdict and its codes are these.
+    /// True if the last response has this verdict and these codes.
     pub fn is(&self, verdict: &str, codes: &[&str]) -> bool {
         self.last().verdict == verdict && self.last().codes == codes
     }
 }
 
-/// Gathers what isn't so.
+/// Collects failed checks.
 #[derive(Debug, Default)]
 pub struct Check {
     /// The checks that failed, in words.
@@ -105,14 +105,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// This must hold.
+    /// Adds `what` to the failed checks unless `holds`.
     pub fn that(&mut self, what: &str, holds: bool) {
         if !holds {
             self.failed.push(what.to_owned());
         }
     }
 
-    /// What must hold in every scene.
+    /// Checks that apply to every scene.
     pub fn sound(&mut self, played: &Played) {
         let mut marks = Vec::new();
         for seen in &played.seen {
@@ -137,7 +137,7 @@ impl Check {
     }
 }
 
-/// What the model is asked.
+/// The messages of a request to the scripted model.
 pub struct Asked {
     messages: Vec<Value>,
 }
@@ -147,7 +147,7 @@ impl Asked {
         self.messages.get(at).and_then(|message| message["content"].as_str()).unwrap_or_default()
     }
 
-    /// How often toolmark asked again.
+    /// Number of repairs in the conversation.
     pub fn repairs(&self) -> usize {
         let again = |at: &usize| {
             ["Tool call rejected: ", "Tool call not run: ", "Your last answer was not delivered"]
@@ -160,20 +160,20 @@ impl Asked {
             .count()
     }
 
-    /// Has a tool's result come?
+    /// True if the conversation has a tool's result.
     pub fn has_result(&self) -> bool {
         self.messages
             .iter()
             .any(|message| message["role"] == "tool" && !message["content"].as_str().is_some_and(|text| text.starts_with("Tool call ")))
     }
 
-    /// Does a tool's result say this?
+    /// True if a tool's result contains this text.
     pub fn was_told(&self, text: &str) -> bool {
         let says = |message: &&Value| message["content"].as_str().is_some_and(|content| content.contains(text));
         self.messages.iter().filter(|message| message["role"] == "tool").any(|message| says(&message))
     }
 
-    /// The execution ID that the first stamped result carries.
+    /// The execution ID in the first stamped result.
     pub fn stamp(&self) -> Option<String> {
         self.messages.iter().filter(|message| message["role"] == "tool").find_map(|message| stamp_of(message["content"].as_str()?))
     }
@@ -188,12 +188,12 @@ pub fn stamp_of(result: &str) -> Option<String> {
 pub static SCENES: std::sync::LazyLock<Vec<Scene>> =
     std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
 
-/// The scripted upstream.
+/// Reply of the scripted upstream.
 pub fn answer(received: &Received) -> Reply {
     answer_of(&SCENES, received)
 }
 
-/// The same for these scenes.
+/// Reply of a scripted upstream that plays these scenes.
 pub fn answer_of(scenes: &[Scene], received: &Received) -> Reply {
     let request = received.json();
     let Some(scene) = scenes.iter().find(|scene| request["model"] == scene.name) else {
@@ -209,12 +209,12 @@ pub fn answer_of(scenes: &[Scene], received: &Received) -> Reply {
     (scene.script)(&asked).reply(scene.name, request["stream"] == true)
 }
 
-/// How a scene's conversation begins.
+/// The first messages of a scene's conversation.
 pub fn opening(scene: &Scene) -> Vec<Value> {
     vec![json!({"role": "user", "content": scene.ask})]
 }
 
-/// What the application asks.
+/// A request of the application, with the tools of the demo.
 pub fn request(scene: &Scene, stream: bool, messages: &[Value]) -> Value {
     let weather = json!({
         "type": "object",
@@ -229,7 +229,7 @@ pub fn request(scene: &Scene, stream: bool, messages: &[Value]) -> Value {
 /// Plays a scene through the proxy.
 ///
 /// # Errors
-/// Where a connection breaks.
+/// The connection fails.
 pub async fn play(client: &Client, scene: &Scene, mode: Mode) -> Result<Vec<Seen>, reqwest::Error> {
     let stream = mode == Mode::Streamed;
     let mut messages = opening(scene);

@@ -13,29 +13,29 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Text, in the pieces in which it is streamed.
+    /// A turn with text, in the pieces in which it is streamed.
     pub fn say(pieces: &[&str]) -> Self {
         Self { text: pieces.iter().map(ToString::to_string).collect(), ..Self::default() }
     }
 
-    /// A call.
+    /// A turn with one call.
     pub fn call(name: &str, arguments: &str) -> Self {
         Self::default().and("call_0", name, arguments)
     }
 
-    /// Another call, under this id.
+    /// Adds a call with this id.
     pub fn and(mut self, id: &str, name: &str, arguments: &str) -> Self {
         self.calls.push((id.into(), name.into(), arguments.into()));
         self
     }
 
-    /// The connection ends before the answer does.
+    /// Lets the connection end before the answer does.
     pub fn cut(mut self) -> Self {
         self.cut = true;
         self
     }
 
-    /// On the wire.
+    /// The turn as an HTTP reply.
     pub fn reply(&self, model: &str, stream: bool) -> Reply {
         if stream { self.events(model) } else { self.whole(model) }
     }

@@ -1,15 +1,15 @@
-//! The table: for each scene what the model did, what toolmark did, what the application saw.
+//! The table: for each scene the model's behaviour, toolmark's verdict, and the application's view.
 //!
-//! At most 100 columns; colours where the caller says so.
+//! At most 100 columns; colours are optional.
 
 use super::{
     Outcome,
     scenes::{Mode, Scene},
 };
 
-/// How it is written.
+/// Style of the table.
 pub struct Style {
-    /// With colours.
+    /// Use colours.
     pub colours: bool,
 }
 
@@ -18,7 +18,7 @@ impl Style {
         if self.colours { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// What comes first.
+    /// Title and heading of the table.
     pub fn head(&self, base_url: &str) -> String {
         let title = format!("client ─▶ toolmark at {base_url} ─▶ a scripted model that fails on purpose");
         let names = line(["#", "the model", "mode", "what toolmark did", "what the application saw"]);
@@ -50,7 +50,7 @@ impl Style {
         if first { out } else { format!("{out}{}", self.paint("2", &rule('─'))) }
     }
 
-    /// What comes last.
+    /// Failed checks and a summary.
     pub fn foot(&self, results: &[(&str, Outcome)]) -> String {
         let failed: Vec<_> = results.iter().filter(|(_, outcome)| !outcome.failed.is_empty()).collect();
         let mut out = String::from("\n");
@@ -84,7 +84,7 @@ fn rule(of: char) -> String {
     format!("{}\n", of.to_string().repeat(TOTAL + 3))
 }
 
-/// Text in lines of at most `width` characters; words that are longer are cut, and so is what is too much.
+/// Wraps a text into lines of at most `width` characters; longer words are split, and surplus lines are cut off.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {
@@ -120,7 +120,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 
 const WIDTHS: [usize; 5] = [2, 24, 8, 23, 31];
 const GAP: usize = 2;
-/// Without the sign at the end.
+/// Characters in a line, without the sign at its end.
 const TOTAL: usize = 96;
 const LINES_MAX: usize = 4;
 

@@ -1,4 +1,4 @@
-//! Scenes with an MCP server of a to-do list behind toolmark: a real run, a server that dies in the middle, and a claim
+//! Scenes with a to-do list behind toolmark, as an MCP server: a real call, a server that dies during a call, and a claim
 //! that the list contradicts.
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::testing::{Mood, Proxy, ScriptedUpstream, StartError, TodoServer};
 
-/// Upstream, to-do list and proxy; all end with it.
+/// Upstream, to-do list and proxy; all stop when this is dropped.
 pub struct TodoStage {
     /// The proxy.
     pub proxy: Proxy,
@@ -23,10 +23,10 @@ const POLICY: &str = "[[state]]\nname = \"added\"\nwhen = { tool = \"add_task\" 
                       expect = \"$.tasks[?@.title == '{{title}}']\"\nmessage = \"the list has no such task\"\n";
 
 impl TodoStage {
-    /// Starts them.
+    /// Starts the upstream, the to-do list and the proxy.
     ///
     /// # Errors
-    /// Where the system gives no port, thread or directory.
+    /// The system provides no port, thread or directory.
     pub fn build() -> Result<Self, StartError> {
         let directory = Directory::make()?;
         let todo = TodoServer::start()?;
@@ -44,12 +44,12 @@ impl TodoStage {
         Ok(Self { proxy, upstream, todo, scenes: scenes() })
     }
 
-    /// Its scenes.
+    /// The scenes of the to-do list.
     pub fn scenes(&self) -> &[Scene] {
         &self.scenes
     }
 
-    /// Plays one.
+    /// Plays one scene.
     pub async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
         match scene.name {
             "todo-server-dies" => self.todo.becomes_for(Mood::DiesInMidCall, 1),

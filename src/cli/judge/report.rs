@@ -1,4 +1,4 @@
-//! What `toolmark judge` says: ✅ or ❌ for each call and claim, and the verdict.
+//! The output of `toolmark judge`: ✅ or ❌ for each call and claim, and the verdict.
 
 use std::fmt::Write as _;
 
@@ -7,69 +7,69 @@ use crate::judge::{
     violation::{Code, Detail, Severity, Verdict, Violation},
 };
 
-/// Can marks be verified?
+/// Availability of the key that verifies marks.
 pub enum Marks {
-    /// There is a key.
+    /// The key is available.
     Known,
-    /// There is none; why.
+    /// There is no key; the reason.
     Unknown(String),
 }
 
 impl Marks {
-    /// Can they?
+    /// True if marks can be verified.
     pub fn known(&self) -> bool {
         matches!(self, Self::Known)
     }
 }
 
-/// One call.
+/// One call of the answer.
 pub struct Call {
-    /// As the model named it.
+    /// The tool's name, as the model wrote it.
     pub name: String,
-    /// As the model wrote them.
+    /// The arguments, as the model wrote them.
     pub arguments: String,
-    /// It may be passed on.
+    /// The call would be passed on.
     pub accepted: bool,
-    /// What is wrong with it.
+    /// Violations of the call.
     pub violations: Vec<Violation>,
 }
 
 /// One choice of the answer.
 pub struct Choice {
-    /// Its calls.
+    /// The calls of the choice.
     pub calls: Vec<Call>,
-    /// What is wrong with the turn as a whole.
+    /// Violations of the turn as a whole.
     pub of_turn: Vec<Violation>,
-    /// It has text.
+    /// The choice has text.
     pub has_text: bool,
-    /// What is wrong with the text.
+    /// Violations of the text.
     pub of_text: Vec<Violation>,
-    /// Verified execution IDs that it cites.
+    /// Verified execution IDs that the text cites.
     pub citations: Vec<String>,
 }
 
-/// All that was found.
+/// Result of judging one exchange.
 pub struct Report {
     /// The policy's name.
     pub policy: String,
-    /// It enforces.
+    /// The policy's mode is `enforce`.
     pub enforced: bool,
-    /// How often the model would be asked again.
+    /// Number of repairs allowed; 0 for an answer with several choices.
     pub repairs: u32,
-    /// Can marks be verified?
+    /// Availability of the key that verifies marks.
     pub marks: Marks,
-    /// The registry's names.
+    /// Names of all known tools.
     pub tools: Vec<String>,
-    /// What is wrong with the request.
+    /// Violations of the request.
     pub request: Vec<Violation>,
-    /// The answer.
+    /// The choices of the answer.
     pub choices: Vec<Choice>,
-    /// Why the answer would be broken off.
+    /// The error that would end the answer, if any.
     pub fault: Option<String>,
 }
 
 impl Report {
-    /// Would it be blocked?
+    /// True if the exchange would be blocked.
     pub fn blocked(&self) -> bool {
         self.enforced && self.objects()
     }
@@ -82,9 +82,9 @@ impl Report {
         self.request.iter().chain(self.choices.iter().flat_map(choice_violations))
     }
 
-    /// Without a key, what hangs on marks is not judged: whether a call of the history was let through, and
-    /// whether an id that a result of this conversation carries is the one it was given. `results`: the
-    /// conversation's own data. An id that stands nowhere in it stays what it is: made up, as far as anyone can see.
+    /// Without a key, violations that depend on marks become `not_judged`: whether a call of the history was accepted, and
+    /// whether an id in a result of this conversation is the original one. `results`: the data of the conversation. A cited id
+    /// that doesn't occur in it stays a violation: as far as anyone can see, it is made up.
     pub fn unjudge_marks(&mut self, results: &[String]) {
         let carried =
             |violation: &Violation| violation.message.split('`').skip(1).step_by(2).any(|id| results.iter().any(|data| data.contains(id)));
@@ -100,7 +100,7 @@ impl Report {
         }
     }
 
-    /// The report for people.
+    /// The report as text.
     pub fn text(&self) -> String {
         let mut out = String::new();
         line(&mut out, "policy", &self.policy);
@@ -193,7 +193,7 @@ fn say(out: &mut String, violation: &Violation) {
     advice(out, violation);
 }
 
-/// What a claim was compared with.
+/// Adds the execution that a claim was compared with.
 fn explain(out: &mut String, violation: &Violation) {
     let Some(detail) = &violation.detail else { return };
     let execution = detail.execution.as_deref().unwrap_or("no execution");

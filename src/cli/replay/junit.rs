@@ -11,7 +11,7 @@ use crate::cassette::rejudge::Difference;
 /// The report as XML.
 ///
 /// # Errors
-/// Where it can't be written.
+/// The XML can't be written.
 pub fn write(report: &Report) -> Result<String, SerializeError> {
     let mut suite = TestSuite::new(report.title());
     for case in &report.cases {
@@ -48,7 +48,7 @@ fn skipped(why: &str) -> TestCaseStatus {
     status
 }
 
-/// What is wrong now, a line each.
+/// The violations found now, one line each.
 fn described(case: &Case) -> String {
     let lines = case.after.found.violations.iter().map(|found| {
         let tool = found.tool.as_deref().map_or(String::new(), |tool| format!(" {tool}:"));

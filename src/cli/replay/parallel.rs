@@ -1,4 +1,4 @@
-//! Work on all cores, results in the order of the input, and no more in memory than is being worked on.
+//! Processes lines on all cores; results come in the order of the input, and memory is bounded by the batches in progress.
 
 use std::{
     collections::BTreeMap,
@@ -7,17 +7,17 @@ use std::{
 
 use crate::cassette::read::{Line, Lines, ReadError};
 
-/// Lines that one core takes at a time.
+/// Lines in one batch.
 const BATCH: usize = 64;
-/// Batches that wait for a core, for each core.
+/// Batches that may wait for a core, per core.
 const AHEAD: usize = 4;
 
 type Batch<T> = (usize, Vec<T>);
 
-/// Gives every line to `work` and every result to `take`, in order.
+/// Passes every line to `work` and every result to `take`, in order.
 ///
 /// # Errors
-/// The first of the reader or of `work`, in order.
+/// The first error of the reader or of `work`, in order.
 pub fn each<T: Send>(
     mut lines: Lines,
     work: impl Fn(&Line) -> Result<T, ReadError> + Sync,
@@ -61,7 +61,7 @@ pub fn each<T: Send>(
                 }
             }
         }
-        // A panic there was reported by its own hook, and there is no result for what it had.
+        // A panic was reported by its own hook, and its batch has no results.
         reader.join().unwrap_or(Ok(()))
     })
 }

@@ -1,4 +1,4 @@
-//! What `toolmark replay` says: verdicts, codes by tool and model, and every difference.
+//! The output of `toolmark replay`: verdicts, codes by tool and model, and every difference.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -11,18 +11,18 @@ use crate::cassette::{line::Recorded, rejudge::Difference};
 const SHOWN_MAX: usize = 40;
 const VERDICTS: [&str; 4] = ["pass", "warn", "repaired", "blocked"];
 
-/// Code, tool, model.
+/// Code, tool and model.
 type Finding = (String, String, String);
 
-/// All that was found.
+/// The collected results.
 pub struct Report {
     names: [String; 2],
     strict: bool,
-    /// Cases are kept, not only counted.
+    /// All cases are stored, not only the failing ones.
     pub keep_cases: bool,
-    /// What is to be known besides.
+    /// Notices printed before the results.
     pub notices: Vec<String>,
-    /// All, or those that fail.
+    /// The stored cases: all of them, or those that fail.
     pub cases: Vec<Case>,
     exchanges: usize,
     verdicts: BTreeMap<String, [usize; 2]>,
@@ -34,7 +34,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty one. `names`: what is compared with what.
+    /// An empty report. `names`: names of the two sides that are compared.
     pub fn new(names: [String; 2], strict: bool) -> Self {
         Self {
             names,
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Takes up one.
+    /// Adds one case.
     pub fn add(&mut self, case: Case) {
         self.exchanges += 1;
         let sides = [case.before.as_ref(), case.after.judged().then_some(&case.after.found)];
@@ -75,12 +75,12 @@ impl Report {
         }
     }
 
-    /// Exchanges for which the exit code is 1.
+    /// Number of exchanges that make the exit code 1.
     pub fn failures(&self) -> usize {
         self.failures
     }
 
-    /// Why a case fails, if it does.
+    /// The reason why a case fails, if it does.
     pub fn failure(&self, case: &Case) -> Option<String> {
         if let Difference::Differs { verdicts: [before, after], gone, new } = &case.difference {
             let mut text = if before == after { format!("{after} as before") } else { format!("{before} became {after}") };
@@ -97,7 +97,7 @@ impl Report {
             .then(|| format!("blocked: {}", codes(&case.after.found)))
     }
 
-    /// For people.
+    /// The report as text.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for notice in &self.notices {
@@ -137,7 +137,7 @@ impl Report {
         out
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub fn json(&self) -> String {
         let side = |[a, b]: [usize; 2]| json!({ "before": a, "after": b });
         let verdicts: serde_json::Map<String, Value> = VERDICTS
@@ -163,7 +163,7 @@ impl Report {
         format!("{}\n", serde_json::to_string_pretty(&report).unwrap_or_default())
     }
 
-    /// What is compared, in a few words.
+    /// A title that names the two sides that are compared.
     pub fn title(&self) -> String {
         format!("toolmark replay: {} → {}", self.names[0], self.names[1])
     }
@@ -175,13 +175,13 @@ fn count<K: Ord>(map: &mut BTreeMap<K, [usize; 2]>, key: K, side: usize) {
     }
 }
 
-/// Each once an exchange.
+/// The findings of one exchange, without duplicates.
 fn findings<'f>(found: &'f Recorded, model: &'f str) -> impl Iterator<Item = Finding> {
     let of = found.violations.iter().map(|found| (found.code.clone(), found.tool.clone().unwrap_or_default(), model.to_owned()));
     of.collect::<std::collections::BTreeSet<_>>().into_iter()
 }
 
-/// The codes of what was found, each once.
+/// The codes of the violations, without duplicates.
 pub fn codes(found: &Recorded) -> String {
     let codes: std::collections::BTreeSet<&str> = found.violations.iter().map(|found| found.code.as_str()).collect();
     codes.into_iter().collect::<Vec<_>>().join(", ")

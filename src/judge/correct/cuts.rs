@@ -1,4 +1,4 @@
-//! Cuts members out of arguments; the rest stays as it came. Pure.
+//! Removes members from arguments; the rest stays unchanged. Pure.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::wire::json::{Document, Value};
 
-/// `text` without the members at these JSON pointers; `None` where one of them can't be cut out.
+/// Removes the members at these JSON pointers from `text`; `None` if one of them can't be removed.
 pub(super) fn without(text: &str, pointers: &[&str]) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(text.as_bytes())).ok()?;
     let mut cuts = Vec::with_capacity(pointers.len());
@@ -44,7 +44,7 @@ pub(super) fn at<'d>(root: Value<'d>, pointer: &str) -> Option<Value<'d>> {
     })
 }
 
-/// Notes the bytes of the members of these names, each with one comma.
+/// Records the byte ranges of the members of these names, each with one comma.
 fn cut(object: Value<'_>, names: &[String], cuts: &mut Vec<Range<usize>>) -> Option<()> {
     let members: Vec<(Range<usize>, bool)> =
         object.members().map(|member| (member.span(), names.contains(&member.name().into_owned()))).collect();

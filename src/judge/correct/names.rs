@@ -1,7 +1,7 @@
-//! Which tool, or which parameter, was meant by a name that is nearly its own.
+//! Matches a slightly wrong name to the tool or parameter that was meant.
 //!
-//! Stricter than the likenesses of [`super::super::suggest`], which only word advice: what is found here is called.
-//! One candidate or none. Pure.
+//! Stricter than the similarity of [`super::super::suggest`], which only words advice: a match found here is called. Finds exactly one
+//! candidate or none. Pure.
 
 use serde_json::{Map, Value};
 
@@ -11,14 +11,14 @@ use crate::judge::{
     schema::Schema,
 };
 
-/// What models put before a tool's name, for other providers' ways of naming it.
+/// Prefixes that models put before a tool's name, from other providers' naming.
 const PREFIXES: [&str; 6] = ["functions", "function", "tools", "tool", "default_api", "multi_tool_use"];
-/// Bytes of a name; no tool's is longer than half of it.
+/// Bytes of the longest name that is compared; tools' names are at most half as long.
 const NAME_BYTES_MAX: usize = 256;
-/// Names of parameters this short differ by a letter without meaning the same.
+/// Characters from which on names may differ by one letter and still match.
 const TYPO_CHARS_MIN: usize = 6;
 
-/// The one tool whose name is `name` but for case, separators and a known prefix.
+/// The only tool whose name is `name` apart from case, separators and a known prefix.
 pub(crate) fn tool<'r>(name: &str, kind: CallKind, registry: &'r Registry) -> Option<&'r Tool> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -38,7 +38,7 @@ pub(crate) fn tool<'r>(name: &str, kind: CallKind, registry: &'r Registry) -> Op
     (fits && tool.declared && !tool.name.contains('.')).then_some(tool)
 }
 
-/// The one unknown parameter and the one missing required one that it was meant for.
+/// The only unknown parameter and the only missing required one, if their names nearly match.
 pub(crate) fn parameter<'a>(schema: &'a Schema, arguments: &'a Map<String, Value>) -> Option<(&'a str, &'a str)> {
     let mut unknown = arguments.keys().filter(|name| schema.is_unknown(name));
     let mut missing = schema.required().filter(|name| !arguments.contains_key(*name));
@@ -51,7 +51,7 @@ pub(crate) fn parameter<'a>(schema: &'a Schema, arguments: &'a Map<String, Value
     (close(from, to) && !near_another).then_some((from, to))
 }
 
-/// The same but for case and separators, or for one letter in six and more that isn't the first.
+/// True if the names are the same apart from case and separators, or, from six letters on, apart from one that isn't the first.
 fn close(a: &str, b: &str) -> bool {
     let (a, b) = (folded(a), folded(b));
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -60,7 +60,7 @@ fn close(a: &str, b: &str) -> bool {
         && (a == b || long && a.chars().next() == b.chars().next() && digits(&a) == digits(&b) && strsim::damerau_levenshtein(&a, &b) == 1)
 }
 
-/// Lower case, no separators but those that part numbers: `v1_1` isn't `v11`.
+/// Normalizes a name: lower case, no separators except between digits (`v1_1` isn't `v11`).
 fn folded(name: &str) -> String {
     let (mut folded, mut parted) = (String::with_capacity(name.len()), false);
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! Members that are `null` and needn't be there. Pure.
+//! Members that are `null` and can be left out. Pure.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::judge::{
     schema::{IssueKind, Schema, SchemaIssue},
 };
 
-/// The members that are `null`, mustn't be, and needn't be there, by JSON pointer.
+/// JSON pointers of the members that are `null`, may not be, and can be left out.
 pub(crate) fn needless_nulls(schema: &Schema, parsed: &Parsed, issues: &[SchemaIssue]) -> Vec<String> {
     let mut nulls: Vec<String> = Vec::new();
     for issue in issues.iter().filter(|issue| issue.null) {

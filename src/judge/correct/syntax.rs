@@ -1,16 +1,16 @@
-//! Mends arguments that nearly are a JSON object: code fences, trailing commas, Python literals, the object twice.
+//! Repairs arguments that are nearly a JSON object: code fences, trailing commas, Python literals, the same object repeated.
 //!
-//! Copies the text as it came, but for what has to go. What ends too early is never completed, and what could be
-//! meant in two ways is left alone. Pure. Grammar of what is taken besides JSON: Python's `repr` of a `dict`.
+//! Copies the text unchanged except for what has to go. Truncated text is never completed, and ambiguous text is left alone. Pure. Grammar
+//! accepted besides JSON: Python's `repr` of a `dict`.
 
 use crate::wire::{canonical::canonical, text::escape_into};
 
 /// Levels of nesting.
 const DEPTH_MAX: usize = 128;
-/// So often the same object may stand there.
+/// Repetitions of the same object that are accepted.
 const COPIES_MAX: usize = 8;
 
-/// The object that `text` was meant to be; `None` where it can't be told, or nothing is wrong with it.
+/// The JSON object that `text` was meant to be; `None` if that is ambiguous, or nothing is wrong with it.
 pub(crate) fn mend(text: &str) -> Option<String> {
     let inside = unfenced(text)?;
     let mut mender = Mender { rest: inside, out: String::with_capacity(inside.len()), changed: inside.len() < text.len() };
@@ -35,7 +35,7 @@ pub(crate) fn mend(text: &str) -> Option<String> {
     None
 }
 
-/// What stands in a code fence; the text itself where there is none, `None` where it isn't closed.
+/// The inside of a code fence; the text itself if there is none, `None` if the fence isn't closed.
 fn unfenced(text: &str) -> Option<&str> {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```") else { return Some(text) };
@@ -54,7 +54,7 @@ impl<'t> Mender<'t> {
         self.rest.as_bytes().first().copied().unwrap_or(0)
     }
 
-    /// Copies so many bytes.
+    /// Copies `bytes` bytes to the output.
     fn copy(&mut self, bytes: usize) -> Option<()> {
         let (taken, rest) = self.rest.split_at_checked(bytes)?;
         self.out.push_str(taken);
@@ -97,7 +97,7 @@ impl<'t> Mender<'t> {
         })
     }
 
-    /// Elements between brackets; a comma behind the last one goes.
+    /// Elements between brackets; a trailing comma is dropped.
     fn list(&mut self, open: u8, close: u8, depth: usize, element: impl Fn(&mut Self, usize) -> Option<()>) -> Option<()> {
         if depth > DEPTH_MAX {
             return None;

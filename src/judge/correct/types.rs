@@ -1,13 +1,12 @@
-//! Values that stand in quotes and shouldn't: `"3"` where a number is wanted.
+//! Values in quotes that should have none: `"3"` if a number is required.
 //!
-//! Only from text to what the text spells out, and only where the schema wants that one type. Pure.
+//! Converts only a string to the value that it spells, and only if the schema allows that one type. Pure.
 
 use serde_json::Value;
 
 use crate::judge::call_arguments::parse_unique;
 
-/// What `text` spells out, as JSON, where one of `wanted` (JSON Schema's names of types) is wanted; `None` where it
-/// spells none of that, or several types would do.
+/// The JSON value that `text` spells, if its type is the only one of `wanted` (JSON Schema's names of types, `null` aside); else `None`.
 pub(crate) fn spelled(text: &str, wanted: &[&str]) -> Option<String> {
     let mut types: Vec<&str> = wanted.iter().copied().filter(|wanted| *wanted != "null").collect();
     if types.contains(&"number") {
@@ -33,7 +32,7 @@ pub(crate) fn spelled(text: &str, wanted: &[&str]) -> Option<String> {
     fits.then(|| json.to_owned())
 }
 
-/// Digits, as people write a number: no exponent, nothing around. Whether zeros may lead, JSON says.
+/// True for plain digits: no exponent, nothing around them. JSON's grammar decides about leading zeros.
 fn is_plain(text: &str, fraction: bool) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));

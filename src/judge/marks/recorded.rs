@@ -1,19 +1,19 @@
-//! Marks and execution IDs that a recording says were issued: played again, they are issued and hold again, whatever
-//! the key is now. Only where a recording is played in place of a model; nothing else is believed that easily.
+//! Marks and execution IDs issued according to a recording: in playback they are issued and verified again, whatever the key is now. Used
+//! only if a recording is played in place of a model.
 
 use std::collections::HashMap;
 
 use super::{CallMark, ExecutionId, Moment};
 use crate::wire::canonical::canonical_doubles;
 
-/// See the module.
+/// Marks and execution IDs that a recording says were issued.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedMarks {
     marks: HashMap<Moment, Issued>,
     executions: HashMap<(String, Moment), String>,
 }
 
-/// A call that was let through.
+/// A call that was let through, with its mark.
 #[derive(Clone, Debug)]
 struct Issued {
     mark: String,
@@ -22,7 +22,7 @@ struct Issued {
 }
 
 impl RecordedMarks {
-    /// Takes up a call that was let through: the id that it got, its tool, its arguments. What is no mark is passed over.
+    /// Adds a call that was let through. `mark`: the id that it got; the call is ignored if that isn't a mark.
     pub fn issue(&mut self, mark: &str, tool: &str, arguments: &str) {
         if let Some(parsed) = CallMark::parse(mark) {
             let issued = Issued { mark: mark.to_owned(), tool: tool.to_owned(), arguments: comparable(arguments) };
@@ -34,7 +34,7 @@ impl RecordedMarks {
         }
     }
 
-    /// Takes up an execution ID that a result was stamped with. One without a call that was let through is passed over.
+    /// Adds an execution ID that a result was stamped with; ignored if no recorded call fits it.
     pub fn stamp(&mut self, id: &str) {
         let Some(parsed) = ExecutionId::parse(id) else { return };
         let fits = |issued: &Issued| super::execution_tool(&issued.tool) == parsed.tool;
@@ -43,23 +43,23 @@ impl RecordedMarks {
         }
     }
 
-    /// Takes up what another recording says.
+    /// Adds the contents of another recording.
     pub fn extend(&mut self, other: Self) {
         self.marks.extend(other.marks);
         self.executions.extend(other.executions);
     }
 
-    /// Calls that were let through.
+    /// Number of calls that were let through.
     pub fn len(&self) -> usize {
         self.marks.len()
     }
 
-    /// True where nothing was let through.
+    /// True if no call was let through.
     pub fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// The mark that such a call got at this moment.
+    /// The mark that this call got at this moment.
     pub(super) fn mark(&self, upstream_id: Option<&str>, tool: &str, arguments: &str, moment: Moment) -> Option<&str> {
         let issued = self.marks.get(&moment)?;
         let parsed = CallMark::parse(&issued.mark)?;
@@ -67,12 +67,12 @@ impl RecordedMarks {
         same.then_some(issued.mark.as_str())
     }
 
-    /// Was this mark issued for such a call?
+    /// True if this mark was issued for this call.
     pub(super) fn holds(&self, mark: &CallMark<'_>, tool: &str, arguments: &str) -> bool {
         self.mark(mark.upstream_id, tool, arguments, mark.moment).and_then(CallMark::parse).is_some_and(|own| own == *mark)
     }
 
-    /// The ID of the execution at this moment. `tool`: as IDs spell it.
+    /// The ID of the execution at this moment. `tool`: name as IDs spell it.
     pub(super) fn execution(&self, tool: &str, moment: Moment) -> Option<&str> {
         self.executions.get(&(tool.to_owned(), moment)).map(String::as_str)
     }

@@ -1,8 +1,8 @@
-//! A caller's scope as it may be written down: for whoever has the key the scope itself, for anyone else a pseudonym.
+//! A caller's scope in storable form: only the key opens it, to anyone else it is a pseudonym.
 //!
-//! What a credential's scope is made of never leaves the process; a recording that is to be judged again needs it all
-//! the same. So it is sealed: a keyed digest of it, and it masked by what follows from key and digest (a synthetic
-//! initialisation vector, RFC 5297's construction over BLAKE3). The same credential always gives the same seal.
+//! The digest of a credential never leaves the process, but judging a recording again needs the scope. So it is sealed: a keyed digest,
+//! followed by the scope masked with a stream derived from key and digest (a synthetic initialisation vector, RFC 5297's construction over
+//! BLAKE3). The same credential always gives the same seal.
 
 use subtle::ConstantTimeEq as _;
 
@@ -13,7 +13,7 @@ const DIGEST_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 
 impl Scope {
-    /// The scope as it may be written down.
+    /// The scope in storable form.
     pub fn sealed(&self, ring: &KeyRing) -> String {
         let Some(digest) = self.0.strip_prefix(CREDENTIAL).and_then(|hex| blake3::Hash::from_hex(hex).ok()) else {
             return self.0.to_string();
@@ -24,7 +24,7 @@ impl Scope {
         format!("{CREDENTIAL}{}{}", hex(&tag), hex(&masked(keys, &tag, digest)))
     }
 
-    /// The scope that was written down; `None` where that takes another key, or where it is none.
+    /// Opens a stored scope; `None` if that takes another key, or it isn't a scope.
     pub fn opened(sealed: &str, ring: &KeyRing) -> Option<Self> {
         let Some(hex) = sealed.strip_prefix(CREDENTIAL) else {
             let known = matches!(sealed, "shared" | "anonymous") || sealed.strip_prefix("client:").is_some_and(|name| !name.is_empty());
@@ -47,7 +47,7 @@ fn tag(keys: &Keys, digest: &[u8; DIGEST_BYTES]) -> [u8; TAG_BYTES] {
     tag
 }
 
-/// Masks, and unmasks.
+/// Masks or unmasks a digest.
 fn masked(keys: &Keys, tag: &[u8; TAG_BYTES], mut digest: [u8; DIGEST_BYTES]) -> [u8; DIGEST_BYTES] {
     let mask = blake3::Hasher::new_keyed(&keys.seal).update(b"mask").update(tag).finalize();
     digest.iter_mut().zip(mask.as_bytes()).for_each(|(byte, mask)| *byte ^= mask);

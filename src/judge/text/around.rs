@@ -1,12 +1,12 @@
-//! What stands around an id: brackets, quotes, markup and blanks that belong to it. Pure.
+//! Brackets, quotes, markup and blanks around an id that belong to it. Pure.
 
 use std::ops::Range;
 
 use super::tail::Tail;
 
-/// Brackets and marks before an id that are counted as its own.
+/// Brackets and marks before an id that count as its own.
 const OPENERS_MAX: usize = 8;
-/// Blanks before them that go with it where it is taken out.
+/// Blanks before those that are removed with it.
 const BLANKS_MAX: usize = 16;
 
 /// The mark that closes `opener`.
@@ -27,8 +27,8 @@ pub(super) fn closer(opener: char) -> Option<char> {
     }
 }
 
-/// Where what begins at `from` really begins: with the marks right before it, and the blanks before
-/// those unless they stay. Never before `floor`.
+/// Start of the span that begins at `from`, extended by the marks directly before it and, if `blanks`, the blanks before those. Never
+/// before `floor`.
 pub(super) fn beginning(tail: &Tail, from: usize, floor: usize, blanks: bool) -> usize {
     let mut start = from;
     for _ in 0..OPENERS_MAX {
@@ -51,9 +51,8 @@ fn before_blanks(tail: &Tail, from: usize, floor: usize) -> usize {
     start
 }
 
-/// What is taken out with the citation in `span`: marks that enclose it directly, and the blanks
-/// before. `inner` are marks opened inside `span`, `closed` such that were closed inside it.
-/// `None`: what follows isn't known yet.
+/// Extends a citation's `span`, for removal, by the marks that enclose it directly and the blanks before. `inner`: marks opened inside
+/// `span`; `closed`: marks closed inside it. `None`: the following text isn't known yet.
 pub(super) fn enclosed(tail: &Tail, span: Range<usize>, inner: &str, closed: &str, floor: usize, last: bool) -> Option<Range<usize>> {
     let Range { mut start, mut end } = span;
     for opener in inner.chars().rev() {

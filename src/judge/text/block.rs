@@ -1,11 +1,9 @@
-//! Blocks: `{…}` as JSON, JSON5 or a Python dict, read leniently and once. Pure.
+//! Scanner for blocks: `{…}` as JSON, JSON5 or a Python dict, read leniently and once. Pure.
 //!
-//! A brace begins a block only if a quote, a closing brace or `name:` follows; anything else proves it
-//! prose or code at once. What breaks off is judged by what was read of it. The last string of a block
-//! that broke off is read again, for braces inside it: a string holds no quote of its own kind, so that
-//! happens at most once per kind, and reading stays linear. What hides the grammar from a parser and not from
-//! the eye is folded on the way: characters that show nothing, comments, typographic and full-width marks,
-//! entities, the marks of block quotes.
+//! A brace begins a block only if a quote, a closing brace or `name:` follows; otherwise it is prose or code. A block that breaks off is
+//! judged by the part that was read, and its last string is read again for braces inside it. A string holds no quote of its own kind, so
+//! that happens at most once per kind, and reading stays linear. Disguises that a parser fails on and a reader doesn't notice are folded:
+//! invisible characters, comments, typographic and full-width marks, entities, the marks of block quotes.
 
 use std::ops::Range;
 
@@ -18,18 +16,18 @@ use super::{
     tail::Tail,
 };
 
-/// Nesting of a block.
+/// Levels of nesting of a block.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a bare word, a member's name, or the blanks before it.
 const BARE_BYTES_MAX: usize = 256;
 
-/// Bytes before a block in which what introduces it is looked for.
+/// Bytes before a block that are searched for its introduction.
 pub(super) const LEAD_BYTES_MAX: usize = 256;
-/// Bytes of an entity that is taken for a quote.
+/// Bytes of the longest entity that is taken for a quote.
 const ENTITY_BYTES_MAX: usize = 64;
-/// Objects of one block that are kept for the name of the member that they are the value of.
+/// Objects of one block that are kept because of the name of the member that holds them.
 const UNDER_MAX: usize = 256;
-/// Full-width marks, and what they stand for.
+/// Full-width marks, and the ASCII marks that they stand for.
 const FULL_WIDTH: [(char, u8); 10] = [
     ('：', b':'),
     ('，', b','),
@@ -43,7 +41,7 @@ const FULL_WIDTH: [(char, u8); 10] = [
     ('＝', b'='),
 ];
 
-/// What a string is enclosed in.
+/// Quote around a string.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Quote {
     /// This byte.
@@ -58,7 +56,7 @@ enum Quote {
 }
 
 impl Quote {
-    /// The quote that closes a string, in `rest`: where it is, and its bytes.
+    /// Place and bytes of the quote in `rest` that closes the string. `Err`: bytes of `rest` that don't contain it.
     fn close(self, rest: &[u8], last: bool) -> Result<(usize, usize), usize> {
         let find = |marks: &[&str]| {
             let mut at = 0;
@@ -98,7 +96,7 @@ impl Quote {
     }
 }
 
-/// What is passed over.
+/// Comment that is skipped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Skip {
     /// A comment up to the end of the line.
@@ -107,7 +105,7 @@ enum Skip {
     Comment,
 }
 
-/// What stands between words: a mark of the grammar, or nothing.
+/// A token between words: a mark of the grammar, or nothing.
 enum Mark {
     Byte(u8),
     Quote(Quote),
@@ -115,7 +113,7 @@ enum Mark {
     Comment(Skip),
 }
 
-/// Where in the grammar a block stands.
+/// State of the parser in the grammar.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     /// Before a member's name or `}`.
@@ -140,7 +138,7 @@ enum Frame {
         named: bool,
     },
     List,
-    /// The parentheses after a bare word, which is the value itself.
+    /// The parentheses after a bare word; the word itself is the value.
     Call,
 }
 
@@ -148,14 +146,14 @@ enum Frame {
 struct Open {
     start: usize,
     state: State,
-    /// Blanks in a row.
+    /// Number of blanks in a row.
     blanks: usize,
     frames: Vec<Frame>,
     objects: Vec<Object>,
-    /// Where the last string's inside began, while nothing was read after it.
+    /// Start of the last string's inside, while nothing was read after it.
     string: Option<usize>,
     skip: Option<Skip>,
-    /// Nothing but blanks stands before it in its line.
+    /// Only blanks are before the current place in its line.
     fresh: bool,
     unders: usize,
 }
@@ -166,7 +164,7 @@ enum Outcome {
     Hungry,
 }
 
-/// The reader of blocks.
+/// Scanner for blocks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     at: usize,
@@ -174,7 +172,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Reads all that is there.
+    /// Reads all available text.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
         // A fence that ends with what it stands in is known to have ended once its next line begins.
         let end = if last { tail.end() } else { fences.known() };
@@ -211,7 +209,7 @@ impl Blocks {
         }
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.open.as_ref().map_or(self.at, |open| open.start)
     }
@@ -240,8 +238,8 @@ impl Blocks {
     }
 }
 
-/// The next brace before `end` that may begin a block. In a programming language only one that is all of its fence counts, but for a
-/// name that it is given to.
+/// The next brace before `end` that may begin a block. In a fence of a programming language only a brace that is all of the fence counts,
+/// apart from a name that it is assigned to.
 fn begin(tail: &Tail, fences: &Fences, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -258,7 +256,7 @@ fn begin(tail: &Tail, fences: &Fences, from: usize, end: usize) -> Option<usize>
     }
 }
 
-/// Does nothing stand before `brace` in its fence but comments, and a name that it is given to?
+/// True if only comments, and a name that it is assigned to, are before `brace` in its fence.
 fn is_first(tail: &Tail, fences: &Fences, brace: usize) -> bool {
     let Some((_, start)) = fences.fence_at(brace).filter(|(_, start)| brace - start <= LEAD_BYTES_MAX) else { return false };
     let before = tail.slice(start..brace).trim_start();
@@ -270,7 +268,7 @@ fn is_first(tail: &Tail, fences: &Fences, brace: usize) -> bool {
         && (first.is_empty() || !before.ends_with('\n') || first.trim_end().ends_with(['=', '(', '[']))
 }
 
-/// What stands before a block and introduces it: the rest of its line, or the line before; it ends with `:`, `=` or an arrow.
+/// Introduction of a block: the rest of its line, or the line before; it ends with `:`, `=` or an arrow.
 fn lead(tail: &Tail, fences: &Fences, brace: usize) -> Option<Range<usize>> {
     let from = tail.boundary(brace.saturating_sub(LEAD_BYTES_MAX));
     let before = tail.slice(from..brace);
@@ -305,7 +303,7 @@ impl Open {
         Self { start, state: State::Name, blanks: 0, frames, objects: Vec::new(), string: None, skip: None, fresh: false, unders: 0 }
     }
 
-    /// The mark at the place at hand, folded, and its bytes; `None` where more text is needed.
+    /// The mark at the current place, folded, and its bytes; `None` if more text is needed.
     fn fold(&self, rest: &str, last: bool) -> Option<(Mark, usize)> {
         let c = rest.chars().next()?;
         let value = self.state == State::Value;
@@ -350,7 +348,7 @@ impl Open {
         }
     }
 
-    /// `last`: nothing follows `limit`.
+    /// Reads up to `limit`. `last`: nothing follows `limit`.
     fn read(&mut self, tail: &Tail, at: &mut usize, limit: usize, last: bool) -> Outcome {
         while *at < limit {
             let rest = tail.bytes(*at..limit);
@@ -455,7 +453,7 @@ impl Open {
         Outcome::Hungry
     }
 
-    /// Does a character of the grammar that isn't ASCII end a bare word at `at`?
+    /// True if a non-ASCII character of the grammar ends a bare word at `at`.
     fn ends_bare(&self, tail: &Tail, at: usize) -> bool {
         let wide = tail.bytes(at..at + 3);
         matches!(wide.first(), Some(0xef | 0xe3)) && FULL_WIDTH.iter().any(|(mark, _)| wide.starts_with(mark.to_string().as_bytes()))
@@ -468,7 +466,7 @@ impl Open {
         self.string = Some(start);
     }
 
-    /// The text breaks off at `end`: a value that was begun counts as far as it got.
+    /// Handles a text that breaks off at `end`: a value that was begun counts as far as it got.
     fn cut_off(&mut self, tail: &Tail, end: usize) {
         match self.state {
             State::Text(_, start) | State::Bare(start) if !self.at_name() && start < end => self.value(tail, Value::Plain(start..end)),
@@ -476,18 +474,18 @@ impl Open {
         }
     }
 
-    /// What may be read at once of a string: of a name no more than a name may have.
+    /// Part of a string that may be read at once: of a member's name no more than the longest name has.
     fn piece<'r>(&self, start: usize, at: usize, rest: &'r [u8]) -> &'r [u8] {
         let room = (start + BARE_BYTES_MAX + 1).saturating_sub(at);
         if self.at_name() { rest.get(..room).unwrap_or(rest) } else { rest }
     }
 
-    /// In a bare word that is a member's name.
+    /// True if the current word is a member's name.
     fn at_name(&self) -> bool {
         matches!(self.frames.last(), Some(Frame::Object { named: false, .. }))
     }
 
-    /// Takes one mark of the grammar; false where it can't stand.
+    /// Handles one mark of the grammar; false if it isn't allowed there.
     fn mark(&mut self, tail: &Tail, byte: u8, at: usize, width: usize) -> bool {
         let in_object = matches!(self.frames.last(), Some(Frame::Object { .. }));
         let string = self.string.take();
@@ -537,7 +535,7 @@ impl Open {
         self.frames.len() <= DEPTH_MAX
     }
 
-    /// The innermost object or list ends at `end`.
+    /// Ends the innermost object or list at `end`.
     fn shut(&mut self, tail: &Tail, end: usize) -> bool {
         let mut inner = None;
         match self.frames.pop() {
@@ -562,7 +560,7 @@ impl Open {
         true
     }
 
-    /// A string or bare word has ended: a name or a value.
+    /// Handles the end of a string or bare word: a name or a value.
     fn word(&mut self, tail: &Tail, span: Range<usize>) {
         match self.frames.last_mut() {
             Some(Frame::Object { name, named, .. }) if !*named => {
@@ -582,7 +580,7 @@ impl Open {
     }
 }
 
-/// Bytes of bare words: numbers with units, identifiers, `<object at 0x…>`, any script.
+/// True for bytes of bare words: numbers with units, identifiers, `<object at 0x…>`, any script.
 fn is_bare(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80 || b"_$.+-%/#@<>!?".contains(&byte)
 }

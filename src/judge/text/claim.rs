@@ -1,4 +1,4 @@
-//! Judging one citation or block against the evidence. Pure; what is done about it is the gate's.
+//! Judges one citation or block against the evidence. Pure; the gate acts on the outcome.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ const QUOTED_CHARS_MAX: usize = 200;
 const LOOKUPS_MAX: usize = 16;
 /// Values of a record that are looked up.
 const GROUNDED_MAX: usize = 8;
-/// Words before a block that are looked at for the tool whose result it is.
+/// Words before a block that are searched for the tool whose result it is.
 const LEAD_WORDS_MAX: usize = 32;
-/// Words that say that what follows is a result.
+/// Words that introduce a result.
 const RESULT_WORDS: [&str; 24] = [
     "result",
     "output",
@@ -51,7 +51,7 @@ const RESULT_WORDS: [&str; 24] = [
     "出力",
     "результат",
 ];
-/// Words that say that what follows is none, but a definition, a request or an example.
+/// Words that introduce a definition, a request or an example instead of a result.
 const NO_RESULT: [&str; 30] = [
     "schema",
     "argument",
@@ -84,23 +84,23 @@ const NO_RESULT: [&str; 30] = [
     "例",
     "пример",
 ];
-/// Executions inside one object that are looked at for covering it.
+/// Executions inside one object that are checked for covering it.
 const INNER_MAX: usize = 64;
 
-/// What a citation is worth.
+/// Outcome of judging one citation.
 #[derive(Debug)]
 pub(super) enum Ruling {
-    /// No citation but a quotation.
+    /// A quotation, not a citation.
     Quotation,
-    /// A citation of this execution, which is here.
+    /// A valid citation of this execution.
     Verified(String),
-    /// Only the ledger knows.
+    /// Only the ledger knows if this id may be cited.
     Ask(String),
-    /// A violation; `None` where the policy has it off.
+    /// A violation; `None` if the policy has it off.
     Against(Option<Violation>),
 }
 
-/// Judges something of our shape.
+/// Judges an id in the form of an execution ID.
 pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Evidence, known: &HashMap<String, Known>) -> Ruling {
     let tool_registered = |text: &str| evidence.is_registered(shape::tool(text));
     for reading in readings(id) {
@@ -139,7 +139,7 @@ fn readings(id: &Id) -> [&str; 3] {
     [&id.text, from(bare(&id.text)), from(id.cut + bare(cut))]
 }
 
-/// Judges a labelled value that isn't of our shape.
+/// Judges a labelled value that doesn't have the form of an execution ID.
 pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn Evidence) -> Ruling {
     if !label::asserts(text) || evidence.is_quotation(text) || evidence.is_quotation(raw) {
         return Ruling::Quotation;
@@ -150,14 +150,14 @@ pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn E
     Ruling::Against(citation(rules, Code::UnknownExecution, text))
 }
 
-/// What only the ledger could tell, where it doesn't.
+/// Violation for an id that only the ledger knows, if it didn't answer in time.
 fn unanswered(rules: &Rules, id: &str) -> Option<Violation> {
     let message = format!("the ledger didn't say in time whether `{}` belongs to this session", quoted(id));
     let advice = "cite only executions whose results are in this conversation, or call the tool again";
     rules.checks.violation(Code::LedgerUnavailable, Some(shape::tool(id)), message, advice)
 }
 
-/// What depends on a part of the conversation that isn't known.
+/// Violation for a claim that depends on an unknown part of the conversation.
 fn unknowable(rules: &Rules) -> Option<Violation> {
     let message = "an earlier part of the conversation, which toolmark can't see, may hold what is said here";
     rules.checks.violation(Code::NotJudged, None, message, "")
@@ -179,7 +179,7 @@ fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
     rules.checks.violation(code, tool, format!("`{}` {wrong}", quoted(id)), advice)
 }
 
-/// Refuses what is too long to be judged, whatever the policy's severities.
+/// Violation for a block that is too long to be judged; it blocks whatever the policy's severities.
 pub(super) fn too_long(rules: &Rules) -> Violation {
     Violation {
         code: Code::MissingExecutionId,
@@ -191,7 +191,7 @@ pub(super) fn too_long(rules: &Rules) -> Violation {
     }
 }
 
-/// Judges a phrase that needs a success.
+/// Judges a phrase that requires a tool's success.
 pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
     let rule = rules.phrases.get(number)?;
     if rule.requires.iter().any(|tool| is_backed(rule, tool, said, evidence)) {
@@ -213,7 +213,7 @@ pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &
     )
 }
 
-/// Did `tool` succeed when it should, and do its results have what the rule's groups match?
+/// True if `tool` succeeded as the rule requires, and its results contain the matches of the rule's groups.
 fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence) -> bool {
     let names: Vec<&str> = rule.regex.capture_names().flatten().collect();
     if !evidence.succeeded(tool) || !rule.turn && names.is_empty() {
@@ -234,14 +234,14 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
     })
 }
 
-/// An execution that an object names, where it is one of ours.
+/// An execution that an object names, if toolmark issued its id.
 struct Cited {
     start: usize,
     tool: String,
     id: String,
 }
 
-/// Judges the objects of a block; the ids in it are judged by themselves.
+/// Judges the objects of a block; the ids in it are judged separately.
 pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules, evidence: &dyn Evidence) -> Vec<Violation> {
     let mut objects: Vec<&Object> = block.objects.iter().collect();
     objects.sort_by_key(|object| object.span.start);
@@ -313,7 +313,7 @@ fn missing_id(tool: &str, rules: &Rules) -> Option<Violation> {
     )
 }
 
-/// Judges what lines say of a tool. `labels`: labelled ids are judged by themselves where they stand.
+/// Judges a record: lines about a tool. `labels`: labelled ids are judged separately.
 pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
     let named = object::tool_name(record.tool.as_deref()?);
     let tool = evidence.tool_named(&named)?;
@@ -339,21 +339,21 @@ pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &R
     missing_id(tool, rules)
 }
 
-/// Does any object of a block present a result of a tool?
+/// True if a block with an execution id presents a result of a tool.
 pub(super) fn presents(block: &Block, tail: &Tail, evidence: &dyn Evidence) -> bool {
     let with_id = block.objects.iter().any(|object| object.id.is_some());
     let presents = |object: &Object| named(object, tail, evidence).is_some_and(|named| object.is_result(tail, &named.tool, evidence));
     with_id && block.objects.iter().take(INNER_MAX).any(presents)
 }
 
-/// Does a record present a result of a tool?
+/// True if a record presents a result of a tool.
 pub(super) fn presents_record(record: &Record, evidence: &dyn Evidence) -> bool {
     let named = record.tool.as_deref().map(object::tool_name).unwrap_or_default();
     let Some(tool) = evidence.tool_named(&named).filter(|_| !named.is_empty()) else { return false };
     record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name)))
 }
 
-/// Do most of its values stand in the conversation, in any form? What a tool returned may be told in lines of one's own.
+/// True if most of the record's values are in the conversation, in any form: a tool's result may be reported in lines of one's own.
 fn is_grounded(record: &Record, evidence: &dyn Evidence) -> bool {
     let (mut told, mut grounded) = (0, 0);
     for value in record.values.iter().take(GROUNDED_MAX) {
@@ -369,14 +369,14 @@ fn is_grounded(record: &Record, evidence: &dyn Evidence) -> bool {
     grounded > 0 && 2 * grounded >= told
 }
 
-/// How an object is bound to its tool.
+/// Relation of an object to its tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Bond {
-    /// A member names it.
+    /// A member names the tool.
     Member,
-    /// What introduces the object says that it is a result of the tool.
+    /// The object's introduction says that it is a result of the tool.
     Lead,
-    /// It stands under the tool's name.
+    /// The object is under the tool's name.
     Name,
 }
 
@@ -405,13 +405,13 @@ fn named(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Named>
     Some(Named { named: tool.clone(), tool, bond })
 }
 
-/// `check_net_result` names `check_net`.
+/// `name` without a suffix for results: `check_net_result` names `check_net`.
 fn without_result(name: &str) -> &str {
     let endings = ["_result", "_results", "_output", "_response", "Result", "Output", "Response"];
     endings.iter().find_map(|ending| name.strip_suffix(ending)).filter(|name| !name.is_empty()).unwrap_or(name)
 }
 
-/// The tool whose result `lead` says that it introduces: `check_net() ->`, `check_net_result =`, `The result of check_net:`.
+/// The tool whose result `lead` introduces: `check_net() ->`, `check_net_result =`, `The result of check_net:`.
 fn introduced(lead: &str, evidence: &dyn Evidence) -> Option<(String, Bond)> {
     let lower = lead.to_lowercase();
     if NO_RESULT.iter().any(|word| lower.contains(word)) {
@@ -466,7 +466,7 @@ fn asserts_id(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> bool {
     label::asserts(text) && !quotation
 }
 
-/// `text`, cut to what a message may quote.
+/// `text`, cut to the length that a message may quote.
 fn quoted(text: &str) -> &str {
     text.char_indices().nth(QUOTED_CHARS_MAX).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
 }

@@ -1,7 +1,7 @@
-//! What goes with a citation that is taken out: the clause that introduces it. Pure.
+//! The clause that introduces a citation and is removed with it. Pure.
 //!
-//! `…, with an execution ID of X.` loses all from the comma on, `Execution ID: X` on a line of its own the line. Where no
-//! clause can be told whose loss leaves a whole sentence, the citation stays.
+//! `…, with an execution ID of X.` loses all from the comma on, `Execution ID: X` on a line of its own the whole line. If no clause can be
+//! removed so that a whole sentence is left, the citation stays.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ use super::{around, tail::Tail};
 
 /// Words and marks before a citation that are looked at.
 const TOKENS_MAX: usize = 20;
-/// Bytes of them.
+/// Bytes of these words and marks.
 const BYTES_MAX: usize = 200;
-/// Blanks that go with a mark that is taken out.
+/// Blanks that are removed with a mark.
 const BLANKS_MAX: usize = 16;
 /// Bytes of one word.
 const WORD_BYTES_MAX: usize = 24;
 
-/// What a word does in a clause that introduces an id.
+/// Role of a word in a clause that introduces an id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Role {
-    /// Begins a phrase that can go from the middle of a sentence: `with`.
+    /// Begins a phrase that can be removed from the middle of a sentence: `with`.
     Preposition,
-    /// Begins a clause that can go from the end of a sentence: `see`, `whose`, `and`.
+    /// Begins a clause that can be removed from the end of a sentence: `see`, `whose`, `and`.
     Conjunction,
-    /// Belongs to it: `the`, `execution`, `is`.
+    /// Belongs to the clause: `the`, `execution`, `is`.
     Part,
 }
 
@@ -244,7 +244,7 @@ fn role(word: &str) -> Option<Role> {
     }
 }
 
-/// Can `start` go on as such a word?
+/// True if a word of such a clause begins with `start`.
 fn may_begin(start: &str) -> bool {
     let start = start.to_lowercase();
     [&PREPOSITIONS[..], &CONJUNCTIONS, &PARTS].into_iter().flatten().any(|word| word.starts_with(&start))
@@ -259,22 +259,22 @@ enum Token {
     Mark(char),
 }
 
-/// What stands before the tokens.
+/// Text before the tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Edge {
-    /// The line begins, perhaps with the mark of a list item or a block quote.
+    /// The beginning of the line, perhaps with the mark of a list item or a block quote.
     Line,
-    /// A sentence ended.
+    /// The end of a sentence.
     Sentence,
     /// Something else.
     Other,
 }
 
-/// The tokens before a place, the nearest first, each with where it begins.
+/// Tokens before a place, the nearest first, each with its start.
 struct Before {
     tokens: Vec<(usize, Token)>,
     edge: Edge,
-    /// Where the outermost of them, or the mark of the list item, begins.
+    /// Start of the outermost token, or of the list item's mark.
     start: usize,
 }
 
@@ -288,7 +288,7 @@ fn inside(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '\'' | '’')
 }
 
-/// Reads back from `from`, never past `floor`. `partial`: the word that ends there may go on.
+/// Reads backwards from `from`, never past `floor`. `partial`: the word that ends there may go on.
 fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
     let text = tail.slice(tail.boundary(from.saturating_sub(BYTES_MAX).max(floor))..from);
     let base = from - text.len();
@@ -369,7 +369,7 @@ fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
     }
 }
 
-/// Where what may go with a citation at `from` begins, at the earliest.
+/// Earliest start of the text that may be removed with a citation at `from`.
 pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
     let start = around::beginning(tail, from, floor, true);
     let read = before(tail, from, floor, true);
@@ -380,21 +380,21 @@ pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
     if earliest < start { around::beginning(tail, earliest, floor, true) } else { start }
 }
 
-/// What follows a citation.
+/// Text after a citation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     End,
     Newline,
-    /// The end of a sentence, and where it ends.
+    /// The end of a sentence, and its place.
     Stop(usize),
-    /// A comma or semicolon, and where it ends.
+    /// A comma or semicolon, and the place after it.
     Comma(usize),
     Close(usize),
     Bar,
     Other,
 }
 
-/// `None`: that isn't known yet.
+/// Classifies the text after a citation; `None`: it isn't known yet.
 fn next(tail: &Tail, from: usize, last: bool) -> Option<Next> {
     let rest = tail.from(from);
     let rest = rest.get(..rest.floor_char_boundary(BYTES_MAX)).unwrap_or(rest);
@@ -417,8 +417,8 @@ fn next(tail: &Tail, from: usize, last: bool) -> Option<Next> {
     })
 }
 
-/// What is taken out with the citation in `span`, which has the marks that enclose it, and the blanks before.
-/// `labelled`: a label with a colon or its like belongs to it. `Some(None)`: it stays. `None`: what follows isn't known yet.
+/// Span to remove for the citation in `span`, which includes its enclosing marks and the blanks before. `labelled`: a label with a colon or
+/// the like belongs to it. `Some(None)`: it stays. `None`: the following text isn't known yet.
 pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: usize, last: bool) -> Option<Option<Range<usize>>> {
     let whole = tail.slice(span.clone());
     let from = span.start + (whole.len() - whole.trim_start().len());
@@ -486,20 +486,20 @@ pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: us
     })
 }
 
-/// Where the blanks before `at` begin.
+/// Start of the blanks before `at`.
 fn back(tail: &Tail, at: usize, floor: usize) -> usize {
     let text = tail.slice(tail.boundary(at.saturating_sub(BLANKS_MAX).max(floor))..at);
     at - (text.len() - text.trim_end().len())
 }
 
-/// `None`: more blanks may follow.
+/// End of the blanks after `at`; `None`: more may follow.
 fn past_blanks(tail: &Tail, at: usize, last: bool) -> Option<usize> {
     let rest = tail.from(at);
     let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     (last || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
 }
 
-/// A line with nothing but the citation, from the mark of its list item on, with the blanks before.
+/// Span of a line with only the citation, from its list item's mark on, with the blanks before.
 fn line(tail: &Tail, read: &Before, span: Range<usize>, next: Next, floor: usize) -> Range<usize> {
     let end = if let Next::Stop(end) = next { end } else { span.end };
     back(tail, read.start.min(span.start.max(read.start)), floor).min(span.start)..end

@@ -1,4 +1,4 @@
-//! A block with a valid id, compared with the result that it cites. Pure.
+//! Compares a block that has a valid id with the result that it cites. Pure.
 
 use super::{Evidence, Rules, object::Object, tail::Tail};
 use crate::judge::{
@@ -6,7 +6,7 @@ use crate::judge::{
     violation::{Certainty, Code, Severity, Violation},
 };
 
-/// What is wrong with the fields of an object that cites this execution.
+/// Violations of an object's fields, compared with the result of the execution that it cites.
 pub(super) fn compare(object: &Object, execution_id: &str, tail: &Tail, rules: &Rules, evidence: &dyn Evidence) -> Vec<Violation> {
     let off = |code| rules.checks.severity(code) == Severity::Off;
     if [Code::ClaimMismatch, Code::UngroundedValue, Code::CountMismatch, Code::FailedExecution].into_iter().all(off) {

@@ -1,18 +1,18 @@
-//! What is open where the released text ends: a fence, a comment, an element, display mathematics. Pure.
+//! Containers open at the end of the released text: a fence, a comment, an element, display mathematics. Pure.
 //!
-//! What is said next must not stand in it. Inline code, emphasis, list items, block quotes and tables end with an empty line,
-//! so they need nothing.
+//! A text that is appended must not be part of them. Inline code, emphasis, list items, block quotes and tables end with an empty line, so
+//! they need no closing.
 
 use super::{
     fence::{Fences, Mode},
     tail::Tail,
 };
 
-/// Elements in one another that are closed.
+/// Nested elements that are closed.
 const ELEMENTS_MAX: usize = 32;
 /// Bytes of a tag's name.
 const NAME_BYTES_MAX: usize = 16;
-/// Elements that hide, move or restyle what stands in them, an empty line or not.
+/// Elements that hide, move or restyle their contents, even across an empty line.
 const ELEMENTS: [&str; 33] = [
     "blockquote",
     "button",
@@ -49,21 +49,21 @@ const ELEMENTS: [&str; 33] = [
     "xmp",
 ];
 
-/// The containers that are open at the end of what was released.
+/// Containers open at the end of the released text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Containers {
     at: usize,
     comment: bool,
     mathematics: Option<&'static str>,
     elements: Vec<&'static str>,
-    /// Inline code, by its backticks.
+    /// Open inline code, by its number of backticks.
     code: Option<usize>,
-    /// The last byte of what was read is a newline, and nothing but blanks stands behind it.
+    /// Only blanks follow the last newline.
     fresh: bool,
 }
 
 impl Containers {
-    /// Reads what was released up to `end`.
+    /// Reads the released text up to `end`.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, end: usize, last: bool) {
         while self.at < end {
             let rest = tail.bytes(self.at..end);
@@ -98,7 +98,7 @@ impl Containers {
         }
     }
 
-    /// The bytes of the mark that `here` begins with.
+    /// Number of bytes of the mark at the beginning of `here`.
     fn read(&self, here: &[u8], _place: usize, _fences: &Fences) -> usize {
         match here.first() {
             Some(b'`') => here.iter().take_while(|byte| **byte == b'`').count(),
@@ -111,7 +111,7 @@ impl Containers {
         }
     }
 
-    /// Takes that mark; returns how many bytes are done with.
+    /// Handles that mark; returns the number of bytes consumed.
     fn take(&mut self, here: &[u8], length: usize, place: usize, fences: &Fences) -> usize {
         let prose = fences.mode(place) == Mode::Prose;
         let fresh = std::mem::replace(&mut self.fresh, false);
@@ -162,12 +162,12 @@ impl Containers {
         }
     }
 
-    /// Up to where it has read.
+    /// Place up to which it has read.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What closes all that is open at `end`, up to which text was released.
+    /// Text that closes everything open at `end`, the end of the released text.
     pub fn closing(&self, tail: &Tail, fences: &Fences, end: usize) -> String {
         let mut closing = String::new();
         // One in a block quote or list item ends with it, at the empty line that follows.
@@ -194,7 +194,7 @@ impl Containers {
     }
 }
 
-/// The name of the tag that `here` begins with.
+/// Name of the tag at the beginning of `here`.
 fn name(here: &[u8]) -> &[u8] {
     let body = here.get(1..).unwrap_or_default();
     let body = body.strip_prefix(b"/").unwrap_or(body);

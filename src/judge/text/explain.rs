@@ -1,12 +1,12 @@
-//! Is an id explained rather than claimed: shown as an example, in documentation, in an address or a query? Pure.
+//! Decides if an id is explained rather than claimed: an example, documentation, part of an address or a query. Pure.
 //!
-//! CONTRACT, "What is judged as a citation", has the table. Only what can't be one of our ids is asked about here.
+//! docs/contract.md#what-is-judged-as-a-citation has the table. Only what can't be one of our ids is asked about here.
 
-/// Bytes before a place that are looked at.
+/// Bytes before an id that are looked at.
 pub(super) const BEFORE_BYTES: usize = 400;
-/// Bytes behind it.
+/// Bytes after it that are looked at.
 pub(super) const AFTER_BYTES: usize = 200;
-/// Words of a line of prose; a shorter one is an item, a member, a heading.
+/// Words of the shortest line of prose; a shorter line is an item, a member or a heading.
 const PROSE_WORDS_MIN: usize = 6;
 
 /// Words that introduce an example, a format or a placeholder.
@@ -84,7 +84,7 @@ const CUES: [&str; 72] = [
     "ví dụ",
     "مثال",
 ];
-/// Words that say that something was found out.
+/// Words that report a finding.
 const REPORTS: [&str; 40] = [
     "i checked",
     "i've",
@@ -127,7 +127,7 @@ const REPORTS: [&str; 40] = [
     "проверил",
     "我检查",
 ];
-/// What asks for an explanation.
+/// Words that ask for an explanation.
 const ASKS: [&str; 36] = [
     "example",
     "explain",
@@ -166,7 +166,7 @@ const ASKS: [&str; 36] = [
     "例",
     "解释",
 ];
-/// What is asked about.
+/// Words for ids and results, as the subject of such a question.
 const SUBJECTS: [&str; 16] = [
     "execution id",
     "execution_id",
@@ -186,14 +186,14 @@ const SUBJECTS: [&str; 16] = [
     "执行",
 ];
 
-/// Does the user ask what ids or results look like?
+/// True if the user asks what ids or results look like.
 pub(super) fn asks(asked: &str) -> bool {
     let asked = asked.get(..asked.floor_char_boundary(4096)).unwrap_or(asked).to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| asked.contains(word));
     has(&ASKS) && has(&SUBJECTS)
 }
 
-/// Where the sentence, or line, that goes on behind a place ends in `after`; `None` where more text is needed.
+/// End of the current sentence, or line, in `after`; `None` if more text is needed.
 pub(super) fn sentence_end(after: &str, last: bool) -> Option<usize> {
     // No more is looked at than counts, and the two characters that tell where it ends.
     let near = after.get(..after.floor_char_boundary(AFTER_BYTES + 8)).unwrap_or(after);
@@ -209,7 +209,7 @@ pub(super) fn sentence_end(after: &str, last: bool) -> Option<usize> {
     }
 }
 
-/// Is what stands between `before` and `after` explained? `asked`: the user asks about ids.
+/// True if the text between `before` and `after` is explained. `asked`: the user asks about ids.
 pub(super) fn explains(before: &str, own: &str, after: &str, asked: bool) -> bool {
     let sentence = sentence(before);
     let said = format!("{sentence} {after}").to_lowercase();
@@ -219,7 +219,7 @@ pub(super) fn explains(before: &str, own: &str, after: &str, asked: bool) -> boo
     asked || is_code(before, own) || has_cue(&said) || introduction(before, sentence).is_some_and(|line| has_cue(&line.to_lowercase()))
 }
 
-/// Does what introduces the block behind `before` say that it is an example?
+/// True if the introduction of the block after `before` says that it is an example.
 pub(super) fn introduces_example(before: &str) -> bool {
     let before = before
         .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '~' | '>' | '[' | '('))
@@ -235,7 +235,7 @@ fn has_cue(text: &str) -> bool {
     CUES.iter().any(|cue| text.contains(cue))
 }
 
-/// The sentence, or line, that `before` ends in.
+/// The last sentence, or line, of `before`.
 fn sentence(before: &str) -> &str {
     let line = before.rsplit('\n').next().unwrap_or_default();
     let ends = line.char_indices().zip(line.chars().skip(1)).filter(|((_, c), next)| matches!(c, '.' | '!' | '?') && next.is_whitespace());
@@ -248,8 +248,8 @@ fn sentence(before: &str) -> &str {
     line.get(start..).unwrap_or_default()
 }
 
-/// The line that introduces the list, table or fence that `before` ends in: it ends with a colon, or is a heading, and no
-/// prose stands behind it.
+/// The line that introduces the list, table or fence at the end of `before`: it ends with a colon, or is a heading, and no prose follows
+/// it.
 fn introduction<'b>(before: &'b str, sentence: &str) -> Option<&'b str> {
     let prose = |text: &str| {
         text.split_whitespace().count() >= PROSE_WORDS_MIN
@@ -271,7 +271,7 @@ fn introduction<'b>(before: &'b str, sentence: &str) -> Option<&'b str> {
         .map(|(line, _)| line)
 }
 
-/// Is it part of an address, a flag, a query or an expression?
+/// True if it is part of an address, a flag, a query or an expression.
 fn is_code(before: &str, own: &str) -> bool {
     let word = before.trim_end().rsplit(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     let query = ["where", "and", "or", "select", "set", "by", "on"].iter().any(|own| own.eq_ignore_ascii_case(word))

@@ -1,8 +1,8 @@
-//! Code fences, line by line: is a place prose, JSON, other data or code? Pure.
+//! Tracks code fences line by line, and tells prose, JSON, other data and code apart. Pure.
 //!
-//! CommonMark, section 4.5: up to three blanks before the marks, no backtick behind backticks, a closing fence at least as long
-//! as the opening one and nothing behind it; a fence in a block quote or list item ends with it. A fence counts from the line
-//! after it, so its own line is read as what stood before.
+//! CommonMark, section 4.5: up to three blanks before the marks, no backtick after backticks, a closing fence at least as long as the
+//! opening one with nothing after it; a fence in a block quote or list item ends with it. A fence counts from the line after it, so its own
+//! line is read in the mode of the text before.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ const LANGUAGE_BYTES_MAX: usize = 16;
 const MARKS_MIN: usize = 3;
 /// Blanks that make a line of indented code.
 const INDENT_MAX: usize = 4;
-/// List items in one another that are told apart.
+/// Nested list items that are told apart.
 const ITEMS_MAX: usize = 16;
 /// Digits of a list item's number.
 const NUMBER_MAX: usize = 9;
 
 use super::tail::Tail;
 
-/// What a place is part of.
+/// Kind of text at a place.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Mode {
     /// Not fenced.
@@ -27,13 +27,13 @@ pub(super) enum Mode {
     Prose,
     /// Fenced as JSON, as plain text, or without a language.
     Json,
-    /// Fenced as a language that says what is, not what is done: YAML, CSV, a console's output, anything unknown.
+    /// Fenced as a language that describes instead of doing: YAML, CSV, a console's output, anything unknown.
     Data,
     /// Fenced as a programming language.
     Code,
 }
 
-/// How far the line at hand may be a fence.
+/// State of the current line as a possible fence.
 #[derive(Debug, Default)]
 enum Line {
     /// Only indentation and the marks of block quotes and list items so far.
@@ -51,31 +51,31 @@ enum Line {
     Plain,
 }
 
-/// A fence that is open.
+/// An open fence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Fence {
     /// `` ` `` or `~`.
     pub mark: u8,
-    /// How many of them.
+    /// Number of its marks.
     pub count: usize,
-    /// Where its own line begins.
+    /// Start of its own line.
     pub line: usize,
-    /// Where its marks begin.
+    /// Start of its marks.
     pub marks: usize,
-    /// Block quotes around it.
+    /// Number of block quotes around it.
     quotes: usize,
-    /// Where the content of the list item around it begins, in columns.
+    /// Column in which the content of the list item around it begins.
     offset: usize,
 }
 
 impl Fence {
-    /// Nothing stands around it: an empty line doesn't end it.
+    /// True if no block quote or list item is around it: an empty line doesn't end it.
     pub fn is_outermost(&self) -> bool {
         self.quotes == 0 && self.offset == 0
     }
 }
 
-/// From a place on: the mode, and the fence.
+/// Mode and open fence from a place on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
     at: usize,
@@ -83,21 +83,21 @@ struct Change {
     fence: Option<Fence>,
 }
 
-/// The fences of a text.
+/// Code fences of a text.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     at: usize,
     line: Line,
-    /// Where the line begins, and where its marks do.
+    /// Start of the current line, and of its marks.
     start: usize,
     marks: usize,
     column: usize,
-    /// The column that indentation counts from.
+    /// Column from which indentation is counted.
     base: usize,
     quotes: usize,
-    /// A block quote's mark takes the blank behind it.
+    /// The mark of a block quote includes the blank after it.
     takes_blank: bool,
-    /// The contents of the open list items, by the column in which they begin, and the block quotes around them.
+    /// Columns in which the contents of the open list items begin, and the block quotes around them.
     items: Vec<usize>,
     items_quotes: usize,
     open: Option<Fence>,
@@ -106,7 +106,7 @@ pub(super) struct Fences {
 }
 
 impl Fences {
-    /// Reads all that is there.
+    /// Reads all available text.
     pub fn advance(&mut self, tail: &Tail) {
         let end = tail.end();
         while self.at < end {
@@ -124,18 +124,18 @@ impl Fences {
         self.at = end;
     }
 
-    /// What `place` is part of.
+    /// Kind of text at `place`.
     pub fn mode(&self, place: usize) -> Mode {
         self.change(place).mode
     }
 
-    /// The fence that `place` is part of, with the first place inside it.
+    /// The fence that `place` is in, and the first place inside it.
     pub fn fence_at(&self, place: usize) -> Option<(Fence, usize)> {
         let change = self.change(place);
         change.fence.map(|fence| (fence, change.at))
     }
 
-    /// The fence whose own line `place` is part of, with the first place inside it.
+    /// The fence with `place` in its opening line, and the first place inside it.
     pub fn opened_by_line_of(&self, place: usize) -> Option<(Fence, usize)> {
         let after = self.changes.partition_point(|change| change.at <= place);
         let next = self.changes.get(after)?;
@@ -147,13 +147,13 @@ impl Fences {
         after.checked_sub(1).and_then(|before| self.changes.get(before)).copied().unwrap_or(self.base_change)
     }
 
-    /// The marks of the line at hand, where they may open a fence.
+    /// Start of the current line's marks, if they may open a fence.
     pub fn opening(&self) -> Option<usize> {
         (self.open.is_none() && matches!(self.line, Line::Marks(..) | Line::Info(..))).then_some(self.marks)
     }
 
-    /// Up to here every change of mode is known. A fence in a block quote or list item has ended before the line at hand if
-    /// that line stands outside of it, which only what stands behind its blanks tells.
+    /// Place up to which every change of mode is known. A fence in a block quote or list item has ended before the current line if that
+    /// line is outside of it; only the text after the line's blanks shows that.
     pub fn known(&self) -> usize {
         let undecided = matches!(self.line, Line::Prefix) && self.open.is_some_and(|open| !open.is_outermost());
         if undecided { self.start } else { self.at }
@@ -165,7 +165,7 @@ impl Fences {
         self.changes.get(after).map(|change| change.at)
     }
 
-    /// Nobody will ask for what lies before `place` any more.
+    /// Drops everything before `place`.
     pub fn forget(&mut self, place: usize) {
         while let Some(change) = self.changes.front()
             && change.at <= place
@@ -276,8 +276,7 @@ impl Fences {
         };
     }
 
-    /// The indentation of what stands at the column at hand, counted from the list item that it is in; those that it isn't
-    /// in have ended.
+    /// Indentation at the current column, relative to the list item that it is in; items that it isn't in are closed.
     fn indent(&mut self) -> usize {
         if self.open.is_none() && self.items_quotes == self.quotes {
             while self.items.last().is_some_and(|offset| *offset > self.column) {
@@ -290,7 +289,7 @@ impl Fences {
         self.column.saturating_sub(self.base)
     }
 
-    /// The open fence ended before the line at hand.
+    /// Ends the open fence before the current line.
     fn leave(&mut self) {
         self.open = None;
         self.changes.push_back(Change { at: self.start, ..Change::default() });
@@ -313,7 +312,7 @@ impl Fences {
     }
 }
 
-/// What is read as JSON: that, text that is no code, and what says nothing.
+/// Languages read as JSON: JSON itself, texts that aren't code, and labels without meaning.
 const READABLE: [&str; 20] = [
     "",
     "json",
@@ -336,7 +335,7 @@ const READABLE: [&str; 20] = [
     "tool_response",
     "markdown",
 ];
-/// Languages in which things are done.
+/// Programming languages.
 const PROGRAMMING: [&str; 74] = [
     "python",
     "py",

@@ -1,7 +1,7 @@
-//! Folding what hides an id from the eye: one symbol of a text as a reader sees it. Pure.
+//! Folds disguises of an id: reads a text symbol by symbol as a reader sees it. Pure.
 //!
-//! Invisible characters and markup are told apart from letters; full-width, mathematical and look-alike letters,
-//! escapes, entities, percent-encoding, tags, comments and empty links are resolved. It never changes the text.
+//! Tells invisible characters and markup from letters; resolves full-width, mathematical and look-alike letters, escapes, entities,
+//! percent-encoding, tags, comments and empty links. Never changes the text.
 
 use std::sync::OnceLock;
 
@@ -13,12 +13,12 @@ pub(super) const TAG_BYTES_MAX: usize = 4096;
 const ENTITY_DIGITS_MAX: usize = 256;
 /// Backslashes that may stand before one underscore.
 const BACKSLASHES_MAX: usize = 4;
-/// Tags that show nothing themselves.
+/// Tags that are invisible themselves.
 const INLINE_TAGS: [&str; 25] = [
     "a", "b", "big", "bdi", "bdo", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span", "strong",
     "sub", "sup", "tt", "u", "var", "wbr",
 ];
-/// Tags that break a line or show something: what stands on both sides isn't read as one word.
+/// Tags that break a line or show something: the texts on both sides aren't read as one word.
 const BREAKING_TAGS: [&str; 44] = [
     "address",
     "article",
@@ -65,7 +65,7 @@ const BREAKING_TAGS: [&str; 44] = [
     "tr",
     "ul",
 ];
-/// Named entities that matter here, with those names that browsers also read without a semicolon.
+/// Named entities that matter here; `true` for names that browsers also read without a semicolon.
 const ENTITIES: [(&str, char, bool); 53] = [
     ("lowbar", '_', false),
     ("UnderBar", '_', false),
@@ -121,8 +121,7 @@ const ENTITIES: [(&str, char, bool); 53] = [
     ("rarr", '→', false),
     ("rArr", '⇒', false),
 ];
-/// Letters and digits of other scripts that look like those of ids (UTS #39, the part that matters): what a reader takes for
-/// an id is one.
+/// Letters and digits of other scripts that look like those of ids (the relevant part of UTS #39).
 const CONFUSABLES: [(char, &str); 49] = [
     ('a', "аɑα"),
     ('b', "ЬьƅᏏ"),
@@ -180,14 +179,14 @@ const ZEROS: [u32; 22] = [
     0x1946, 0xa620, 0xa8d0,
 ];
 
-/// What a byte begins, for the quick way through plain text.
+/// Class of a byte, for the fast path through plain text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Class {
     /// A letter, digit, `_` or `-`.
     Word,
-    /// Something that ends a run.
+    /// A byte that ends a run.
     Breaker,
-    /// Something that [`next`] must look at.
+    /// A byte that [`next`] must look at.
     Special,
 }
 
@@ -207,7 +206,7 @@ pub(super) const CLASSES: [Class; 256] = {
     classes
 };
 
-/// Control characters show nothing.
+/// True for control characters, which are invisible.
 const fn is_control(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r') || byte == 0x7f
 }
@@ -230,16 +229,16 @@ impl Letters {
     }
 }
 
-/// What a reader sees.
+/// A symbol as a reader sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Symbol {
     /// Letters, digits, `_`, `-`.
     Word(Letters),
-    /// Nothing.
+    /// Something invisible.
     Invisible,
     /// Markup of this character: `*`, `` ` ``, `~`, or `<` for a tag or comment.
     Markup(char),
-    /// A tag that isn't known to show nothing, such as `<id>`: markup inside an id, else text.
+    /// A tag that may be visible, such as `<id>`: markup inside an id, else text.
     Tag,
     /// White space of this character.
     Blank(char),
@@ -247,7 +246,7 @@ pub(super) enum Symbol {
     Other(char),
 }
 
-/// The symbol that `rest` begins with, and its bytes. `None`: more text is needed to say, or there is none.
+/// The first symbol of `rest`, and its bytes. `None`: more text is needed to decide, or there is none.
 pub(super) fn next(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let first = rest.chars().next()?;
     match first {
@@ -260,12 +259,12 @@ pub(super) fn next(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     }
 }
 
-/// `text` with its disguises taken off: what stands there to the eye.
+/// `text` without its disguises, as a reader sees it.
 pub(super) fn plain(text: &str) -> String {
     plain_so_far(text, true)
 }
 
-/// The same; unless it is the `last` of its text, without what more text is needed to say at its end.
+/// Like [`plain`]; unless `last`, without a symbol at the end that more text is needed for.
 pub(super) fn plain_so_far(text: &str, last: bool) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
@@ -307,7 +306,7 @@ fn fold(c: char) -> Symbol {
     }
 }
 
-/// The letter or digit that `c` looks like.
+/// The ASCII letter or digit that `c` looks like.
 fn confusable(c: char) -> Option<u8> {
     static BY_CHARACTER: OnceLock<Vec<(char, u8)>> = OnceLock::new();
     let table = BY_CHARACTER.get_or_init(|| {
@@ -367,7 +366,7 @@ fn escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     }
 }
 
-/// `\u005f`, and surrogate pairs of two such.
+/// Reads `\u005f`, and surrogate pairs of two such escapes.
 fn unicode_escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let itself = Some((Symbol::Other('\\'), 1));
     let unit = |at: usize| -> Result<u32, bool> {
@@ -449,7 +448,7 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     closed(if is(&INLINE_TAGS) { Symbol::Markup('<') } else { Symbol::Tag }, end)
 }
 
-/// Does the name of a tag begin as that of a label does?
+/// True if a tag's name begins as a label's does.
 fn is_label(name: &str) -> bool {
     name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("execution"))
 }
@@ -461,7 +460,7 @@ enum TagEnd {
     Unknown,
 }
 
-/// Where a tag ends; what its quoted attributes say doesn't count. Looks at each byte once: a `<` outside quotes ends it.
+/// End of a tag; the contents of its quoted attributes don't count. Looks at each byte once: a `<` outside quotes ends it.
 fn tag_end(attributes: &str) -> TagEnd {
     let bytes = attributes.as_bytes();
     let mut at = 0;
@@ -479,7 +478,7 @@ fn tag_end(attributes: &str) -> TagEnd {
     TagEnd::Unknown
 }
 
-/// `[](…)`, `[][…]`, `![](…)`: links without words show nothing.
+/// Reads `[](…)`, `[][…]`, `![](…)`: links without words are invisible.
 fn empty_link(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     let first = rest.chars().next().unwrap_or('[');
     let itself = Some((Symbol::Other(first), 1));

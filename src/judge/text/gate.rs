@@ -1,7 +1,7 @@
-//! The gate: takes a text piece by piece, says what is decided of it and what was wrong. Pure.
+//! The gate: receives a text piece by piece; returns how much of it is decided, and its violations. Pure.
 //!
-//! The readers' findings are judged in the order of their places, each once no reader can find anything
-//! before it. INVARIANT: `cleared` only grows, and never passes the start of a blocking claim.
+//! Findings of the scanners are judged in the order of their places, each once no scanner can find anything before it. INVARIANT: `cleared`
+//! only grows, and never passes the start of a blocking claim.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -30,32 +30,32 @@ use crate::judge::{
     violation::{Code, Violation},
 };
 
-/// Bytes of a text that are kept; a longer one is known to be longer.
+/// Bytes of the longest text that is kept.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Violations recorded of one text; further ones still block.
 const VIOLATIONS_MAX: usize = 64;
 
-/// Bytes before the first thing in a fence that count as blanks.
+/// Bytes before the first content of a fence that count as blanks.
 const FENCE_BLANKS_MAX: usize = 64;
 /// Bytes behind a block in which the end of its fence is looked for.
 const FENCE_REST_BYTES_MAX: usize = 4096;
 
-/// Bytes within which two beginnings of a call are those of the same one.
+/// Bytes within which two beginnings of a call belong to the same call.
 const SAME_CALL: usize = 128;
 
 type Key = (usize, u8, usize);
 
-/// What came of one finding.
+/// Outcome of judging one finding.
 enum Step {
     Done,
-    /// What follows it isn't known yet.
+    /// The following text isn't known yet.
     Wait,
     /// The ledger must be asked.
     Ask,
 }
 
-/// The gate in the way of one text. See the module's documentation.
+/// Judges one text as it arrives, and clears the decided part for release.
 #[derive(Debug, Default)]
 pub struct TextGate {
     tail: Tail,
@@ -66,52 +66,52 @@ pub struct TextGate {
     lines: Lines,
     marks: Marks,
     starts: Starts,
-    /// Where the last call that is written as text begins.
+    /// Start of the last call written as text.
     call: Option<usize>,
     prose: Prose,
     pending: BTreeMap<Key, Item>,
     found: Vec<Item>,
     last: bool,
-    /// Where the last finding that was judged ends.
+    /// End of the last finding that was judged.
     floor: usize,
-    /// The last whole block that was judged.
+    /// Span of the last whole block that was judged.
     block: Range<usize>,
-    /// The last block that was judged, whole or not.
+    /// Span of the last block that was judged, whole or not.
     read: Range<usize>,
-    /// The last block or record that presents a result of a tool.
+    /// Span of the last block or record that presents a result of a tool.
     presented: Range<usize>,
-    /// The last record that was objected to.
+    /// Span of the last record that was objected to.
     told: Range<usize>,
-    /// The last labelled value.
+    /// Span of the last labelled value.
     value: Range<usize>,
     asked: Vec<String>,
     known: HashMap<String, Known>,
     cleared: usize,
     containers: Containers,
-    /// What closes what is open before what blocks.
+    /// Text that closes everything open before the blocking claim.
     closing: Option<String>,
     blocked: Option<usize>,
     removals: VecDeque<Range<usize>>,
     violations: Vec<Violation>,
     citations: Vec<String>,
     cited: HashSet<String>,
-    /// The text so far; `None` where it isn't kept, or is too long.
+    /// The text so far; `None` if it isn't kept, or is too long.
     kept: Option<String>,
 }
 
 impl TextGate {
-    /// A gate for one text: one per choice, or per part of text.
+    /// Gate for one text: one per choice, or per part of text.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// False where this text, whole, has neither an id nor a label of one in it, for want of a word that is long enough
-    /// and of anything that could hide one: the quick way past texts that are read for ids alone.
+    /// False if this whole text can contain neither an id nor a label of one: it has no word that is long enough, and nothing that could
+    /// hide one. Fast path for texts that are read for ids only.
     pub fn may_find_ids(text: &str, rules: &Rules) -> bool {
         !rules.extra_patterns.is_empty() || Runs::may_find(text.as_bytes())
     }
 
-    /// Takes the next piece of the text.
+    /// Receives the next piece of the text.
     pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
         if rules.keep_text {
             let kept = self.kept.get_or_insert_default();
@@ -124,56 +124,56 @@ impl TextGate {
         self.advance(rules, evidence)
     }
 
-    /// There is no more text. May be called again after [`Self::answer`].
+    /// Ends the text. May be called again after [`Self::answer`].
     pub fn finish(&mut self, rules: &Rules, evidence: &dyn Evidence) -> Progress {
         self.last = true;
         self.advance(rules, evidence)
     }
 
-    /// What the ledger said about an id that [`Progress::Need`] named.
+    /// Receives the ledger's answer about an id that [`Progress::Need`] named.
     pub fn answer(&mut self, execution_id: &str, known: Known) {
         self.known.insert(execution_id.to_owned(), known);
     }
 
-    /// Up to here, in bytes of the whole text, it is decided and may be released, without
-    /// [`Self::removals`]. Never shrinks; once something blocks, never passes its start.
+    /// Place, in bytes of the whole text, up to which it is decided and may be released, without [`Self::removals`]. Never shrinks; once
+    /// something blocks, never passes its start.
     pub fn cleared(&self) -> usize {
         self.cleared
     }
 
-    /// Spans to be taken out of the text, in order; each lies within what is cleared, or will once it is.
+    /// Spans to be removed from the text, in order; each lies within the cleared text, or will.
     pub fn removals(&self) -> impl Iterator<Item = Range<usize>> {
         self.removals.iter().cloned()
     }
 
-    /// Removals that end before `place` were carried out; they are forgotten.
+    /// Drops the removals that end at or before `place`; they were carried out.
     pub fn forget_removals(&mut self, place: usize) {
         while self.removals.front().is_some_and(|span| span.end <= place) {
             self.removals.pop_front();
         }
     }
 
-    /// What was wrong so far, in the order of the text; what its prose claims wrongly comes last, and once the text has ended.
+    /// Violations so far, in the order of the text; those of claims in prose come last, once the text has ended.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Where the first claim begins that the policy blocks, once there is one.
+    /// Start of the first claim that the policy blocks, if any.
     pub fn blocked(&self) -> Option<usize> {
         self.blocked.into_iter().chain(self.prose.blocked()).min()
     }
 
-    /// Nothing came.
+    /// True if no text was received; requires that the text is kept.
     pub fn is_empty(&self) -> bool {
         self.kept.as_ref().is_none_or(String::is_empty)
     }
 
-    /// The whole text, where it is kept and isn't too long.
+    /// The whole text, if it is kept and not too long.
     pub fn text(&self) -> Option<&str> {
         self.kept.as_deref().filter(|text| text.len() <= KEPT_BYTES_MAX)
     }
 
-    /// What closes whatever is open where the released text ends, so that what is said next doesn't stand in it.
+    /// Text that closes everything open at the end of the released text, so that an appended text isn't part of it.
     pub fn closing(&self) -> String {
         let closing = || {
             // What stands at the very end goes on no further.
@@ -184,7 +184,7 @@ impl TextGate {
         self.closing.clone().unwrap_or_else(closing)
     }
 
-    /// The executions cited and verified, each once.
+    /// Execution IDs that were cited and verified, each once.
     pub fn citations(&self) -> &[String] {
         &self.citations
     }
@@ -220,7 +220,7 @@ impl TextGate {
         }
     }
 
-    /// Judges what nothing can come before; true where the ledger must be asked first.
+    /// Judges the findings that nothing can come before; true if the ledger must be asked first.
     fn settle(&mut self, hold: usize, rules: &Rules, evidence: &dyn Evidence) -> bool {
         while let Some((key, item)) = self.pending.pop_first() {
             // In the line that may open a fence: what blocks there, blocks from the fence's marks on if it does.
@@ -245,7 +245,7 @@ impl TextGate {
         false
     }
 
-    /// What else is waiting is asked for at the same time.
+    /// Adds the other pending ids that the ledger must be asked about, so that all are asked at the same time.
     fn ask_further(&mut self, rules: &Rules, evidence: &dyn Evidence) {
         let mut asked: HashSet<String> = self.asked.iter().cloned().collect();
         for item in self.pending.values() {
@@ -331,7 +331,7 @@ impl TextGate {
         Step::Done
     }
 
-    /// A label stands for the id of our shape in its value; without one its value is judged as it is.
+    /// Judges a label by the execution ID in its value; without one, the value is judged as it is.
     fn judge_label(&mut self, span: &Range<usize>, label: &Label, rules: &Rules, evidence: &dyn Evidence) -> Step {
         let inside = |item: &Item| matches!(item.kind, Kind::Id(_)) && item.span.end > label.value.start;
         let inner = self.pending.range(..(label.value.end, 0, 0)).find(|(_, item)| inside(item)).map(|(key, item)| (*key, item.clone()));
@@ -360,7 +360,7 @@ impl TextGate {
         Step::Done
     }
 
-    /// Does what lies there stand in a block or record that presents a result of a tool?
+    /// True if `span` is in a block or record that presents a result of a tool.
     fn is_presented(&self, span: &Range<usize>, rules: &Rules, evidence: &dyn Evidence) -> bool {
         let waiting = self.pending.range(..(span.end, 0, 0)).any(|(_, item)| match &item.kind {
             Kind::Record(record) => item.span.end > span.start && claim::presents_record(record, evidence),
@@ -369,7 +369,7 @@ impl TextGate {
         rules.has_tools && (waiting || self.presented.contains(&span.start))
     }
 
-    /// Is the id that lies there explained rather than claimed? `None`: what follows isn't known yet.
+    /// True if the id in `span` is explained rather than claimed. `None`: the following text isn't known yet.
     fn explains(&self, span: &Range<usize>, evidence: &dyn Evidence) -> Option<bool> {
         let end = explain::sentence_end(self.tail.from(span.end), self.last)?;
         let before = self.tail.slice(self.tail.boundary(span.start.saturating_sub(explain::BEFORE_BYTES))..span.start);
@@ -377,7 +377,7 @@ impl TextGate {
         Some(explain::explains(before, own, after, false) || evidence.asks_about_ids() && explain::explains(before, own, after, true))
     }
 
-    /// Is the block that begins there an example that the user asked for?
+    /// True if the block at `start` is an example that the user asked for.
     fn is_example(&self, start: usize, evidence: &dyn Evidence) -> bool {
         let before = self.tail.slice(self.tail.boundary(start.saturating_sub(explain::BEFORE_BYTES))..start);
         explain::introduces_example(before) && evidence.asks_about_ids()
@@ -453,7 +453,7 @@ impl TextGate {
         Step::Done
     }
 
-    /// Does nothing follow `place` in its fence but marks that close something? `None`: that isn't known yet.
+    /// True if only closing marks follow `place` in its fence. `None`: that isn't known yet.
     fn ends_fence(&self, place: usize) -> Option<bool> {
         let end = self.fences.change_after(place).unwrap_or(self.tail.end()).min(place + FENCE_REST_BYTES_MAX);
         let rest = self.tail.slice(place..self.tail.boundary(end));
@@ -469,7 +469,7 @@ impl TextGate {
         self.block.start <= span.start && span.end <= self.block.end
     }
 
-    /// Records a violation of what lies in `span`; what blocks, blocks from its beginning on.
+    /// Records a violation of the text in `span`; a blocking one blocks from the start of `span` on.
     fn record(&mut self, span: Range<usize>, violation: Option<Violation>, rules: &Rules) {
         let Some(violation) = violation else { return };
         let start = if self.in_block(&span) { self.block.start } else { span.start };
@@ -483,7 +483,7 @@ impl TextGate {
         }
     }
 
-    /// Nothing before `hold` is undecided: it is clear, but for the marks right before what may come.
+    /// Clears the text before `hold`, except the marks directly before a possible finding.
     fn clear(&mut self, hold: usize, rules: &Rules) {
         let done = self.last && self.pending.is_empty();
         let hold = self.fences.opening().map_or(hold, |marks| marks.min(hold));
@@ -503,7 +503,7 @@ impl TextGate {
         self.tail.discard(place);
     }
 
-    /// Up to where text may leave while what begins at `from` isn't decided: the words that would go with it are held.
+    /// Place up to which text may be released while the finding at `from` isn't decided: words that would be removed with it are held.
     fn held(&self, from: usize, floor: usize, rules: &Rules) -> usize {
         let start = match rules.show {
             true => around::beginning(&self.tail, from, floor, false),
@@ -512,7 +512,7 @@ impl TextGate {
         self.before_fence(from, start, floor, rules)
     }
 
-    /// `start`, or the marks of the fence that what begins at `from` is the first thing in, or stands in the line of.
+    /// `start`, or the marks of the fence that has `from` in its opening line or as its first content.
     fn before_fence(&self, from: usize, start: usize, floor: usize, rules: &Rules) -> usize {
         let found = self.fences.opened_by_line_of(from).or_else(|| self.fences.fence_at(from));
         let Some((fence, inside)) = found.filter(|(fence, _)| fence.marks >= floor) else { return start };

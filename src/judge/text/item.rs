@@ -1,24 +1,24 @@
-//! What the readers find and the gate judges. Values only.
+//! Findings of the scanners, which the gate judges. Values only.
 
 use std::ops::Range;
 
 use super::{object::Object, record::Record, written::Written};
 
-/// Something of our shape.
+/// A text in the form of an execution ID.
 #[derive(Clone, Debug)]
 pub(super) struct Id {
     /// Its characters, disguises folded, case kept.
     pub text: String,
-    /// Where in `text` the last markup before the digits stood: the id may begin there.
+    /// Offset in `text` of the last markup before the digits: the id may begin there.
     pub cut: usize,
-    /// Where in the whole text that is.
+    /// Place of `cut` in the whole text.
     pub from: usize,
 }
 
 /// A label with its value.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
-    /// Where the value lies.
+    /// Span of the value.
     pub value: Range<usize>,
     /// The value, disguises folded.
     pub text: String,
@@ -31,42 +31,42 @@ pub(super) struct Label {
 /// A `{…}` of members.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// Read to its closing brace; otherwise it broke off, and its objects are what was read.
+    /// True if it was read to its closing brace; otherwise it broke off, and `objects` are those read so far.
     pub complete: bool,
-    /// Those that name a tool or an execution, in order of their end.
+    /// Objects that name a tool or an execution, in order of their end.
     pub objects: Vec<Object>,
 }
 
-/// One thing found.
+/// Kind of a finding.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// A block.
     Block(Block),
-    /// What lines say of a tool and its result.
+    /// Lines about a tool and its result.
     Record(Record),
-    /// More than may be held of one block or id.
+    /// A block or id that is too long to be held.
     TooLong,
-    /// A match of the phrase rule with this number.
+    /// A match of the phrase rule with this index.
     Phrase(usize),
     /// A labelled value.
     Label(Label),
-    /// A call or a result, written as text.
+    /// A call or a result written as text.
     Written(Written),
-    /// Something of our shape.
+    /// A text in the form of an execution ID.
     Id(Id),
 }
 
-/// One thing found, and where.
+/// A finding and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// Where it lies: from its first own character (brackets before it not counted).
+    /// Span from its own first character; brackets before it aren't included.
     pub span: Range<usize>,
-    /// What it is.
+    /// Kind of the finding.
     pub kind: Kind,
 }
 
 impl Item {
-    /// The order in which items are judged: by place, then what surrounds before what is inside.
+    /// Order in which findings are judged: by place, outer ones before those inside.
     pub fn key(&self) -> (usize, u8, usize) {
         match &self.kind {
             Kind::TooLong => (self.span.start, 0, 0),

@@ -1,8 +1,8 @@
 //! Labels: `execution_id: X` in all its spellings, read from the end of the label's name. Pure.
 //!
-//! Reading starts over while the text is too short to say; [`READ_BYTES_MAX`] bounds what that costs. Where no colon,
-//! equals sign, arrow or element stands between name and value (`execution id is X`, a table's cell), the value must look
-//! like an id: those words also explain what an id is.
+//! Reading starts over while the text is too short to decide; [`READ_BYTES_MAX`] bounds the cost. Without a colon, equals sign, arrow or
+//! element between name and value (`execution id is X`, a table's cell), the value must look like an id: such words also explain what an id
+//! is.
 
 use std::{ops::Range, sync::OnceLock};
 
@@ -22,16 +22,16 @@ const READ_BYTES_MAX: usize = 2 * fold::TAG_BYTES_MAX;
 const BETWEEN_MAX: usize = 24;
 /// Bytes of most values.
 const VALUE_BYTES: usize = 64;
-/// Bytes of a copula at most.
+/// Bytes of the longest copula.
 const COPULA_BYTES: usize = 8;
-/// Marks remembered on either side.
+/// Marks stored on either side.
 const MARKS_MAX: usize = 8;
 /// Words between a label and its value.
 const COPULAS: [&str; 17] =
     ["is", "was", "of", "equals", "to", "are", "ist", "war", "lautet", "est", "es", "fue", "foi", "jest", "are", "als", "dengan"];
-/// Names of standards and algorithms that a number follows, which is no id.
+/// Names of standards and algorithms; a number after one of them is no id.
 const STANDARDS: [&str; 14] = ["sha", "md", "uuid", "uuidv", "utf", "iso", "rfc", "base", "int", "uint", "ascii", "version", "v", "ed"];
-/// A label in other languages; in any case of ASCII.
+/// Labels in other languages, in any case of ASCII letters.
 const PHRASES: [&str; 66] = [
     "ausführungs-id",
     "ausführungs‑id",
@@ -100,7 +100,7 @@ const PHRASES: [&str; 66] = [
     "معرف التنفيذ",
     "mã thực thi",
 ];
-/// Bytes of the longest of them.
+/// Bytes of the longest of these labels.
 const PHRASE_BYTES_MAX: usize = {
     let (mut longest, mut at) = (0, 0);
     while at < PHRASES.len() {
@@ -109,33 +109,33 @@ const PHRASE_BYTES_MAX: usize = {
     }
     longest
 };
-/// Words that stand where a value would, have digits, and are types or ways of making one.
+/// Words in the place of a value that have digits, but are types or ways of making one.
 const TYPES: [&str; 22] = [
     "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "int32", "int64", "uint32", "uint64", "uuid1", "uuid4", "uuid7",
     "uuidv4", "uuidv7", "sha256", "base64", "md5",
 ];
 
-/// How much of a label a word is.
+/// Part of a label that a word is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Name {
-    /// All of it: `execution_id`.
+    /// The whole label: `execution_id`.
     Whole,
-    /// `execution`, which `id` must follow.
+    /// The first half, `execution`, which `id` must follow.
     Half,
 }
 
-/// What came of reading on.
+/// Result of reading after a label's name.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// More text is needed.
     More,
-    /// No label, or none with a value.
+    /// No label, or a label without a value.
     Nothing,
-    /// A label; places count from where reading began.
+    /// A label; places are relative to the start of reading.
     Found(Label),
 }
 
-/// The label that `word` is, or the first half of.
+/// Classifies `word` as a label or the first half of one.
 pub(super) fn name(word: &[u8]) -> Option<Name> {
     let word = trim(word);
     let whole = [
@@ -163,7 +163,7 @@ fn trim(word: &[u8]) -> &[u8] {
     word.get(start..end).unwrap_or_default()
 }
 
-/// True if `value` asserts an id: it has a digit, and is no type.
+/// True if `value` asserts an id: it has a digit, and isn't a type.
 pub(super) fn asserts(value: &str) -> bool {
     value.bytes().any(|b| b.is_ascii_digit()) && !TYPES.iter().any(|name| value.eq_ignore_ascii_case(name))
 }
@@ -175,7 +175,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// Takes what word characters of ASCII come next.
+    /// Consumes the ASCII word characters that come next.
     fn plain(&mut self) -> &'t str {
         let rest = self.text.get(self.at..self.text.floor_char_boundary(READ_BYTES_MAX)).unwrap_or_default();
         let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')).count();
@@ -183,7 +183,7 @@ impl<'t> Reader<'t> {
         rest.get(..length).unwrap_or_default()
     }
 
-    /// The next symbol, and where it starts. `Err`: nothing more, now or within the bound.
+    /// The next symbol, and its start. `Err`: no more text, now or within the bound.
     fn next(&mut self) -> Result<(Symbol, usize), Reading> {
         if self.at >= READ_BYTES_MAX {
             return Err(Reading::Nothing);
@@ -201,7 +201,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Does `value` look like an id, not like a word, a number or a unit?
+/// True if `value` looks like an id, not like a word, a number or a unit.
 fn is_likely(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
@@ -216,16 +216,16 @@ fn is_likely(value: &str) -> bool {
     word && !standard && !counts && (digits >= 5 && letters == 0 && digits == value.len() || digits > 0 && letters > 0 && value.len() >= 4)
 }
 
-/// How a value is bound to its label.
+/// Relation of a value to its label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Bond {
-    /// By a mark that binds.
+    /// Bound by a mark, such as a colon.
     Mark,
-    /// By words, or by standing beside it.
+    /// Bound by words or by position.
     Words,
 }
 
-/// Reads what follows a label's name. `element`: a `<` stands right before it.
+/// Reads the text after a label's name. `element`: a `<` is directly before the name.
 pub(super) fn read(text: &str, name: Name, element: bool, last: bool) -> Reading {
     let mut reader = Reader { text, at: 0, last };
     match read_label(&mut reader, name, element) {
@@ -265,16 +265,16 @@ fn second_half(reader: &mut Reader) -> Result<(), Reading> {
     }
 }
 
-/// What stands between a label's name and its value.
+/// Separator between a label's name and its value.
 struct Separated {
-    /// Marks closed right after the name.
+    /// Marks closed directly after the name.
     closers: String,
     /// Marks opened before the value.
     openers: String,
     bond: Bond,
 }
 
-/// Up to what binds the value to the label.
+/// Reads the separator that binds the value to the label.
 fn separator(reader: &mut Reader, element: bool) -> Result<Separated, Reading> {
     let (mut closers, mut openers) = (String::new(), String::new());
     let (mut blanks, mut dashes) = (0, 0);
@@ -332,7 +332,7 @@ fn separator(reader: &mut Reader, element: bool) -> Result<Separated, Reading> {
     bond.map(|bond| Separated { closers, openers, bond }).ok_or(Reading::Nothing)
 }
 
-/// `</td><td>`: the end of one cell, and the beginning of the next.
+/// Reads `</td><td>`: the end of one cell, and the beginning of the next.
 fn cell(reader: &mut Reader) -> Result<(), Reading> {
     let rest = reader.text.get(reader.at..).unwrap_or_default();
     let window = rest.get(..rest.floor_char_boundary(BETWEEN_MAX * 16)).unwrap_or(rest);
@@ -362,7 +362,7 @@ fn found_cell(reader: &mut Reader, length: usize) -> Result<(), Reading> {
     if length > 0 { Ok(()) } else { Err(Reading::Nothing) }
 }
 
-/// Passes over a word such as `is`.
+/// Skips a word such as `is`.
 fn copula(reader: &mut Reader) -> Result<(), Reading> {
     for _ in 0..2 {
         let before = reader.at;
@@ -387,7 +387,7 @@ fn copula(reader: &mut Reader) -> Result<(), Reading> {
     Ok(())
 }
 
-/// Up to the value's first character; returns the marks opened before it, and its place.
+/// Reads up to the value's first character; returns the marks opened before it, and its place.
 fn opening(reader: &mut Reader) -> Result<(String, usize), Reading> {
     let mut openers = String::new();
     let mut lines = 0;
@@ -469,11 +469,11 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
     Ok(Label { value: start..end, text, openers, closers })
 }
 
-/// The reader of labels in other languages, which are more than one word or have letters that no id has.
+/// Scanner for labels in other languages, which have several words, or letters that no id has.
 #[derive(Debug, Default)]
 pub(super) struct Phrases {
     at: usize,
-    /// The end of what was read may begin one from here on.
+    /// Place from which the end of the text may be the beginning of a label.
     open: usize,
 }
 
@@ -499,13 +499,13 @@ impl Phrases {
         (self.at, self.open) = (end, end - kept);
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.open
     }
 }
 
-/// Bytes at the end of `rest` that may begin a phrase.
+/// Number of bytes at the end of `rest` that may begin a phrase.
 fn partial(rest: &[u8]) -> usize {
     let end = rest.get(rest.len().saturating_sub(PHRASE_BYTES_MAX - 1)..).unwrap_or_default();
     let begins = |from: &usize| {

@@ -1,4 +1,4 @@
-//! The policy's own patterns and phrases, line by line. Pure.
+//! Scanner for the policy's own patterns and phrases, line by line. Pure.
 
 use super::{
     Rules,
@@ -9,7 +9,7 @@ use super::{
 /// Bytes of a line above which it is read in parts.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// The reader of lines; idle where the policy has no such rules.
+/// Scanner for lines; idle if the policy has no such rules.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     start: usize,
@@ -18,7 +18,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Reads all whole lines that are there.
+    /// Reads all complete lines.
     pub fn advance(&mut self, tail: &Tail, rules: &Rules, last: bool, found: &mut Vec<Item>) {
         let end = tail.end();
         if rules.extra_patterns.is_empty() && rules.phrases.is_empty() {
@@ -43,7 +43,7 @@ impl Lines {
         }
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.start
     }

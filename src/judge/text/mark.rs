@@ -1,6 +1,6 @@
-//! The marks of what models write instead of doing it. Data.
+//! Markers of calls and results that models write as text. Data.
 
-/// What a mark begins.
+/// Kind of text that a marker begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Begins {
     /// A call.
@@ -9,11 +9,11 @@ pub(super) enum Begins {
     Output,
     /// A step of a transcript that names a tool.
     Action,
-    /// A step of a transcript that says what came of it.
+    /// A step of a transcript that reports the outcome.
     Observation,
 }
 
-/// The marks, each with what it begins. Lines begin with the last ones.
+/// Markers, each with the kind of text that it begins. The last ones are searched for at the beginning of a line.
 pub(super) const MARKS: [(&str, Begins); 65] = [
     ("<tool_call>", Begins::Call),
     ("<function=", Begins::Call),

@@ -1,8 +1,7 @@
-//! Judging the text of an answer: the citations and claims in it, whole or as it streams. Pure.
+//! Judges the text of an answer: the citations and claims in it, complete or as it streams. Pure.
 //!
-//! One [`TextGate`] stands in the way of one text. It takes pieces, says how much of the text is
-//! decided, and what was wrong. Every decision depends on the text alone, never on how it was cut.
-//! The way of a piece:
+//! One [`TextGate`] judges one text. It receives pieces; it returns how much of the text is decided, and the violations. Every decision
+//! depends on the text alone, never on how it was split. The path of a piece:
 //!
 //! ```text
 //! piece ─▶ tail ─▶ fence   (where is code?)
@@ -14,7 +13,7 @@
 //!                     └─▶ items, in order of place ─▶ gate + claim ─▶ violations, citations, removals
 //! ```
 //!
-//! Each reader says from where on it may still find something; what lies before is decided and clears.
+//! Each scanner returns the place from which it may still find something; text before it is decided and is cleared.
 
 mod around;
 mod block;
@@ -56,12 +55,12 @@ use super::{
 };
 pub use gate::TextGate;
 
-/// Where the execution with some id stands.
+/// Location of the execution with some id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Whereabouts {
-    /// Its result stands, stamped, in this conversation.
+    /// Its result is in this conversation, stamped.
     Here {
-        /// Older than the policy lets executions be cited.
+        /// Too old to be cited under the policy.
         expired: bool,
     },
     /// The id verifies, but its result isn't in this conversation.
@@ -70,13 +69,13 @@ pub enum Whereabouts {
     NotOurs,
 }
 
-/// What the conversation proves. By value, without I/O; the adapters implement it.
+/// Evidence that the conversation provides. By value, without I/O; the adapters implement it.
 pub trait Evidence {
-    /// Where `execution_id`, which has our shape and lower-case hex, stands.
+    /// Location of `execution_id`, which has the form of an execution ID with lower-case hex.
     fn whereabouts(&self, execution_id: &str) -> Whereabouts;
-    /// True if `text` stands word for word in the conversation's own data.
+    /// True if `text` is word for word in the conversation's own data.
     fn is_quotation(&self, text: &str) -> bool;
-    /// True where not all of the conversation is known: what isn't ours may have been quoted from the rest.
+    /// True if part of the conversation isn't known: foreign ids may have been quoted from it.
     fn is_incomplete(&self) -> bool;
     /// The registered tool of that name, or nearly so (case, separators, a small typo).
     fn tool_named(&self, name: &str) -> Option<&str>;
@@ -84,55 +83,55 @@ pub trait Evidence {
     fn is_registered(&self, name: &str) -> bool;
     /// True if the registered `tool` has a parameter `name`.
     fn has_parameter(&self, tool: &str, name: &str) -> bool;
-    /// Whose calls count where they are written as text; `None` where the user asked for such text.
+    /// Tools whose calls count if they are written as text; `None` if the user asked for such text.
     fn written_calls(&self) -> Option<Names> {
         Some(Names::Any)
     }
     /// True if `tool` succeeded in this conversation.
     fn succeeded(&self, tool: &str) -> bool;
-    /// True if any result stands in this conversation, stamped or not.
+    /// True if the conversation has any result, stamped or not.
     fn has_results(&self) -> bool {
         false
     }
-    /// The results and what else was said; made when first asked for.
+    /// Index of the results and the other messages; built on first use.
     fn grounds(&self) -> Option<&Grounds> {
         None
     }
-    /// The user asks what ids or results look like, and for none.
+    /// True if the user asks what ids or results look like, and asks for none.
     fn asks_about_ids(&self) -> bool {
         self.grounds().is_some_and(|grounds| explain::asks(&grounds.asked))
     }
-    /// What the tools can do and which of them ran; made when first asked for.
+    /// Capabilities of the tools, and which of them ran; built on first use.
     fn abilities(&self) -> Option<&Abilities> {
         None
     }
 }
 
-/// What the ledger answered about an id that is [`Whereabouts::Elsewhere`].
+/// The ledger's answer about an id that is [`Whereabouts::Elsewhere`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Known {
     /// The execution belongs to the session of this exchange, so it may be cited.
     pub same_session: bool,
-    /// It didn't say in time.
+    /// The ledger didn't answer in time.
     pub unavailable: bool,
 }
 
-/// A thing that may be said only if a tool succeeded: one of the policy's `[[claims]]`.
+/// A phrase that is allowed only if a tool succeeded: one of the policy's `[[claims]]`.
 #[derive(Clone, Debug)]
 pub struct PhraseRule {
     /// The rule's name in reports.
     pub name: String,
-    /// What is said; matched within one line. What its named groups match must stand in a result of such a tool.
+    /// Pattern of the phrase, matched within one line. The matches of its named groups must be in a result of such a tool.
     pub regex: Regex,
-    /// One of these must have succeeded in the conversation.
+    /// Tools of which one must have succeeded in the conversation.
     pub requires: Vec<String>,
-    /// Since the user spoke last, not ever in the conversation.
+    /// The tool must have succeeded since the last user message, not just anywhere in the conversation.
     pub turn: bool,
-    /// What the model is told; may be empty.
+    /// Text for the model; may be empty.
     pub message: String,
 }
 
-/// What is looked for in one exchange. Cheap to clone; the regular expressions are shared.
+/// Rules for the texts of one exchange. Cheap to clone; the regular expressions are shared.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Severity of each code.
@@ -141,21 +140,21 @@ pub struct Rules {
     pub show: bool,
     /// Further regular expressions with a group `id`; a match is a labelled id.
     pub extra_patterns: Arc<[Regex]>,
-    /// What may be said only after a success.
+    /// Phrases that require a success.
     pub phrases: Arc<[PhraseRule]>,
     /// `response_format` asks for JSON: ids, labels and the policy's own rules count, blocks and prose don't.
     pub json_only: bool,
-    /// Unix milliseconds when the exchange began; 0 where that isn't known. No id of a later time can be ours.
+    /// Start of the exchange in Unix milliseconds; 0 if unknown. An id of a later time can't be genuine.
     pub now_ms: u64,
     /// The exchange has tools: labels and blocks count.
     pub has_tools: bool,
-    /// Nothing clears before the end.
+    /// Nothing is cleared before the end.
     pub hold_all: bool,
-    /// The whole text is kept, to tell whether it owes a citation.
+    /// The whole text is kept, to decide if it owes a citation.
     pub keep_text: bool,
-    /// An answer that cites may be shown to a second model: what a stream says is kept, and held where that may block.
+    /// An answer that cites may be shown to a second model: streamed text is kept, and held if its verdict may block.
     pub second_opinion: bool,
-    /// The ledger can tell whose an id is that isn't in this conversation: ask by [`Progress::Need`].
+    /// The ledger may know ids that aren't in this conversation: ask by [`Progress::Need`].
     pub ask_ledger: bool,
     /// Bytes of one block or one disguised id above which it is refused unread.
     pub held_bytes_max: usize,
@@ -180,13 +179,12 @@ impl Default for Rules {
     }
 }
 
-/// Can the gate go on?
+/// Result of advancing the gate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Progress {
-    /// What can be decided is decided: see [`TextGate::cleared`].
+    /// Everything that can be decided is decided: see [`TextGate::cleared`].
     Flow,
-    /// Nothing further clears before [`TextGate::answer`] was given for each of these ids, and then
-    /// `handle("")` or `finish` was called again.
+    /// Nothing further is cleared until [`TextGate::answer`] was called for each of these ids, and then `handle("")` or `finish` again.
     Need(Vec<String>),
 }

@@ -1,4 +1,4 @@
-//! What the members of an object say: does it name a tool, an execution, a result? Pure.
+//! Members of an object: decides if it names a tool, an execution or a result. Pure.
 
 use std::{ops::Range, sync::OnceLock};
 
@@ -6,7 +6,7 @@ use super::{Evidence, fold, tail::Tail};
 
 /// Names of further members that are kept of one object.
 const OTHERS_MAX: usize = 64;
-/// Bytes of the longest member name that means something.
+/// Bytes of the longest member name that has a meaning.
 const NAME_BYTES_MAX: usize = 24;
 
 /// A member's value.
@@ -21,15 +21,15 @@ pub(super) enum Value {
 /// An object that names a tool or an execution.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
-    /// Where it lies, braces included.
+    /// Span, braces included.
     pub span: Range<usize>,
     /// The value of the member that names a tool.
     pub tool: Option<Range<usize>>,
     /// The value of its execution id.
     pub id: Option<Range<usize>>,
-    /// The name of the member that it is the value of.
+    /// Name of the member that holds the object.
     pub under: Option<Range<usize>>,
-    /// What introduces it: `check_net() -> `.
+    /// Introduction of the object: `check_net() -> `.
     pub lead: Option<Range<usize>>,
     /// The value of its `name`.
     pub name: Option<Range<usize>>,
@@ -40,23 +40,23 @@ pub(super) struct Object {
     others_lost: bool,
 }
 
-/// What the members of an object or record say, besides the tool.
+/// Properties of the members of an object or record, besides the tool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
-    /// One is named as a result is.
+    /// A member has a name that results use.
     pub strong: bool,
-    /// One is named as nothing but a tool's output is.
+    /// A member has a name that only a tool's output uses.
     pub output: bool,
-    /// One is named as a definition's or a call's is.
+    /// A member has a name that definitions or calls use.
     pub definition: bool,
-    /// One describes a tool.
+    /// A member describes a tool.
     pub described: bool,
-    /// What names the tool often names other things.
+    /// The member that names the tool often names other things.
     pub weak: bool,
 }
 
 impl Said {
-    /// Do they look like a result? `call`: the other members are all parameters of the tool.
+    /// True if the members look like a result. `call`: the other members are all parameters of the tool.
     pub fn is_result(self, call: bool) -> bool {
         match self.weak {
             true => self.output && !self.described,
@@ -65,7 +65,7 @@ impl Said {
     }
 }
 
-/// What a member's name makes of its object.
+/// Meaning of a member's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Meaning {
     Tool,
@@ -78,14 +78,14 @@ pub(super) enum Meaning {
     /// A result, and nothing else.
     Output,
     Definition,
-    /// A definition that no call has.
+    /// Part of a definition, which no call has.
     Description,
     Neutral,
     Other,
 }
 
 impl Object {
-    /// One that starts at `start` and has no members yet.
+    /// Object that starts at `start` and has no members yet.
     pub fn new(start: usize) -> Self {
         Self {
             span: start..start,
@@ -101,7 +101,7 @@ impl Object {
         }
     }
 
-    /// It has ended: does it say anything about tools? `under`: the name of the member that it is the value of.
+    /// Ends the object; true if it says anything about tools. `under`: meaning of the name of the member that holds it.
     pub fn settle(&mut self, under: Option<Meaning>) -> bool {
         if self.tool.is_none() {
             let wrapped = matches!(under, Some(Meaning::Tool));
@@ -113,7 +113,7 @@ impl Object {
         self.tool.is_some() || self.id.is_some() || self.lead.is_some() || self.under.is_some() && self.said.strong
     }
 
-    /// Takes a member.
+    /// Adds a member.
     pub fn member(&mut self, tail: &Tail, name: Range<usize>, value: Value) {
         let meaning = meaning(tail.slice(name.clone()));
         let hollow = match &value {
@@ -155,7 +155,7 @@ impl Object {
         }
     }
 
-    /// A member is named as a result is.
+    /// True if a member has a name that results use.
     pub fn is_strong(&self) -> bool {
         self.said.strong
     }
@@ -167,14 +167,14 @@ impl Object {
     }
 }
 
-/// `run_speed_test(…)` and `functions.run_speed_test` name `run_speed_test`.
+/// Name of the tool in `value`: `run_speed_test(…)` and `functions.run_speed_test` name `run_speed_test`.
 pub(super) fn tool_name(value: &str) -> String {
     let seen = fold::plain(value);
     let name = seen.split('(').next().unwrap_or_default().trim();
     name.strip_prefix("functions.").unwrap_or(name).to_owned()
 }
 
-/// True for what stands in templates where a value would.
+/// True for placeholders that templates have in place of a value.
 pub(super) fn is_hollow(value: &str) -> bool {
     let value = value.trim();
     let types = [
@@ -211,7 +211,7 @@ pub(super) fn is_hollow(value: &str) -> bool {
         || (value.starts_with('<') && value.ends_with('>'))
 }
 
-/// True for what says that something is still to be done: a step of a plan, not what came of it.
+/// True for words that say that something is still to be done: a step of a plan, not an outcome.
 pub(super) fn is_ahead(value: &str) -> bool {
     let words = [
         "pending",
@@ -232,7 +232,7 @@ pub(super) fn is_ahead(value: &str) -> bool {
     words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// What a member of this name is.
+/// Meaning of a member's name.
 pub(super) fn meaning(name: &str) -> Meaning {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ')) {
         return meaning_of(name);
@@ -246,7 +246,7 @@ pub(super) fn meaning(name: &str) -> Meaning {
     meaning_of(&fold::plain(name))
 }
 
-/// Names that a member has in other languages.
+/// Member names in other languages.
 const FOREIGN: [(&str, Meaning); 24] = [
     ("función", Meaning::Tool),
     ("funkcja", Meaning::Tool),
@@ -274,7 +274,7 @@ const FOREIGN: [(&str, Meaning); 24] = [
     ("परिणाम", Meaning::Output),
 ];
 
-/// Names of members, as they are compared: in lower case, without `_`, `-` and blanks.
+/// Member names in their compared form: lower case, without `_`, `-` and blanks.
 const NAMES: [(Meaning, &[&str]); 8] = [
     (
         Meaning::Tool,
@@ -410,7 +410,7 @@ const NAMES: [(Meaning, &[&str]); 8] = [
         ],
     ),
 ];
-/// Names that say nothing of a result or a definition.
+/// Names that indicate neither a result nor a definition.
 const NEUTRAL: [&str; 43] = [
     "id",
     "type",
@@ -457,7 +457,7 @@ const NEUTRAL: [&str; 43] = [
     "label",
 ];
 
-/// The names by what they mean, sorted.
+/// Member names with their meanings, sorted.
 fn names() -> &'static [(&'static str, Meaning)] {
     static NAMES_SORTED: OnceLock<Vec<(&'static str, Meaning)>> = OnceLock::new();
     NAMES_SORTED.get_or_init(|| {
@@ -484,7 +484,7 @@ fn meaning_of(name: &str) -> Meaning {
     found.and_then(|at| names.get(at)).map_or(Meaning::Other, |(_, meaning)| *meaning)
 }
 
-/// Can a name that begins with `start` mean a tool, an execution or a result?
+/// True if a name that begins with `start` can mean a tool, an execution or a result.
 pub(super) fn may_mean(start: &str) -> bool {
     let tells = |meaning: Meaning| {
         matches!(

@@ -1,5 +1,5 @@
-//! Records: what lines say of a tool and its result, as YAML, TOML, `key: value`, tables, CSV, XML or a call with what came
-//! of it, in prose and in fences. Pure.
+//! Scanner for records: lines about a tool and its result, as YAML, TOML, `key: value`, tables, CSV, XML or a call with its result, in
+//! prose and in fences. Pure.
 //!
 //! ```text
 //!   line ─▶ row of a table that is open? ─▶ a record of its own
@@ -8,7 +8,7 @@
 //!        └▶ anything else ends it
 //! ```
 //!
-//! A line is held while it may still say something of a tool, a record from its first such line on.
+//! A line is held while it may still be about a tool, a record from its first such line on.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ use super::{
 const LINE_BYTES_MAX: usize = 4096;
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 40;
-/// Bytes of the beginning of a line in which a key, however disguised, is looked for while the line isn't whole.
+/// Bytes at the beginning of an incomplete line that are searched for a key, however disguised.
 const KEY_WINDOW_BYTES: usize = 256;
 /// Columns of a table.
 const COLUMNS_MAX: usize = 64;
@@ -33,23 +33,23 @@ const COLUMNS_MAX: usize = 64;
 const MEMBERS_MAX: usize = 24;
 /// Bytes of a value that are kept.
 const VALUE_BYTES_MAX: usize = 200;
-/// Bytes of one record, above which it ends.
+/// Bytes of the longest record; it ends there.
 const RECORD_BYTES_MAX: usize = 16 << 10;
 
-/// What lines say of one tool.
+/// Lines about one tool.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// The tool, as it is named.
+    /// Name of the tool, as written.
     pub tool: Option<String>,
     /// Its execution id.
     pub id: Option<String>,
-    /// What else they say.
+    /// Properties of the other members.
     pub said: Said,
-    /// The names of the other members.
+    /// Names of the other members.
     pub names: Vec<String>,
-    /// Their values.
+    /// Values of the other members.
     pub values: Vec<String>,
-    /// Its `name`.
+    /// Value of its `name`.
     name: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Record {
         }
     }
 
-    /// It has ended.
+    /// Ends the record; true if it names a tool and has other members.
     fn settle(&mut self) -> bool {
         if self.tool.is_none() && self.said.output {
             (self.tool, self.said.weak) = (self.name.take(), true);
@@ -88,7 +88,7 @@ impl Record {
     }
 }
 
-/// What describes a result instead of being one: `a list of …`, `whether …`, `Output: the current weather`.
+/// True for a description of a result: `a list of …`, `whether …`, `Output: the current weather`.
 fn is_described(key: &str, value: &str) -> bool {
     let documents = ["output", "outputs", "response", "data"].iter().any(|name| name.eq_ignore_ascii_case(key));
     if value.bytes().any(|byte| byte.is_ascii_digit()) || documents && value.split_whitespace().count() < 3 {
@@ -106,58 +106,58 @@ fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(VALUE_BYTES_MAX)).unwrap_or(text).to_owned()
 }
 
-/// A value without quotes and markup around it.
+/// `value` without quotes and markup around it.
 fn bare(value: &str) -> &str {
     value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '*' | ',' | '“' | '”' | '‘' | '’' | '「' | '」' | ';'))
 }
 
-/// A table that is open: what its columns mean.
+/// An open table: the meanings of its columns.
 #[derive(Debug)]
 struct Table {
     separator: char,
     columns: Vec<(String, Meaning)>,
 }
 
-/// The record at hand.
+/// The current record.
 #[derive(Debug)]
 struct Open {
     start: usize,
     end: usize,
-    /// It stands in a fence.
+    /// The record is in a fence.
     fenced: bool,
     blanks: usize,
     record: Record,
-    /// An element is open, whose text is a member's value.
+    /// Name of the open element, whose text is a member's value.
     element: Option<String>,
 }
 
-/// The reader of records.
+/// Scanner for records.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// Where the line at hand begins.
+    /// Start of the current line.
     line: usize,
     /// No newline lies before this place.
     searched: usize,
-    /// The rest of the line at hand says nothing.
+    /// The rest of the current line is ignored.
     passing: bool,
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     hold: usize,
     open: Option<Open>,
     table: Option<Table>,
 }
 
-/// What a line, as far as it is there, may be.
+/// State of an incomplete line.
 enum Start {
-    /// It may still say something of a tool.
+    /// It may still be about a tool.
     Open,
-    /// From this place on it may.
+    /// It may be about a tool from this place on.
     From(usize),
-    /// It doesn't.
+    /// It isn't about a tool.
     Never,
 }
 
 impl Records {
-    /// Reads all whole lines that are there.
+    /// Reads all complete lines.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
         let end = tail.end();
         loop {
@@ -201,12 +201,12 @@ impl Records {
         self.hold = self.held(tail, fences, evidence, end, found);
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.hold
     }
 
-    /// From where on text is held, for the record at hand and the line that isn't whole.
+    /// Place from which text is held, for the current record and the incomplete line.
     fn held(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, end: usize, found: &mut Vec<Item>) -> usize {
         let rest = if self.passing { "" } else { tail.from(self.line) };
         let start = if rest.is_empty() { Start::Open } else { start(rest, self.line, self.table.is_some(), self.open.is_some(), evidence) };
@@ -303,7 +303,7 @@ impl Records {
         }
     }
 
-    /// Takes a member of the record at hand; the first that says anything of a tool begins one.
+    /// Adds a member to the current record; the first member about a tool begins a record.
     #[expect(clippy::too_many_arguments, reason = "a pair, its place and what it is judged by")]
     fn pair(
         &mut self,
@@ -332,7 +332,7 @@ impl Records {
         open.record.member(key, meaning, value);
     }
 
-    /// Notes the columns of a table whose header this is.
+    /// Stores the columns of a table, if this line is its header.
     fn header(&mut self, line: &str, pairs: bool) {
         if self.table.is_some() {
             return;
@@ -347,7 +347,7 @@ impl Records {
         }
     }
 
-    /// Takes a row of the table that is open; false where the line is none.
+    /// Reads a row of the open table; false if the line isn't one.
     fn row(&mut self, line: &str, span: &Range<usize>, found: &mut Vec<Item>) -> bool {
         let Some(table) = &self.table else { return false };
         let cells: Vec<&str> = cells(line, table.separator).take(COLUMNS_MAX).collect();
@@ -380,7 +380,7 @@ fn tells(meaning: Meaning) -> bool {
     !matches!(meaning, Meaning::Other | Meaning::Neutral | Meaning::Definition | Meaning::Description)
 }
 
-/// A line without the marks of block quotes and lists before it, and blanks.
+/// `line` without the marks of block quotes and lists before it, and without blanks.
 fn body(line: &str) -> &str {
     let mut rest = line.trim();
     for _ in 0..8 {
@@ -415,7 +415,7 @@ fn opened(line: &str) -> Option<&str> {
     word.then_some(name)
 }
 
-/// What separates the cells of a line.
+/// Separator of the line's cells.
 fn separator(line: &str) -> Option<char> {
     if line.starts_with('|') || line.contains(" | ") {
         return Some('|');
@@ -431,13 +431,13 @@ fn cells(line: &str, separator: char) -> impl Iterator<Item = &str> {
     line.split(separator).map(str::trim)
 }
 
-/// Can it be a key: a few letters, digits, blanks?
+/// True if it can be a key: a few letters, digits, blanks.
 fn is_key(key: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ' | '\'' | '’' | '.');
     !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.chars().all(inside)
 }
 
-/// The pairs that a line says: elements, attributes, cells, or one key with a value.
+/// Reads the pairs of a line: elements, attributes, cells, or one key with a value.
 fn pairs(line: &str, take: &mut dyn FnMut(&str, &str)) {
     if line.starts_with('<') {
         return elements(line, take);
@@ -478,7 +478,7 @@ fn pairs(line: &str, take: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// Where the mark that binds a value to its key stands, and its bytes.
+/// Place of the mark that binds a value to its key, and its bytes.
 fn binder(line: &str) -> Option<(usize, usize)> {
     let window = line.get(..line.floor_char_boundary(KEY_BYTES_MAX + 24)).unwrap_or(line);
     let (at, mark) = window.char_indices().find(|(_, c)| matches!(c, ':' | '=' | '→' | '⇒' | '：'))?;
@@ -491,7 +491,7 @@ fn binder(line: &str) -> Option<(usize, usize)> {
     apart.then_some((at, mark.len_utf8() + usize::from(arrow)))
 }
 
-/// The elements and attributes of a line of XML.
+/// Reads the elements and attributes of a line of XML.
 fn elements(line: &str, take: &mut dyn FnMut(&str, &str)) {
     let mut rest = line;
     for _ in 0..COLUMNS_MAX {
@@ -527,10 +527,10 @@ fn attributes(mut rest: &str, take: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// Arrows between a call and what came of it.
+/// Arrows between a call and its result.
 const ARROWS: [&str; 5] = ["->", "=>", "→", "⇒", "➜"];
 
-/// `check_net(…) -> value`: where the arrow stands, the tool, the value.
+/// Parses `check_net(…) -> value`: place of the arrow, tool, value.
 fn called<'l>(line: &'l str, evidence: &dyn Evidence) -> Option<(usize, &'l str, &'l str)> {
     let (offset, tool) = call(line, evidence)?;
     let rest = line.get(offset..)?;
@@ -549,7 +549,7 @@ fn called<'l>(line: &'l str, evidence: &dyn Evidence) -> Option<(usize, &'l str,
     (data && !typed && !listed && !value.starts_with(['{', '｛']) && !is_described("", plain)).then_some((offset, tool, value))
 }
 
-/// The call that a line begins with: where it ends, and its tool.
+/// The call at the beginning of a line: its end, and its tool.
 fn call<'l>(line: &'l str, evidence: &dyn Evidence) -> Option<(usize, &'l str)> {
     let start = line.find(|c: char| c.is_ascii_alphanumeric() || c == '_')?;
     let rest = line.get(start..)?;
@@ -564,7 +564,7 @@ fn call<'l>(line: &'l str, evidence: &dyn Evidence) -> Option<(usize, &'l str)> 
     Some((start + close + 1, name))
 }
 
-/// What the line that begins so may be.
+/// State of an incomplete line that begins with `rest`.
 fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Evidence) -> Start {
     if rest.len() > LINE_BYTES_MAX {
         return Start::Never;

@@ -1,11 +1,11 @@
-//! Word runs: finds ids of our shape and labels, through disguises, each character looked at once. Pure.
+//! Scanner for word runs: finds execution IDs and labels through disguises, looking at each character once. Pure.
 //!
 //! ```text
 //! no run ──word──▶ plain run ──mark, then word──▶ folded run
 //!    ▲─────────────────┴──────────breaker──────────────┘   the run is read: ids? a label?
 //! ```
 //!
-//! A run that goes on for ever is read in strides; only what may still begin an id is kept of it.
+//! A run without an end is read in strides; only the part that may still begin an id is kept.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -19,20 +19,20 @@ use super::{
     tail::Tail,
 };
 
-/// Bytes of a run above which its beginning is read and let go.
+/// Bytes of a run above which its beginning is read and dropped.
 const RUN_BYTES_MAX: usize = 4096;
 /// Letters kept of such a run: one id, and the character that would end it.
 const KEPT: usize = shape::ID_BYTES_MAX + 1;
-/// Bytes over which one id may be spread, however little may be held.
+/// Bytes over which one id may be spread, even if less may be held.
 const SPREAD_BYTES_MIN: usize = 1024;
 /// Bytes of the shortest word that matters.
 const WORD_BYTES_MIN: usize = "execution".len();
-/// Bytes of the longest escape or entity: what shows nothing and is longer may hold an id.
+/// Bytes of the longest escape or entity; a longer invisible text may hold an id.
 const ESCAPE_BYTES_MAX: usize = 12;
 /// Bytes of the longest word that is looked at as a label.
 const LABEL_BYTES_MAX: usize = 24;
 
-/// What lay between the last letter of the run and here.
+/// Kind of text between the last letter of the run and the current place.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 enum Gap {
     #[default]
@@ -45,7 +45,7 @@ enum Gap {
 struct Place {
     start: usize,
     end: usize,
-    /// Markup stood before it.
+    /// Markup is directly before this letter.
     cut: bool,
 }
 
@@ -54,11 +54,11 @@ struct Waiting {
     start: usize,
     from: usize,
     name: Name,
-    /// Bytes that must be there before it is worth another look.
+    /// Bytes that must be available before another try.
     retry: usize,
 }
 
-/// The reader of word runs.
+/// Scanner for word runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     at: usize,
@@ -70,17 +70,17 @@ pub(super) struct Runs {
     letters: Vec<u8>,
     places: Vec<Place>,
     labels: VecDeque<Waiting>,
-    /// Bytes that must be there before what stands at `at` is worth another look.
+    /// Bytes that must be available before the text at `at` is tried again.
     retry: usize,
-    /// No comment that begins before this place ends before it.
+    /// Place up to which the end of a comment was searched for.
     commented: usize,
     phrases: Phrases,
-    /// Phrases are read: the exchange has tools.
+    /// Labels in other languages are searched for: the exchange has tools.
     phrased: bool,
 }
 
 impl Runs {
-    /// Is there anything in a whole text that [`Self::advance`] looks at closely?
+    /// True if a whole text has anything that [`Self::advance`] looks at closely.
     pub fn may_find(text: &[u8]) -> bool {
         let (mut word, mut before) = (0, 0);
         text.iter().any(|byte| {
@@ -92,7 +92,7 @@ impl Runs {
         })
     }
 
-    /// Reads all that is there.
+    /// Reads all available text.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
         let begin = self.at;
         let bytes = if tail.end() < self.retry && !last { &[] } else { tail.bytes(begin..tail.end()) };
@@ -140,7 +140,7 @@ impl Runs {
         self.read_labels(tail, last, found);
     }
 
-    /// The symbol at the place at hand, which begins `rest`.
+    /// The symbol at the current place, at the beginning of `rest`.
     fn special(&mut self, tail: &Tail, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
         let itself = rest.first().map(|byte| (Symbol::Other(char::from(*byte)), 1));
         if rest.starts_with(b"<!--") {
@@ -160,7 +160,7 @@ impl Runs {
         }
     }
 
-    /// The comment that begins `rest`; each byte is searched for its end once.
+    /// The comment at the beginning of `rest`; each byte is searched for its end once.
     fn comment(&mut self, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
         let short = [&b">"[..], b"->"].iter().find(|end| rest.get(4..).is_some_and(|body| body.starts_with(end))).map(|end| 4 + end.len());
         let limit = rest.len().min(TAG_BYTES_MAX);
@@ -173,7 +173,7 @@ impl Runs {
         (last || rest.len() >= TAG_BYTES_MAX).then_some((Symbol::Other('<'), 1))
     }
 
-    /// Can what was read of the run be the beginning of an id whose tool's name is over?
+    /// True if the run so far can be the beginning of an id whose tool name is complete.
     fn is_piece(&self, tail: &Tail) -> bool {
         if !self.open {
             return false;
@@ -182,7 +182,7 @@ impl Runs {
         shape::is_piece(run)
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         let run = if self.open { self.start } else { self.at };
         // Without tools no phrase is read, and none holds anything.
@@ -234,7 +234,7 @@ impl Runs {
         self.bound(self.at + length, rules, found);
     }
 
-    /// From now on the run is kept letter by letter.
+    /// Switches to storing the run letter by letter.
     fn fold(&mut self, tail: &Tail) {
         if self.letters.is_empty() {
             let plain = self.start..self.end;
@@ -250,7 +250,7 @@ impl Runs {
         self.gap = Gap::None;
     }
 
-    /// An id that is spread too wide to be held is refused unread: true if that was so.
+    /// Refuses, unread, an id that is spread too wide to be held; true if it did.
     fn bound(&mut self, at: usize, rules: &Rules, found: &mut Vec<Item>) -> bool {
         let width = rules.held_bytes_max.max(SPREAD_BYTES_MIN);
         if !self.open || at - self.start <= width {
@@ -275,7 +275,7 @@ impl Runs {
         self.places.clear();
     }
 
-    /// The run has ended: what was it?
+    /// Ends the run, and classifies it.
     fn close(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, found: &mut Vec<Item>) {
         if !self.open {
             return;
@@ -296,7 +296,7 @@ impl Runs {
         self.drop_run();
     }
 
-    /// Notes the ids in the run; returns where in the run the last one ends.
+    /// Records the ids in the run; returns the place in the run where the last one ends.
     fn find(&self, tail: &Tail, closed: bool, found: &mut Vec<Item>) -> usize {
         let plain = self.letters.is_empty();
         let run = if plain { tail.bytes(self.start..self.end) } else { &self.letters };
@@ -317,7 +317,7 @@ impl Runs {
         })
     }
 
-    /// Lets go of the beginning of a long run.
+    /// Drops the beginning of a long run.
     fn slide(&mut self, tail: &Tail, found: &mut Vec<Item>) {
         let length = if self.letters.is_empty() { self.end - self.start } else { self.letters.len() };
         if !self.open || length <= RUN_BYTES_MAX {
@@ -362,7 +362,7 @@ impl Runs {
     }
 }
 
-/// The `](…)` or `][…]` that ends a link with words and begins `rest`.
+/// The `](…)` or `][…]` at the beginning of `rest` that ends a link with words.
 fn link_end(rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
     let close = match rest.get(1) {
         Some(b'(') => b')',
@@ -378,13 +378,13 @@ fn link_end(rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
     }
 }
 
-/// Notes the ids inside a tag or a comment, which nobody sees and programs read all the same.
+/// Records the ids inside a tag or a comment, which are invisible, but read by programs.
 fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
     let inside = tail.bytes(tag.clone());
     shape::find_apart(inside, |span| found.push(as_it_stands(inside, tag.start, span)));
 }
 
-/// An id that stands in `bytes` undisguised, they beginning at `start` in the whole text.
+/// An undisguised id in `bytes`, which begin at `start` in the whole text.
 fn as_it_stands(bytes: &[u8], start: usize, span: Range<usize>) -> Item {
     let text = text_of(bytes, span.clone());
     let span = start + span.start..start + span.end;

@@ -1,24 +1,24 @@
-//! The shape of our execution IDs, `[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}`, in folded runs. Pure.
+//! The form of execution IDs, `[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}`, in folded runs. Pure.
 //!
-//! CONTRACT, "Ids". Upper-case hex counts as a disguise and is found too.
+//! Source: docs/contract.md#ids. Upper-case hex counts as a disguise and is found too.
 
 use std::ops::Range;
 
-/// Bytes of the tool's name at most.
+/// Bytes of the longest tool name.
 pub(super) const TOOL_BYTES_MAX: usize = 128;
 /// Digits of the milliseconds.
 const DIGITS: usize = 13;
 /// Hex digits of the counter and MAC.
 const HEX: usize = 16;
-/// What follows the tool's name: `_`, 13 digits, `_`, 16 hex digits.
+/// Bytes after the tool's name: `_`, 13 digits, `_`, 16 hex digits.
 const ENDING_BYTES: usize = 1 + DIGITS + 1 + HEX;
-/// Bytes of the longest id, and of what must be kept of a run that goes on.
+/// Bytes of the longest id, and of the part of an unfinished run that must be kept.
 pub(super) const ID_BYTES_MAX: usize = TOOL_BYTES_MAX + ENDING_BYTES;
 /// Bytes of the shortest id.
 pub(super) const ID_BYTES_MIN: usize = 1 + ENDING_BYTES;
 
-/// Finds ids in a run of letters, digits, `_` and `-`, each once, none overlapping. Returns where the
-/// last one ends. `closed`: the run ends here; otherwise what its end doesn't decide is left out.
+/// Finds ids in a run of letters, digits, `_` and `-`, each once, without overlaps. Returns the end of the last one. `closed`: the run ends
+/// here; otherwise anything that its end doesn't decide is left out.
 pub(super) fn find(run: &[u8], closed: bool, mut found: impl FnMut(Range<usize>)) -> usize {
     let mut floor = 0;
     let mut segment = 0;
@@ -60,7 +60,7 @@ pub(super) fn find_apart(text: &[u8], mut found: impl FnMut(Range<usize>)) {
     }
 }
 
-/// Can `run` go on as an id whose tool's name and `_` it has already: digits next, or the rest of them?
+/// True if `run` can go on as an id and already has its tool's name and `_`: digits come next, or the rest of them.
 pub(super) fn is_piece(run: &[u8]) -> bool {
     let segment = run.iter().rposition(|byte| *byte == b'_').map_or(0, |at| at + 1);
     let part = run.get(segment..).unwrap_or_default();
@@ -80,17 +80,17 @@ pub(super) fn is_id(text: &str) -> bool {
     }
 }
 
-/// The tool that an id of our shape names.
+/// The tool that an execution ID names.
 pub(super) fn tool(id: &str) -> &str {
     id.len().checked_sub(ENDING_BYTES).and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// Before it toolmark issued nothing: 2020-01-01.
+/// Earliest plausible time of an ID, in Unix milliseconds: 2020-01-01.
 const FIRST_MS: u64 = 1_577_836_800_000;
-/// How far clocks may differ.
+/// Milliseconds by which clocks may differ: one day.
 const AHEAD_MS: u64 = 24 * 3600 * 1000;
 
-/// Can an id of our shape have been issued by `now_ms`, which is 0 where it isn't known?
+/// True if the ID can have been issued by `now_ms`, in Unix milliseconds (0: unknown).
 pub(super) fn is_possible(id: &str, now_ms: u64) -> bool {
     let end = id.len().saturating_sub(HEX + 1);
     let time = id.get(end.saturating_sub(DIGITS)..end).and_then(|digits| digits.parse::<u64>().ok());

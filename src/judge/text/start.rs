@@ -1,7 +1,7 @@
-//! Calls written as text that no mark begins: where a line begins with one, or the whole text is nothing else. Pure.
+//! Scanner for calls written as text without a marker: at the beginning of a line, or as the whole text. Pure.
 //!
-//! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: objects of `name` and `arguments`, in a fence, a wrapper or nothing, also of
-//! tools that don't exist. Such objects beside prose are how documentation and APIs show calls, and count for nothing.
+//! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: objects of `name` and `arguments`, in a fence, a wrapper or nothing, also of tools that
+//! don't exist. Such objects beside prose don't count: documentation and APIs show calls that way.
 
 use super::{
     Evidence, Rules,
@@ -12,17 +12,17 @@ use super::{
 };
 use crate::judge::textual::{self, Names, Reading, Stop};
 
-/// Bytes of a beginning that are quoted.
+/// Bytes of the beginning of a call that are quoted.
 const SAID: usize = 64;
-/// Bytes within which a call at the beginning of a line must end: one that goes on counts as one.
+/// Bytes within which a call at the beginning of a line must end; a longer one counts as a call.
 const LINE_CALL_BYTES_MAX: usize = 4096;
 
-/// A call.
+/// A call that was found.
 struct Found {
     tool: String,
-    /// How it is written, as far as that is quoted.
+    /// The call as written, cut to the length that is quoted.
     said: String,
-    /// Bytes of one that is too long to be read: they aren't looked at again, so that many such lines cost no more than one.
+    /// Bytes of a call that is too long to be read: they are skipped, so that many such lines cost no more than one.
     passed: usize,
 }
 
@@ -32,19 +32,19 @@ impl Found {
     }
 }
 
-/// The reader of beginnings.
+/// Scanner for calls without a marker.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    /// Nothing before it will be found any more.
+    /// Place before which nothing more will be found.
     at: usize,
-    /// The line at `at` is no call: the next one is looked for.
+    /// The line at `at` is no call: it is skipped.
     passing: bool,
-    /// Bytes that must be there before it is worth another look.
+    /// Bytes that must be available before another try.
     next: usize,
 }
 
 impl Starts {
-    /// Reads all that is there.
+    /// Reads all available text.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
         loop {
             if self.passing {
@@ -89,13 +89,13 @@ impl Starts {
         }
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.at
     }
 }
 
-/// May a text that begins like this be nothing but calls?
+/// True if a text that begins like this may consist only of calls.
 fn begins_whole(text: &str) -> bool {
     match text.chars().next() {
         Some('`' | '{' | '<') => true,
@@ -104,7 +104,7 @@ fn begins_whole(text: &str) -> bool {
     }
 }
 
-/// The tool that a text calls which is nothing but calls.
+/// The tool called by a text that consists only of calls.
 fn whole(text: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
     if mode != Mode::Prose {
         return Err(Stop::No);

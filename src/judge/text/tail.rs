@@ -1,12 +1,12 @@
-//! The part of a text that is still being judged, addressed by places in the whole text. Pure.
+//! Sliding window over the part of a text that is still being judged, addressed by places in the whole text. Pure.
 //!
-//! What lies before is dropped in strides, so that a small piece costs no copy of the rest.
+//! Text before it is dropped in strides, so that a small piece costs no copy of the rest.
 
 use std::ops::Range;
 
-/// Bytes that are kept before what is needed: what introduces a block is read again when it begins.
+/// Bytes that are kept before the needed part: a block's introduction is read again when the block begins.
 const KEPT_BYTES: usize = 512;
-/// Bytes that may be dropped before dropping is worth a copy.
+/// Bytes that must be droppable before a copy is worth it.
 const STRIDE_BYTES: usize = 4096;
 
 /// The last part of a text. Places are byte offsets into the whole text.
@@ -17,17 +17,17 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Takes the next piece.
+    /// Appends the next piece.
     pub fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
     }
 
-    /// Where the text ends so far.
+    /// End of the text so far.
     pub fn end(&self) -> usize {
         self.base + self.text.len()
     }
 
-    /// The text in `span`, as far as it is kept and cut between characters.
+    /// The text in `span`; empty if part of it isn't in the window, or a character would be split.
     pub fn slice(&self, span: Range<usize>) -> &str {
         let (Some(start), Some(end)) = (span.start.checked_sub(self.base), span.end.checked_sub(self.base)) else {
             return "";
@@ -40,7 +40,7 @@ impl Tail {
         self.slice(at..self.end())
     }
 
-    /// The bytes in `span`, as far as they are kept.
+    /// The bytes in `span`; empty if part of them isn't in the window.
     pub fn bytes(&self, span: Range<usize>) -> &[u8] {
         let (Some(start), Some(end)) = (span.start.checked_sub(self.base), span.end.checked_sub(self.base)) else {
             return &[];
@@ -63,7 +63,7 @@ impl Tail {
         self.base + self.text.floor_char_boundary(at.saturating_sub(self.base))
     }
 
-    /// What lies before `place` isn't needed any more.
+    /// Drops the text before `place`, once that is worth a copy.
     pub fn discard(&mut self, place: usize) {
         let drop = self.boundary(place.saturating_sub(KEPT_BYTES)).saturating_sub(self.base);
         if drop >= STRIDE_BYTES && drop * 2 >= self.text.len() {

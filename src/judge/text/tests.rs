@@ -254,7 +254,7 @@ fn labels() {
             assert!(held <= 64, "{held} bytes are held: {}", &words[gate.cleared()..=at]);
         }
     }
-    // Whatever the format, a labelled id is judged: CONTRACT, "What is judged as a citation".
+    // Whatever the format, a labelled id is judged: docs/contract.md#what-is-judged-as-a-citation.
     let json = Rules { json_only: true, ..Rules::default() };
     for text in [
         "{\"execution_id\": \"a1\"}",
@@ -319,7 +319,7 @@ fn blocks() {
     assert_eq!(judge(&format!("ok [{fake}]")).released, "ok");
 }
 
-/// One result in every dress that it was seen in: CONTRACT, "What is judged as a result".
+/// One result in every dress that it was seen in: docs/contract.md#what-is-judged-as-a-result.
 const DRESSES: [&str; 74] = [
     "```yaml\ntool_name: run_speed_test\ndownload: 125\nupload: 73\n```",
     "```yaml\nresults:\n  - tool: run_speed_test\n    download: 125\n```",
@@ -522,7 +522,7 @@ fn what_is_open_is_closed() {
     }
 }
 
-/// CONTRACT, "What is judged as a citation".
+/// docs/contract.md#what-is-judged-as-a-citation.
 #[test]
 fn what_explains_an_id_claims_none() {
     for (text, codes) in [

@@ -1,8 +1,9 @@
-//! What a model writes instead of doing it: calls as text, and results that it makes up itself. Pure.
+//! Scanner for calls that a model writes as text instead of making them, and for results that it makes up. Pure.
 //!
-//! FACTS, section 4: one automaton finds the marks of all families; what follows a mark must name a tool of this exchange,
-//! or nearly so, or it is an example. Self-written transcripts (`Action: … Observation: …`) and blocks of tool output are
-//! results without an execution id. Nothing in a code fence counts, and nothing that the conversation itself says.
+//! One automaton finds the marks of all families (docs/wire-facts.md#calls-written-as-text); what follows a mark must
+//! name a tool of this exchange, or nearly so, or it is an example. Self-written transcripts (`Action: … Observation: …`)
+//! and blocks of tool output are results without an execution id. Nothing in a code fence counts, and nothing that the
+//! conversation itself says.
 
 use std::sync::OnceLock;
 
@@ -17,40 +18,40 @@ use super::{
 };
 use crate::judge::violation::{Code, Violation};
 
-/// Bytes after a mark in which the tool's name must stand.
+/// Bytes after a marker in which the tool's name must be.
 const NAME_WITHIN: usize = 160;
-/// Bytes that follow a name before it is known to have ended.
+/// Bytes after a name that must be available before it counts as ended.
 const BEYOND: usize = 64;
 
-/// Words between a mark and the tool's name.
+/// Words between a marker and the tool's name.
 const WORDS_MAX: usize = 12;
 
-/// Something written instead of done.
+/// A call or result written as text.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    /// A call; else a result.
+    /// True for a call, false for a result.
     pub call: bool,
-    /// The tool, where one is named.
+    /// Name of the tool, if one is named.
     pub tool: Option<String>,
-    /// The mark and what follows it in its line.
+    /// The marker and the text after it in its line.
     pub said: String,
 }
 
-/// The reader of marks.
+/// Scanner for markers.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     at: usize,
-    /// A mark whose tool isn't known yet.
+    /// A marker whose tool isn't known yet: start, end, kind.
     open: Option<(usize, usize, Begins)>,
-    /// A step of a transcript named this tool.
+    /// Tool named by the last transcript step.
     action: Option<String>,
-    /// Something stands in this line before `at`, and what stands right before it.
+    /// `inside`: the line isn't blank before `at`; `before`: the byte directly before `at`.
     inside: bool,
     before: u8,
 }
 
 impl Marks {
-    /// Reads all that is there.
+    /// Reads all available text.
     pub fn advance(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
         let Some(automaton) = automaton() else {
             self.at = tail.end();
@@ -90,12 +91,12 @@ impl Marks {
         self.at = place;
     }
 
-    /// Nothing that starts before this place will be found any more.
+    /// Place before which nothing more will be found.
     pub fn hold(&self) -> usize {
         self.open.map_or(self.at, |(start, ..)| start)
     }
 
-    /// What the open mark begins; false where more text is needed to say.
+    /// Judges the open marker; false if more text is needed.
     #[expect(clippy::too_many_arguments, reason = "a mark, its place and what it is judged by")]
     fn judge(
         &mut self,
@@ -143,7 +144,7 @@ impl Marks {
     }
 }
 
-/// The first word in `window` that names a tool, where that word has ended.
+/// The first complete word in `window` that names a tool.
 fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Option<String> {
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut from = 0;
@@ -176,7 +177,7 @@ fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Optio
     None
 }
 
-/// Is a text that is nothing but calls found by the mark that it begins with?
+/// True if a text that consists only of calls is found by the marker at its beginning.
 pub(super) fn is_marked(text: &str, evidence: &dyn Evidence) -> bool {
     let mark = MARKS.iter().map(|(mark, _)| *mark).filter(|mark| text.starts_with(mark)).max_by_key(|mark| mark.len());
     mark.is_some_and(|mark| {
@@ -187,14 +188,14 @@ pub(super) fn is_marked(text: &str, evidence: &dyn Evidence) -> bool {
     })
 }
 
-/// Does an object go on behind its tool's name as a call of Llama's does: with `parameters`, and not with a schema? One
-/// with `arguments` is how APIs and answers about them write calls too: it isn't told apart.
+/// True if an object goes on after its tool's name as a call of Llama's does: with `parameters` that are no schema. An object with
+/// `arguments` isn't told apart: APIs, and answers about them, write calls that way too.
 fn is_call(rest: &str) -> bool {
     let next = rest.trim_start_matches(['"', '\'', ' ', ',', '\n', '\t', '\r']);
     next.strip_prefix("parameters").is_some_and(|value| !value.contains("\"properties\"") && !value.contains("\"object\""))
 }
 
-/// Bytes of the longest mark.
+/// Bytes of the longest marker.
 const MARK_BYTES_MAX: usize = {
     let (mut longest, mut at) = (0, 0);
     while at < MARKS.len() {
@@ -205,7 +206,7 @@ const MARK_BYTES_MAX: usize = {
     longest
 };
 
-/// The bytes that marks begin with.
+/// The bytes that markers begin with.
 const BEGINNINGS: [bool; 256] = {
     let mut beginnings = [false; 256];
     let mut at = 0;
@@ -216,7 +217,7 @@ const BEGINNINGS: [bool; 256] = {
     beginnings
 };
 
-/// Bytes at the end of `rest` that may begin a mark.
+/// Number of bytes at the end of `rest` that may begin a marker.
 fn partial(rest: &[u8]) -> usize {
     let end = rest.get(rest.len().saturating_sub(MARK_BYTES_MAX - 1)..).unwrap_or_default();
     let begins = |from: &usize| {
@@ -239,7 +240,7 @@ fn automaton() -> Option<&'static AhoCorasick> {
     AUTOMATON.get_or_init(build).as_ref()
 }
 
-/// The violation that it is.
+/// The violation for a call or result written as text.
 pub(super) fn judge(written: &Written, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
     if evidence.is_quotation(written.said.trim()) || written.call && evidence.written_calls().is_none() {
         return None;

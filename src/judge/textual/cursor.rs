@@ -1,23 +1,23 @@
-//! A place in a text that is read from left to right, and that may not be there to its end yet. Pure.
+//! Cursor in a text that is parsed from left to right and may be incomplete. Pure.
 
 use super::Names;
 
-/// Why reading stops.
+/// Reason why parsing stops.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
-    /// The text isn't there to its end.
+    /// More text is needed.
     More,
-    /// It isn't what is looked for.
+    /// The text doesn't match.
     No,
 }
 
-/// What a step gives.
+/// Result of one parsing step.
 pub type Step<T> = Result<T, Stop>;
 
-/// No tool's name is longer, nor that of a parameter worth a thought.
+/// Bytes of the longest name of a tool or parameter.
 const WORD_BYTES_MAX: usize = 128;
 
-/// See the module.
+/// Cursor over the rest of a text.
 pub(super) struct Cursor<'t> {
     rest: &'t str,
     known: &'t dyn Fn(&str) -> bool,
@@ -25,27 +25,27 @@ pub(super) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// At the beginning. `known`: is a tool of that name known?
+    /// Cursor at the beginning of `text`. `known`: is a tool of that name known?
     pub fn new(text: &'t str, known: &'t dyn Fn(&str) -> bool, names: Names) -> Self {
         Self { rest: text, known, names }
     }
 
-    /// At the beginning of another text.
+    /// Cursor at the beginning of another text, with the same settings.
     pub fn at(&self, text: &'t str) -> Self {
         Self { rest: text, ..*self }
     }
 
-    /// What is ahead.
+    /// The text after the cursor.
     pub fn rest(&self) -> &'t str {
         self.rest
     }
 
-    /// Is a tool of that name known?
+    /// True if a tool of that name is known.
     pub fn knows(&self, tool: &str) -> bool {
         (self.known)(tool)
     }
 
-    /// May a call of a tool of that name be meant? `wrapped`: by what stands before it, it is a call.
+    /// True if a call of a tool of that name may be meant. `wrapped`: the text before it shows that it is a call.
     pub fn names(&self, tool: &str, wrapped: bool) -> bool {
         let surely = match self.names {
             Names::Known => false,
@@ -55,22 +55,22 @@ impl<'t> Cursor<'t> {
         self.knows(tool) || surely && is_name(tool)
     }
 
-    /// May a name that begins like this still become a tool's?
+    /// True if a name that begins like this may still become a tool's.
     pub fn may_name(&self, begun: &str) -> bool {
         begun.len() <= WORD_BYTES_MAX && (self.names == Names::Known || begun.is_empty() || is_name(begun))
     }
 
-    /// Goes on by so many bytes.
+    /// Moves forward by `bytes` bytes.
     pub fn advance(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
-    /// Passes over such characters.
+    /// Skips all characters for which `such` is true.
     pub fn skip(&mut self, such: impl Fn(char) -> bool) {
         self.rest = self.rest.trim_start_matches(such);
     }
 
-    /// Takes this, if it is ahead.
+    /// Consumes `token` if it comes next; true if it does.
     pub fn token(&mut self, token: &str) -> Step<bool> {
         if let Some(rest) = self.rest.strip_prefix(token) {
             self.rest = rest;
@@ -79,7 +79,7 @@ impl<'t> Cursor<'t> {
         if !self.rest.is_empty() && token.starts_with(self.rest) { Err(Stop::More) } else { Ok(false) }
     }
 
-    /// Takes the longest of these that is ahead.
+    /// Consumes the longest of `tokens` that comes next; false if none does.
     pub fn any(&mut self, tokens: &[&str]) -> Step<bool> {
         let longest = tokens.iter().filter(|token| self.rest.starts_with(**token)).map(|token| token.len()).max();
         // A longer one may still come.
@@ -92,7 +92,7 @@ impl<'t> Cursor<'t> {
         Ok(true)
     }
 
-    /// Takes this, which must be ahead.
+    /// Consumes `token`, which must come next.
     pub fn need(&mut self, token: &str) -> Step<()> {
         match self.token(token)? {
             true => Ok(()),
@@ -101,14 +101,14 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Takes everything up to this, and this.
+    /// Consumes everything up to and including `end`; returns the part before it.
     pub fn until(&mut self, end: &str) -> Step<&'t str> {
         let (taken, rest) = self.rest.split_once(end).ok_or(Stop::More)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// Takes a word; there must be something behind it.
+    /// Consumes a word, which must be followed by something.
     pub fn word(&mut self) -> Step<&'t str> {
         let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let length = self.rest.find(|c| !inside(c));
@@ -120,13 +120,13 @@ impl<'t> Cursor<'t> {
         Ok(word)
     }
 
-    /// Takes the name of a tool. `surely`: by what stands before it, it is one, whether it is known or not.
+    /// Consumes the name of a tool. `surely`: the text before it shows that it is one, known or not.
     pub fn tool(&mut self, surely: bool) -> Step<String> {
         let word = self.word()?;
         if self.knows(word) || surely && self.names(word, true) { Ok(word.to_owned()) } else { Err(Stop::No) }
     }
 
-    /// Takes a string of JSON.
+    /// Consumes a JSON string.
     pub fn string(&mut self) -> Step<()> {
         self.need("\"")?;
         let mut escaped = false;
@@ -144,7 +144,7 @@ impl<'t> Cursor<'t> {
         Err(Stop::More)
     }
 
-    /// Takes an object or array of JSON with all that is in it.
+    /// Consumes a whole JSON object or array.
     pub fn balanced(&mut self) -> Step<&'t str> {
         let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
         for (at, byte) in self.rest.bytes().enumerate() {
@@ -169,7 +169,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Could it name a tool? No sentence does, and no person.
+/// True for a text that could name a tool: a single word, no sentence or person.
 fn is_name(name: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
     !name.is_empty() && name.len() <= WORD_BYTES_MAX && name.chars().all(inside)

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::wire::text::quote;
 
-/// How deep lists and dictionaries may be nested.
+/// Levels of nesting of lists and dictionaries.
 const DEPTH_MAX: usize = 16;
 
 impl Cursor<'_> {
-    /// Takes a list of calls. What an address in parentheses follows is a link.
+    /// Consumes a list of calls. A list followed by an address in parentheses is a link, not calls.
     pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<WrittenCall>, last: bool) -> Step<()> {
         self.need("[")?;
         let mut surely = wrapped;
@@ -32,7 +32,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Takes a statement that is a call, or prints one.
+    /// Consumes a statement that is a call, or prints one.
     pub(super) fn python_statement(&mut self) -> Step<WrittenCall> {
         let prints = self.token("print(")?;
         self.skip(char::is_whitespace);
@@ -67,7 +67,7 @@ impl Cursor<'_> {
         Ok(WrittenCall { tool, arguments: WrittenArguments::Json(format!("{{{}}}", members.join(","))) })
     }
 
-    /// A literal as JSON. INVARIANT: `depth` bounds the recursion.
+    /// Parses a literal as JSON. INVARIANT: `depth` bounds the recursion.
     fn literal(&mut self, depth: usize) -> Step<String> {
         if depth > DEPTH_MAX {
             return Err(Stop::No);
@@ -93,7 +93,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The elements between two brackets; with `colon` they are pairs.
+    /// Parses the elements between two brackets; with `colon` they are pairs.
     fn elements(&mut self, open: &str, close: &str, depth: usize, colon: Option<&str>) -> Step<Vec<String>> {
         self.need(open)?;
         let mut elements = Vec::new();
@@ -121,7 +121,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// A string. Escapes that mean nothing here stay as they are, as in Python.
+    /// Parses a string. Escapes without a meaning stay as they are, as in Python.
     fn text(&mut self, mark: char) -> Step<String> {
         let mut out = String::new();
         let mut chars = self.rest().char_indices().skip(1);

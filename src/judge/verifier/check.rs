@@ -1,46 +1,45 @@
-//! Which of a verifier's verdicts are believed, and what becomes of them. Pure.
+//! Checks a verifier's verdicts before they count. Pure.
 //!
-//! A verdict falls where the words of its claim don't stand in the answer, or those of its evidence in no result that the
-//! answer cites, blanks aside; where it says `contradicted` and shows nothing; where the claim itself stands in a cited
-//! result, word for word; and where another verdict calls the same words supported.
+//! A verdict is dropped if its claim isn't in the answer, or its evidence is in no cited result, blanks aside; if it says `contradicted`
+//! without evidence; if the claim is in a cited result, word for word; or if another verdict calls the same words supported.
 
 use std::ops::Range;
 
 use super::{Entry, Shown, Verdict};
 use crate::judge::violation::{Certainty, Checks, Code, Detail, Violation};
 
-/// Characters of a quotation: longer ones are no quotation of a sentence, or of what decides it.
+/// Characters of a quotation: longer ones don't quote a sentence, or the words that decide it.
 const QUOTED_CHARS_MAX: usize = 1000;
-/// Letters and digits that a claim has at least: shorter ones stand anywhere.
+/// Letters and digits of the shortest claim: shorter ones occur anywhere.
 const CLAIM_CHARS_MIN: usize = 4;
 /// Findings that are kept of one answer.
 const FINDINGS_MAX: usize = 16;
 
-/// What a verifier objects to, checked.
+/// A checked objection of the verifier.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// Where the claim stands in the answer.
+    /// Byte range of the claim in the answer.
     pub span: Range<usize>,
     /// The claim.
     pub claim: Box<str>,
-    /// Which of the results says otherwise, and its words.
+    /// Index of the result with the evidence, and the words quoted from it.
     pub evidence: Option<(usize, Box<str>)>,
-    /// No result says so, or one says otherwise.
+    /// Verdict of the verifier on the claim.
     pub verdict: Verdict,
 }
 
-/// What came of all verdicts on one answer.
+/// Result of checking all verdicts on one answer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Checked {
-    /// What is objected to.
+    /// Objections to the answer.
     pub findings: Vec<Finding>,
-    /// Claims that are supported.
+    /// Number of supported claims.
     pub supported: u64,
-    /// Verdicts that weren't believed.
+    /// Number of dropped verdicts.
     pub dropped: u64,
 }
 
-/// Checks verdicts against what they are about. `beyond`: how many there were besides.
+/// Checks verdicts against the answer and its cited results. `beyond`: number of verdicts besides `entries`.
 pub fn check(entries: &[Entry], beyond: usize, answer: &str, results: &[Shown<'_>]) -> Checked {
     let mut checked = Checked { dropped: beyond as u64, ..Checked::default() };
     let answer = Folded::of(answer);
@@ -80,7 +79,7 @@ fn believed(entry: &Entry, answer: &Folded, results: &[String]) -> Option<Findin
     holds.then(|| Finding { span, claim: claim.into_boxed_str(), evidence, verdict: entry.verdict })
 }
 
-/// Words that may be a quotation, blanks folded.
+/// `words` with blanks folded, if they may be a quotation.
 fn quotation(words: &str) -> Option<String> {
     // Cheap before exact: no text of so many bytes is short enough.
     if words.len() > QUOTED_CHARS_MAX * 8 {
@@ -95,10 +94,10 @@ fn stands(text: &str, words: &str) -> bool {
     memchr::memmem::find(text.as_bytes(), words.as_bytes()).is_some()
 }
 
-/// A text whose blanks are one blank each, none at its ends, and where its bytes stood.
+/// A text with each run of blanks folded to one, none at its ends, and the original offsets.
 struct Folded {
     text: String,
-    /// Of each byte.
+    /// Original offset of each byte.
     places: Vec<usize>,
 }
 
@@ -121,7 +120,7 @@ impl Folded {
         folded
     }
 
-    /// Where the folded `words` stand first, in the text as it was.
+    /// Range of the first occurrence of the folded `words` in the original text.
     fn find(&self, words: &str) -> Option<Range<usize>> {
         let at = memchr::memmem::find(self.text.as_bytes(), words.as_bytes())?;
         let last = (at + words.len()).checked_sub(1)?;
@@ -130,7 +129,7 @@ impl Folded {
     }
 }
 
-/// The findings as violations, unless the policy has them off. `model`: who found them.
+/// The findings as violations, unless the policy has them off. `model`: the verifier's model.
 pub fn violations(findings: &[Finding], results: &[Shown<'_>], model: &str, checks: &Checks) -> Vec<Violation> {
     findings.iter().filter_map(|finding| violation(finding, results, model, checks)).collect()
 }

@@ -1,11 +1,11 @@
-//! A second opinion on what an answer claims: what a verifier is shown, and what of its verdicts is believed. Pure.
+//! A second opinion on an answer's claims: the request to a verifier, and the check of its verdicts. Pure.
 //!
 //! ```text
 //!  answer, cited results ─▶ undecided? ─▶ question ─▶ (a model, asked by the shell) ─▶ reading ─▶ check ─▶ violations
 //! ```
-//! The verifier is a model, so nothing that it says is taken on trust: a verdict counts only where the words that it objects
-//! to stand in the answer, and the words that it objects with in a result which the answer cites. Nothing else of what it
-//! wrote goes anywhere. What is left may still be wrong, so it is only ever `likely`.
+//! The verifier is a model, so nothing that it says is trusted: a verdict counts only if the disputed words are in the answer, and the
+//! words quoted as evidence in a result that the answer cites. Nothing else of its output is used. A verdict that counts may still be
+//! wrong, so it is only ever `likely`.
 
 pub mod check;
 pub mod question;
@@ -15,40 +15,40 @@ pub mod undecided;
 #[cfg(test)]
 mod tests;
 
-/// A result that the answer cites, as the verifier is shown it.
+/// A cited result as shown to the verifier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Shown<'a> {
-    /// Its execution ID.
+    /// Execution ID of the result.
     pub execution_id: &'a str,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// What the tool was called with.
+    /// Arguments of the call.
     pub arguments: &'a str,
-    /// What it returned.
+    /// Text of the result.
     pub text: &'a str,
 }
 
-/// What the verifier makes of a claim.
+/// Verdict of the verifier on one claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The results say so.
+    /// The results support the claim.
     Supported,
-    /// A result says otherwise.
+    /// A result contradicts the claim.
     Contradicted,
-    /// No result says anything of it.
+    /// No result says anything about the claim.
     Unsupported,
 }
 
-/// One verdict as the verifier wrote it: nothing of it is checked yet.
+/// One verdict as the verifier wrote it, unchecked.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Words of the answer, it says.
+    /// Alleged words of the answer.
     pub claim: String,
-    /// Words of a result, it says.
+    /// Alleged words of a result.
     #[serde(deserialize_with = "serde::Deserialize::deserialize")]
     pub evidence: Option<String>,
-    /// What it makes of them.
+    /// Verdict on the claim.
     pub verdict: Verdict,
 }

@@ -1,4 +1,4 @@
-//! What a verifier answered, read. It may be anything: every size is bounded, and what isn't of the asked form is no answer. Pure.
+//! Parses a verifier's answer. Every size is bounded, and an answer of another form is invalid. Pure.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -6,18 +6,18 @@ use serde::Deserialize;
 use super::Entry;
 use crate::wire::json::{Document, Value};
 
-/// Bytes of its answer: dozens of verdicts with their quotations take a tenth of it.
+/// Bytes of the longest answer: dozens of verdicts with their quotations take a tenth of it.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// Verdicts that are looked at; what comes behind them counts as dropped.
+/// Verdicts that are looked at; further ones count as dropped.
 pub const ENTRIES_MAX: usize = 64;
 
-/// Why an answer is none.
+/// Reason why an answer is invalid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Invalid {
     /// It is longer than [`ANSWER_BYTES_MAX`].
     #[error("its answer is too long")]
     TooLong,
-    /// It is no JSON.
+    /// It isn't JSON.
     #[error("its answer is no JSON")]
     NotJson,
     /// It has no text: a refusal, a call, an error.
@@ -28,12 +28,12 @@ pub enum Invalid {
     NotTheSchema,
 }
 
-/// What was read.
+/// A parsed answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Read {
-    /// The tokens that it says it took: input, output.
+    /// Tokens according to the reported usage: input, output.
     pub tokens: Option<(u64, u64)>,
-    /// Its verdicts, at most [`ENTRIES_MAX`], and how many there were beyond.
+    /// Verdicts, at most [`ENTRIES_MAX`], and the number of further ones.
     pub verdicts: Result<(Vec<Entry>, usize), Invalid>,
 }
 
@@ -43,7 +43,7 @@ struct Verdicts {
     verdicts: Vec<Entry>,
 }
 
-/// Reads the body of its answer, a chat completion.
+/// Parses the body of the verifier's answer, a chat completion.
 pub fn read(body: &Bytes) -> Read {
     if body.len() > ANSWER_BYTES_MAX {
         return Read { tokens: None, verdicts: Err(Invalid::TooLong) };

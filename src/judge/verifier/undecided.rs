@@ -1,14 +1,14 @@
-//! Did the claim rules leave anything of an answer open? Pure.
+//! Decides if the claim rules left anything of an answer open. Pure.
 //!
-//! They did where a finding is `likely`, where they looked at less than there was (`not_judged`), and where a sentence or line
-//! that stands in a paragraph with a citation, and asks nothing, has
+//! Something is open if a finding is `likely`, if the rules looked at less than there was (`not_judged`), or if a sentence or line that is
+//! in a paragraph with a citation, and is no question, has
 //!
-//! - a number that no cited result has as it is written: rules let pass what follows from a result by any reading, or was
-//!   said by anyone, without knowing that it was meant, or
-//! - two words of [`WORD_CHARS_MIN`] letters or more that stand neither in a cited result, nor in its tool's name and
-//!   arguments, nor in the user's last message: it says something that no rule could compare.
+//! - a number that no cited result has as it is written: rules accept a number that follows from a result by any reading, or that anyone
+//!   mentioned, without knowing that it was meant, or
+//! - two words of `WORD_CHARS_MIN` letters or more that are neither in a cited result, nor in its tool's name and arguments,
+//!   nor in the user's last message: it says something that no rule could compare.
 //!
-//! A paragraph that is nothing but a citation speaks for the one before it. Headings and code say nothing.
+//! A paragraph that is only a citation belongs to the one before it. Headings and code don't count.
 
 use std::collections::HashSet;
 
@@ -23,11 +23,11 @@ use crate::judge::{
     violation::{Certainty, Code, Violation},
 };
 
-/// Letters of a word that says something.
+/// Letters of the shortest word that counts.
 const WORD_CHARS_MIN: usize = 5;
-/// Words that nothing accounts for, from which on a sentence is open.
+/// Words not found anywhere, from which on a sentence is open.
 const WORDS_MIN: usize = 2;
-/// Characters of a word by which it is compared: endings don't count.
+/// Characters by which words are compared, so that endings don't count.
 const STEM_CHARS: usize = 6;
 /// Bytes of the user's last message that are looked at.
 const ASKED_BYTES_MAX: usize = 64 << 10;
@@ -36,11 +36,11 @@ const ASKED_BYTES_MAX: usize = 64 << 10;
 struct Paragraph {
     cites: bool,
     open: bool,
-    /// It says something besides its citations.
+    /// The paragraph has text besides its citations.
     says: bool,
 }
 
-/// See the module. `asked`: the user's last message; `found`: what the rules found in the answer.
+/// True if the rules left something of the answer open. `asked`: the user's last message; `found`: violations that the rules found.
 pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[Violation]) -> bool {
     let likely = |own: &Violation| own.detail.as_ref().is_some_and(|detail| detail.certainty == Certainty::Likely);
     if found.iter().any(|own| own.code == Code::NotJudged || likely(own)) {
@@ -91,7 +91,7 @@ pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[V
     false
 }
 
-/// What a sentence may say without saying something new.
+/// Numbers and words that a sentence may have without saying anything new.
 struct Known {
     numbers: HashSet<String>,
     stems: HashSet<String>,
@@ -154,7 +154,7 @@ fn stem(word: &str) -> String {
     word.chars().take(STEM_CHARS).collect()
 }
 
-/// Chinese, Japanese, Thai and the like.
+/// True for a word in a script without blanks between words: Chinese, Japanese, Thai and the like.
 fn is_unparted(word: &str) -> bool {
     word.chars().any(|c| matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}'))
 }

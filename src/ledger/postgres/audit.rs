@@ -1,4 +1,4 @@
-//! What only the ledger itself asks: its chains, what stands beside a record, and who came first.
+//! Methods that only the ledger itself uses: chains, index rows of a record, and first results.
 
 use postgres::Row;
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl ChainStore for PostgresStore {
             let failed = |error: postgres::Error| unavailable(&error);
             let rows = client.query("SELECT writer, sequence, mac, pruned_ms, seal FROM toolmark_anchors", &[]).map_err(failed)?;
             let anchors = rows.iter().map(anchor).collect::<Result<Vec<_>, _>>()?;
-            // Not by the list of writers alone: whoever removes a number from it hides no records.
+            // Not by the list of writers alone: removing a number from it must not hide records.
             let sql = "SELECT writer FROM toolmark_writers UNION SELECT writer FROM toolmark_records UNION SELECT writer FROM toolmark_anchors \
                        ORDER BY 1";
             let writers = client.query(sql, &[]).map_err(failed)?;

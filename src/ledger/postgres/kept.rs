@@ -1,4 +1,4 @@
-//! What is kept word for word, sealed: put, found, and removed when it is old or too much.
+//! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
 
 use super::{PostgresStore, array, get, unavailable, unsigned};
 use crate::ledger::{store::StoreError, vault::KeptRow};

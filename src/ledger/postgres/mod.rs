@@ -1,7 +1,7 @@
 //! The shared store: PostgreSQL, written by several replicas at a time.
 //!
-//! Each replica writes a chain of its own; which one, an advisory lock says, which the database frees when the replica
-//! is gone. Who saw a result first is settled in the database, before the exchange goes on.
+//! Each replica writes a chain of its own, chosen by an advisory lock, which the database frees when the replica is gone. The first result
+//! of an execution is settled in the database, before the exchange goes on.
 
 mod audit;
 mod kept;
@@ -20,29 +20,29 @@ use super::store::StoreError;
 
 /// Connections for reading that are kept open.
 const READERS_MAX: usize = 8;
-/// How long connecting may take.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long what was sent may stay unacknowledged before the connection counts as gone.
+/// Longest time for which sent data may stay unacknowledged before the connection counts as dead.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// Milliseconds that a statement may take.
+/// Longest duration of a statement, in milliseconds.
 const STATEMENT_MS: u32 = 30_000;
-/// The advisory locks of toolmark's: the first number of two.
+/// First of the two numbers of toolmark's advisory locks.
 const LOCKS: i32 = 0x544c_4d4b;
 
-/// What turns an older database into one of this version: each step once, in order. A step, once released, never changes.
+/// Migrations that bring an older database up to date: each is applied once, in order. A released migration never changes.
 const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
-/// See the module.
+/// Store of records in PostgreSQL.
 pub struct PostgresStore {
     config: Config,
     tls: MakeRustlsConnect,
     writing: Mutex<Writing>,
     readers: Mutex<Vec<Client>>,
-    /// Tells this process's claims from those of others.
+    /// Distinguishes this process's claims from those of other processes.
     claimant: i64,
 }
 
-/// The connection that writes, and which chain it holds.
+/// The connection for writing, and the chain that it holds.
 #[derive(Default)]
 struct Writing {
     client: Option<Client>,
@@ -101,7 +101,7 @@ impl PostgresStore {
         Ok(client)
     }
 
-    /// Does something with the connection that writes; after a failure it is made anew, and its chain looked for again.
+    /// Runs `act` with the connection for writing; after a failure it is opened again, and a chain is chosen again.
     fn writing<T>(&self, act: impl FnOnce(&mut Client, i32) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if writing.client.as_ref().is_none_or(Client::is_closed) {
@@ -119,7 +119,7 @@ impl PostgresStore {
         done
     }
 
-    /// Does something with a connection that reads.
+    /// Runs `act` with a connection for reading.
     fn reading<T>(&self, act: impl FnOnce(&mut Client) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(|client| !client.is_closed());
         let mut client = match kept {
@@ -137,7 +137,7 @@ impl PostgresStore {
     }
 }
 
-/// The version of the tables; `None` where there are none.
+/// The version of the tables; `None` if there are none.
 fn version(client: &mut Client) -> Result<Option<i32>, StoreError> {
     let there: bool =
         get(&client.query_one("SELECT to_regclass('toolmark_schema') IS NOT NULL", &[]).map_err(|error| unavailable(&error))?, 0)?;
@@ -148,7 +148,7 @@ fn version(client: &mut Client) -> Result<Option<i32>, StoreError> {
     get(&row, 0).map(Some)
 }
 
-/// Replicas that start at the same time take turns.
+/// Applies the missing migrations. Replicas that start at the same time take turns.
 fn migrate(client: &mut Client) -> Result<(), StoreError> {
     let failed = |error: postgres::Error| unavailable(&error);
     let mut transaction = client.transaction().map_err(failed)?;
@@ -166,12 +166,12 @@ fn migrate(client: &mut Client) -> Result<(), StoreError> {
     transaction.commit().map_err(failed)
 }
 
-/// A column of a row.
+/// Reads a column of a row.
 fn get<'r, T: postgres::types::FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
     row.try_get(at).map_err(|error| StoreError::Corrupt(words(&error)))
 }
 
-/// A number that is never negative.
+/// Converts a number that is never negative.
 fn unsigned(number: i64, what: &str) -> Result<u64, StoreError> {
     u64::try_from(number).map_err(|_| StoreError::Corrupt(format!("{what} is {number}")))
 }
@@ -188,7 +188,7 @@ fn unavailable(error: &postgres::Error) -> StoreError {
     StoreError::Unavailable(words(error))
 }
 
-/// What an error says, with its causes.
+/// Text of an error, with its causes.
 fn words(error: &postgres::Error) -> String {
     if let Some(database) = error.as_db_error() {
         return format!("PostgreSQL says: {}", database.message());

@@ -1,4 +1,4 @@
-//! Reading: records, executions, violations and sums, by what stands beside the records.
+//! Reading of records, executions, violations and sums, by the index rows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::ledger::{
 
 type Value<'v> = &'v (dyn ToSql + Sync);
 
-/// A record in its stored form.
+/// Decodes a stored record.
 fn decode(row: &Row, at: usize) -> Result<ExchangeRecord, StoreError> {
     stored::read(&get::<Vec<u8>>(row, at)?)
 }

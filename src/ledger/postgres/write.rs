@@ -1,4 +1,4 @@
-//! Writing: which chain, batches of records, claims, and removing what is too old.
+//! Writing: choice of the chain, batches of records, claims, and removal of expired records.
 
 use postgres::{Client, Transaction, types::ToSql};
 
@@ -11,11 +11,11 @@ use crate::ledger::{
     stored,
 };
 
-/// A claim that wasn't recorded for so long is nobody's any more: its process is gone.
+/// Age in milliseconds after which a claim that wasn't recorded may be taken over: its process is gone.
 const CLAIM_MS: i64 = 60_000;
 const MILLIS_PER_HOUR: u64 = 3_600_000;
 
-/// Takes a chain that nobody writes: the one from before if it can be had, else any, else a new one.
+/// Takes a chain that no process writes: the one from before if possible, else any, else a new one.
 pub(super) fn take_chain(client: &mut Client, before: Option<i32>) -> Result<i32, StoreError> {
     let failed = |error: postgres::Error| unavailable(&error);
     loop {
@@ -64,7 +64,7 @@ impl PostgresStore {
             for writer in rows.iter().map(|row| get::<i32>(row, 0)) {
                 let writer = writer?;
                 let mut transaction = client.transaction().map_err(failed)?;
-                // The chains of replicas that are gone are removed by whoever comes along.
+                // Any replica also prunes the chains of replicas that are gone.
                 let row = transaction.query_one("SELECT pg_try_advisory_xact_lock($1, $2)", &[&LOCKS, &writer]).map_err(failed)?;
                 if writer == own || get(&row, 0)? {
                     most = most.max(remove_of(&mut transaction, writer, before_ms, now_ms, records_max, keys)?);
@@ -78,10 +78,10 @@ impl PostgresStore {
         })
     }
 
-    /// Settles who saw these results first.
+    /// Determines the first results of these executions, claiming those that aren't known.
     pub(super) fn settle(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError> {
         let mut claims: Vec<&First> = claims.iter().collect();
-        // Replicas that claim the same rows take them in the same order.
+        // Sorted, so that replicas that claim the same rows lock them in the same order.
         claims.sort_by_key(|claim| claim.key.signed());
         claims.dedup_by_key(|claim| claim.key);
         let (started, tails): (Vec<i64>, Vec<i64>) = claims.iter().map(|claim| claim.key.signed()).unzip();
@@ -103,7 +103,7 @@ impl PostgresStore {
     }
 }
 
-/// What isn't recorded is claimed, unless another claim stands; one of a process that is gone is taken over.
+/// Claims executions that aren't recorded, unless another claim exists; an expired claim with the same result is taken over.
 const CLAIM: &str = "INSERT INTO toolmark_claims AS c (started_ms, tail, result, session, claimant, claimed_ms) \
     SELECT n.started_ms, n.tail, n.result, n.session, $5, $6 FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::text[]) \
     AS n (started_ms, tail, result, session) \
@@ -112,14 +112,14 @@ const CLAIM: &str = "INSERT INTO toolmark_claims AS c (started_ms, tail, result,
     ON CONFLICT (started_ms, tail) DO UPDATE SET claimant = excluded.claimant, claimed_ms = excluded.claimed_ms \
     WHERE c.claimed_ms < excluded.claimed_ms - $7 AND c.result = excluded.result";
 
-/// What was recorded comes before what is only claimed.
+/// Selects first results: recorded ones take precedence over claimed ones.
 const FIRSTS: &str = "SELECT DISTINCT ON (started_ms, tail) started_ms, tail, result, session, claimant FROM (\
     SELECT e.started_ms, e.tail, e.result, e.session, NULL::bigint AS claimant, 0 AS rank FROM toolmark_executions e \
     JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail) UNION ALL \
     SELECT c.started_ms, c.tail, c.result, c.session, c.claimant, 1 FROM toolmark_claims c \
     JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail)) AS found ORDER BY started_ms, tail, rank";
 
-/// Where a chain ends; `None` where it has nothing.
+/// Position of a chain's newest record; `None` if the chain is empty.
 pub(super) fn tip(client: &mut Client, writer: i32) -> Result<Option<Position>, StoreError> {
     let newest = "SELECT writer, sequence, mac FROM toolmark_records WHERE writer = $1 ORDER BY sequence DESC LIMIT 1";
     let removed = "SELECT writer, sequence, mac FROM toolmark_anchors WHERE writer = $1";
@@ -175,7 +175,7 @@ fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Row
          ON CONFLICT DO NOTHING",
         &[&writer, &started, &tails, &sequences, &places, &tools, &sessions, &results],
     )?;
-    // What is recorded needs no claim any more. Locked in order, as they are claimed.
+    // Recorded executions need no claim any more. Locked in order, as they are claimed.
     transaction.execute(
         "DELETE FROM toolmark_claims WHERE (started_ms, tail) IN (SELECT c.started_ms, c.tail FROM toolmark_claims c \
          JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail) ORDER BY 1, 2 FOR UPDATE OF c)",
@@ -203,7 +203,7 @@ fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[Row
     Ok(())
 }
 
-/// Removes the oldest records of one chain; how many it were.
+/// Removes the oldest records of one chain; returns their number.
 fn remove_of(
     transaction: &mut Transaction<'_>,
     writer: i32,

@@ -1,4 +1,4 @@
-//! What only the ledger itself asks: its chain, what stands beside a record, and who came first.
+//! Methods that only the ledger itself uses: its chain, index rows of a record, and first results.
 
 use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;

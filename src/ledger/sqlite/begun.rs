@@ -1,8 +1,8 @@
-//! What was begun and whose end isn't stored yet, in a file beside the database: noting it is one write of one slot instead of
-//! a transaction, and outlives the process as that does.
+//! File beside the database for operations that were begun and whose end isn't stored yet: noting one is a single write of a slot instead
+//! of a transaction, and is as durable against the end of the process.
 //!
-//! A slot is taken until the end is in the database. What lies in the file when a process starts goes into the database,
-//! unless that has a row in its place already; so a slot that was given back needn't be wiped.
+//! A slot is taken until the end is in the database. When a process starts, the notes in the file are stored in the database unless it has
+//! a row with their id already; so a released slot needn't be wiped.
 
 use std::{
     fs::File,
@@ -14,14 +14,14 @@ use std::{
 
 use crate::ledger::vault::KeptRow;
 
-/// What may be under way at a time; what is beyond gets its transaction.
+/// Slots of the file: operations beyond that are stored in a transaction.
 const SLOTS: u32 = 1024;
-/// Bytes of a slot; so many that none lies on two pages.
+/// Bytes of a slot, chosen so that no slot crosses a page boundary.
 const SLOT_BYTES: usize = 512;
-/// Length of the body, id, time.
+/// Length of a slot's head: length of the body, id, time.
 const HEAD_BYTES: usize = 4 + 32 + 8;
 
-/// The file. See the module.
+/// The file of noted operations, with the state of its slots.
 pub(super) struct BegunFile {
     file: File,
     slots: Mutex<Slots>,
@@ -29,7 +29,7 @@ pub(super) struct BegunFile {
 
 struct Slots {
     free: Vec<u32>,
-    /// What is in each slot that is taken.
+    /// Row in each slot that is taken.
     taken: Vec<Option<KeptRow>>,
 }
 
@@ -41,7 +41,7 @@ impl Slots {
     }
 }
 
-/// Its path, beside the database.
+/// Path of the file, beside the database.
 pub(super) fn path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-begun");
@@ -49,7 +49,7 @@ pub(super) fn path(database: &Path) -> PathBuf {
 }
 
 impl BegunFile {
-    /// What an earlier process left in it, as far as it is whole.
+    /// Reads the notes that an earlier process left in the file.
     pub(super) fn left(path: &Path) -> io::Result<Vec<KeptRow>> {
         let mut bytes = Vec::new();
         match File::open(path) {
@@ -60,7 +60,7 @@ impl BegunFile {
         Ok(bytes.chunks(SLOT_BYTES).filter_map(read).collect())
     }
 
-    /// Begins anew, with room for all of it on the disk.
+    /// Creates the file anew, with all of its space allocated on the disk.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(true).write(true).open(path)?;
         file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
@@ -70,7 +70,7 @@ impl BegunFile {
         Ok(Self { file, slots: Mutex::new(slots) })
     }
 
-    /// Notes a row; `None` where there is no room for it, or it can't be written.
+    /// Notes a row; `None` if there is no slot left, the row is too long, or it can't be written.
     pub(super) fn note(&self, row: KeptRow) -> Option<u32> {
         let slot = write(&row)?;
         let number = self.slots().take(row)?;
@@ -84,7 +84,7 @@ impl BegunFile {
         }
     }
 
-    /// What was noted there is in the database.
+    /// Releases slots whose end is stored in the database.
     pub(super) fn give_back(&self, numbers: &[u32]) {
         let mut slots = self.slots();
         for number in numbers {
@@ -95,7 +95,7 @@ impl BegunFile {
         }
     }
 
-    /// What is noted in this place.
+    /// Returns the noted row with this id.
     pub(super) fn find(&self, id: &[u8; 32]) -> Option<KeptRow> {
         self.slots().taken.iter().flatten().find(|row| row.id == *id).cloned()
     }
@@ -105,7 +105,7 @@ impl BegunFile {
     }
 }
 
-/// A row as its slot has it; `None` where it is too long.
+/// Encodes a row for its slot; `None` if it is too long.
 fn write(row: &KeptRow) -> Option<Vec<u8>> {
     let length = u32::try_from(row.body.len()).ok().filter(|length| *length as usize <= SLOT_BYTES - HEAD_BYTES)?;
     let mut slot = Vec::with_capacity(HEAD_BYTES + row.body.len());
@@ -116,7 +116,7 @@ fn write(row: &KeptRow) -> Option<Vec<u8>> {
     Some(slot)
 }
 
-/// The row in a slot; `None` where nothing was ever noted in it. Whether it is whole, its seal tells.
+/// Decodes the row in a slot; `None` if the slot was never used. The row's seal shows whether it is intact.
 fn read(slot: &[u8]) -> Option<KeptRow> {
     let (length, rest) = slot.split_first_chunk::<4>()?;
     let (id, rest) = rest.split_first_chunk::<32>()?;

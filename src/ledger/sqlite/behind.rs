@@ -1,4 +1,4 @@
-//! Bringing what was written to the disk itself, behind the writer: about once a second while there is anything.
+//! Thread that syncs written data to the disk, about once a second while there is any.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ struct State {
     stop: AtomicBool,
 }
 
-/// The thread that does it; it ends when this is dropped.
+/// Handle of the thread; it ends when this is dropped.
 pub(super) struct Behind {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +38,7 @@ impl Behind {
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// Something was written.
+    /// Reports that data was written.
     pub(super) fn written(&self) {
         if !self.state.written.swap(true, Ordering::AcqRel)
             && let Some(thread) = &self.thread
@@ -66,14 +66,14 @@ fn run(state: &State, files: &[PathBuf]) {
             continue;
         }
         for path in files {
-            // There is no log after everything in it was moved into the database.
+            // The log doesn't exist after a complete checkpoint.
             if let Ok(file) = File::open(path)
                 && let Err(error) = file.sync_data()
             {
                 tracing::error!(%error, path = %path.display(), "what the ledger wrote may not be on disk");
             }
         }
-        // However often it is told of more meanwhile.
+        // However often more writes are reported meanwhile.
         let end = Instant::now() + INTERVAL;
         while Instant::now() < end && !state.stop.load(Ordering::Acquire) {
             std::thread::park_timeout(end.saturating_duration_since(Instant::now()));

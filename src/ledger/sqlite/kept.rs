@@ -1,4 +1,4 @@
-//! What is kept word for word, sealed: put, found, and removed when it is old or too much.
+//! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -12,9 +12,9 @@ use crate::ledger::{store::StoreError, vault::KeptRow};
 /// Rows that are removed in one transaction.
 const PRUNE_MAX: i64 = 500;
 
-/// Instead of a row that is there already.
+/// Replaces an existing row.
 const PUT: &str = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
-/// Unless there is one.
+/// Keeps an existing row.
 const PUT_MISSING: &str = "INSERT OR IGNORE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
 
 fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreError> {
@@ -23,7 +23,8 @@ fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreErr
 }
 
 impl SqliteStore {
-    /// Stores what an earlier process had begun and not ended; the file for what this one begins, but where that is stored at once.
+    /// Stores the operations that an earlier process had begun and not ended. Returns the file for this process's notes, unless `at_once`:
+    /// then they are put instead.
     pub(super) fn take_up(&self, at_once: bool) -> Result<Option<BegunFile>, StoreError> {
         let path = begun::path(&self.path);
         let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));

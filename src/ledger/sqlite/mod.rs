@@ -1,6 +1,7 @@
-//! The embedded store: one SQLite file, written by one process, read by any.
+//! The embedded store: one SQLite file, written by one process, read by any number.
 //!
-//! WAL, so that nobody who reads stalls the writer. What is kept of one exchange is one row, and one more for each execution and violation in it, so that they can be found.
+//! WAL mode, so that readers don't block the writer. An exchange has one row for its record, and an index row for each execution and
+//! violation in it.
 
 mod audit;
 mod begun;
@@ -22,38 +23,38 @@ use super::store::StoreError;
 use begun::BegunFile;
 use behind::Behind;
 
-/// The one writer of an embedded store.
+/// Number of the only writer of an embedded store.
 pub const WRITER: u32 = 1;
 /// Connections for reading that are kept open.
 const READERS_MAX: usize = 4;
-/// How long a connection waits for another one's lock.
+/// Longest wait for another connection's lock.
 const BUSY: Duration = Duration::from_secs(5);
 /// Statements that a connection keeps prepared.
 const STATEMENTS_MAX: usize = 32;
-/// Bytes of a page, in files made from now on: a page is written and copied as a whole, whatever has changed in it.
+/// Page size of new files in bytes: a page is written and copied as a whole, whatever has changed in it.
 const PAGE_BYTES: i64 = 8192;
-/// Bytes that the write-ahead log may have before its pages are moved into the database.
+/// Size of the write-ahead log in bytes after which its pages are moved into the database.
 const LOG_BYTES: i64 = 16 << 20;
-/// What a file says that is a ledger of toolmark's: `TLMK`.
+/// SQLite's application id in a ledger of toolmark's: `TLMK`.
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
-/// What turns an older file into one of this version: each step once, in order. A step, once released, never changes.
+/// Migrations that bring an older file up to date: each is applied once, in order. A released migration never changes.
 const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
-/// See the module.
+/// Store of records in a SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
     writing: Mutex<Writing>,
     readers: Mutex<Vec<Connection>>,
-    /// Where transactions needn't be on disk at once.
+    /// Thread that syncs to the disk; `None` if every transaction does so itself.
     behind: Option<Behind>,
-    /// What was begun, where that needn't be on disk at once.
+    /// File for begun operations; `None` if those are put in a transaction.
     begun: Option<BegunFile>,
-    /// Held for as long as this process writes.
+    /// File lock, held while this process writes.
     _lock: Option<File>,
 }
 
-/// The connection that writes, and the file that it was opened on.
+/// The connection for writing, and the identity of the file on which it was opened.
 #[derive(Default)]
 struct Writing {
     connection: Option<Connection>,
@@ -61,11 +62,12 @@ struct Writing {
 }
 
 impl SqliteStore {
-    /// Opens the file to write it, or makes it. `at_once`: what is written is on disk before [`ChainStore::append`](super::store::ChainStore::append)
-    /// comes back; else it survives the end of the process at once, and that of the machine within about a second.
+    /// Opens the file for writing, or creates it. With `at_once`, data is on disk before
+    /// [`ChainStore::append`](super::store::ChainStore::append) returns; otherwise it survives the end of the process at once, and that of
+    /// the machine after about a second.
     ///
     /// # Errors
-    /// [`StoreError`], with what to do: another process writes it, it can't be made, it is no ledger.
+    /// [`StoreError`], with what to do: another process writes the file, it can't be created, or it is not a ledger.
     pub fn open(path: &Path, at_once: bool) -> Result<Self, StoreError> {
         let lock = lock(path)?;
         let behind = if at_once { None } else { Some(Behind::start(path)?) };
@@ -76,10 +78,10 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Opens the file only to read it; it must be there. Another process may write it.
+    /// Opens an existing file only for reading. Another process may write it.
     ///
     /// # Errors
-    /// [`StoreError`]: there is no such file, or it is no ledger.
+    /// [`StoreError`]: the file doesn't exist, or it is not a ledger.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Unavailable(format!(
@@ -93,7 +95,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Does something with the connection that writes; after a failure it is opened anew.
+    /// Runs `act` with the connection for writing; after a failure it is opened again.
     fn writing<T>(&self, act: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if writing.connection.is_some() && writing.file != identity(&self.path) {
@@ -116,7 +118,7 @@ impl SqliteStore {
         done
     }
 
-    /// Does something with a connection that reads.
+    /// Runs `act` with a connection for reading.
     fn reading<T>(&self, act: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
@@ -134,7 +136,7 @@ impl SqliteStore {
     }
 }
 
-/// Which file lies at this path.
+/// Device and inode of the file at this path.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
@@ -226,7 +228,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What went wrong with the database, in words for the operator.
+/// Converts an error of the database, with advice for the operator.
 fn unavailable(error: rusqlite::Error) -> StoreError {
     match error {
         rusqlite::Error::InvalidColumnType(..)
@@ -242,12 +244,12 @@ fn unavailable(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// 16 bytes or 32, as they must be.
+/// Converts to an array of `N` bytes.
 fn array<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], StoreError> {
     bytes.try_into().map_err(|_| StoreError::Corrupt(format!("{what} has {} bytes instead of {N}", bytes.len())))
 }
 
-/// A number that is never negative.
+/// Converts a number that is never negative.
 fn unsigned(number: i64, what: &str) -> Result<u64, StoreError> {
     u64::try_from(number).map_err(|_| StoreError::Corrupt(format!("{what} is {number}")))
 }

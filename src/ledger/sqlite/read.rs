@@ -1,4 +1,4 @@
-//! Reading: records, executions, violations and sums, by what stands beside the records.
+//! Reading of records, executions, violations and sums, by the index rows.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::ledger::{
     stored,
 };
 
-/// How much earlier an exchange may have ended than one whose record stands before its own.
+/// Longest time by which an exchange may have ended before one whose record precedes its own, in milliseconds.
 const DISORDER_MS: u64 = 60_000;
 
-/// The execution that this row points at.
+/// Returns the execution that an index row points to.
 fn found(body: &[u8], place: i64, key: ExecutionKey) -> Result<FoundExecution, StoreError> {
     let record = stored::read(body)?;
     page::execution(&record, usize::try_from(place).unwrap_or(usize::MAX), key)

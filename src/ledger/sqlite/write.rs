@@ -1,4 +1,4 @@
-//! Writing: batches of records, and removing what is too old.
+//! Writing: batches of records, and removal of expired records.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, ToSql, params};
 
@@ -11,7 +11,7 @@ use crate::ledger::{
 };
 
 const RECORD: &str = "INSERT INTO records (sequence, exchange, ended_ms, body, mac)";
-/// The first record of an execution counts.
+/// If an execution is recorded twice, its row stays with the first record.
 const EXECUTION: &str = "INSERT OR IGNORE INTO executions (started_ms, tail, sequence, place, tool, session, result)";
 const VIOLATION: &str = "INSERT INTO violations (ended_ms, sequence, place, code, tool, model)";
 const HOUR: &str = "INSERT OR REPLACE INTO hours (hour, name, sums) VALUES (?1, ?2, ?3)";
@@ -59,7 +59,7 @@ impl SqliteStore {
     }
 }
 
-/// Where the chain ends; `None` where there is none.
+/// Position of the chain's newest record; `None` if the chain is empty.
 pub(super) fn tip(connection: &Connection) -> Result<Option<Position>, StoreError> {
     let newest = "SELECT sequence, mac FROM records ORDER BY sequence DESC LIMIT 1";
     let removed = "SELECT sequence, mac FROM anchors WHERE writer = 1";
@@ -73,10 +73,10 @@ pub(super) fn tip(connection: &Connection) -> Result<Option<Position>, StoreErro
     Ok(None)
 }
 
-/// Rows of one statement: one that is at the end of its table needn't look for its place, as long as its statement goes on.
+/// Rows of one statement: rows that are appended to a table need no search as long as the statement goes on.
 const TOGETHER: usize = 16;
 
-/// What is inserted into one table, several rows at a time.
+/// Insertion of rows into one table, several rows at a time.
 struct Insert<'c> {
     one: CachedStatement<'c>,
     several: CachedStatement<'c>,
@@ -84,14 +84,14 @@ struct Insert<'c> {
 }
 
 impl<'c> Insert<'c> {
-    /// `begin`: an `INSERT` up to its values; `columns`: how many these are.
+    /// `begin`: an `INSERT` up to its values; `columns`: the number of values in a row.
     fn new(connection: &'c Connection, begin: &str, columns: usize) -> rusqlite::Result<Self> {
         let row = format!("({})", vec!["?"; columns].join(", "));
         let sql = |rows: usize| format!("{begin} VALUES {}", vec![&*row; rows].join(", "));
         Ok(Self { one: connection.prepare_cached(&sql(1))?, several: connection.prepare_cached(&sql(TOGETHER))?, columns })
     }
 
-    /// Inserts all of these. `bind` gives a row's values to the statement, the first to the place after the one it gets.
+    /// Inserts all rows. `bind` passes a row's values to the statement, in the order of the columns.
     fn all<T>(&mut self, rows: &[T], bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let (chunks, rest) = rows.as_chunks::<TOGETHER>();
         for chunk in chunks {
@@ -101,7 +101,7 @@ impl<'c> Insert<'c> {
     }
 }
 
-/// Where a row's values go.
+/// Binds a row's values to a statement.
 struct Values<'s, 'c> {
     statement: &'s mut CachedStatement<'c>,
     next: usize,
@@ -167,7 +167,7 @@ fn insert(connection: &Connection, batch: &Batch<'_>, rows: &[Rows<'_>]) -> rusq
     Ok(())
 }
 
-/// The oldest records, as far as they ended before then.
+/// Returns the oldest records that ended before `before_ms`, at most `records_max`.
 fn oldest(connection: &Connection, before_ms: u64, records_max: usize) -> Result<Vec<(u64, Mac, Vec<u8>)>, StoreError> {
     let mut select =
         connection.prepare_cached("SELECT sequence, mac, body, ended_ms FROM records ORDER BY sequence LIMIT ?1").map_err(unavailable)?;

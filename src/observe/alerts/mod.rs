@@ -1,7 +1,7 @@
-//! Alerts: `[[alerts]]` watched once a second, and posted as JSON where one turns.
+//! Alerts: checks the counters of `[[alerts]]` once a second, and posts JSON to a webhook when an alert starts or stops firing.
 //!
-//! Nothing here is on the path of an exchange: what is counted are the counters that exchanges count anyway. Each
-//! alert has a bounded queue and a task of its own, so that a webhook that is down holds nobody else up.
+//! Nothing here is on the path of an exchange: alerts read counters that exist anyway. Each alert has its own task and bounded
+//! queue, so that a webhook that is down doesn't delay the others.
 
 mod window;
 
@@ -26,18 +26,18 @@ use super::{
 use crate::settings::{Alert, Counts, Metric};
 use window::{Turn, Window};
 
-/// So often the counters are looked at.
+/// Interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Messages of one alert that may wait; further ones are dropped, and counted.
+/// Messages of one alert that may wait; further ones are dropped and counted.
 const WAITING_MAX: usize = 16;
-/// Tries to post one message.
+/// Attempts to post one message.
 const TRIES: u32 = 8;
-/// Pauses between tries: the first, doubled each time, and the longest.
+/// Pauses between attempts: the first one, which is doubled each time, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How long one try may take.
+/// Timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of an alert's messages.
+/// An alert's state, and its messages by outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     firing: AtomicBool,
@@ -46,10 +46,10 @@ struct Outcomes {
     dropped: AtomicU64,
 }
 
-/// Starts to watch, on a thread of its own that ends when `stop` is cancelled; without alerts there is none.
+/// Starts the alerts on their own thread, which ends when `stop` is cancelled; `None` if there are no alerts.
 ///
 /// # Errors
-/// Where there is no thread or no client for it.
+/// The thread or the HTTP client can't be created.
 pub fn start(alerts: &[Alert], observed: &Arc<Observed>, stop: CancellationToken) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
     if alerts.is_empty() {
         return Ok(None);
@@ -67,7 +67,7 @@ pub fn start(alerts: &[Alert], observed: &Arc<Observed>, stop: CancellationToken
 fn register(alerts: &[Alert], outcomes: &[Arc<Outcomes>], observed: &Observed) {
     for alert in alerts {
         if let Counts::Metric(_, Some(tool)) = &alert.counts {
-            // A tool that is watched has a counter of its own, however many others there are.
+            // A tool named by an alert gets its own counter, even if the table fills up later.
             observed.metrics.tools.with(tool, |_| ());
         }
     }
@@ -156,7 +156,7 @@ async fn post_all(alert: Alert, mut messages: mpsc::Receiver<Value>, client: req
     }
 }
 
-/// Posts one message, again and again where that may help.
+/// Posts one message, with retries if the failure may be temporary; returns true if it was delivered.
 async fn post(alert: &Alert, message: &Value, client: &reqwest::Client) -> bool {
     let mut pause = PAUSES.0;
     for tried in 1..=TRIES {
@@ -188,7 +188,7 @@ async fn post(alert: &Alert, message: &Value, client: &reqwest::Client) -> bool 
     false
 }
 
-/// What an alert's counter stands at.
+/// The present value of an alert's counter.
 fn total(metrics: &Metrics, counts: &Counts) -> u64 {
     let (metric, tool) = match counts {
         Counts::Code(code) => return (0..ACTIONS.len()).map(|action| metrics.violations(*code, action)).sum(),

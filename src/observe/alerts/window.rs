@@ -1,4 +1,4 @@
-//! When an alert fires: a counter that only grows, looked at again and again. Pure.
+//! State of an alert: fires by the growth of a counter within a window. Pure.
 //!
 //! ```text
 //!            more than the threshold within the window
@@ -9,40 +9,40 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Looks that are kept of one window: what is counted may go back by this part of it too far, never too little.
+/// Samples stored per window. The counted time may be longer than the window by this fraction, but never shorter.
 const LOOKS: u64 = 60;
 
-/// What a look found.
+/// Change of an alert's state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Turn {
-    /// It fires from now on; so many were counted.
+    /// The alert starts to fire, with this count.
     Fire(u64),
-    /// It is quiet again.
+    /// The alert stops firing, with this count.
     Resolve(u64),
 }
 
-/// One alert over time.
+/// State of one alert.
 #[derive(Debug)]
 pub struct Window {
     length_ms: u64,
     threshold: u64,
-    /// Time and total of earlier looks, the oldest first. INVARIANT: at most the first is older than the window.
+    /// Time and total of earlier samples, the oldest first. INVARIANT: at most the first is older than the window.
     looks: VecDeque<(u64, u64)>,
     firing: bool,
 }
 
 impl Window {
-    /// Fires when more than `threshold` are counted within `length`.
+    /// An alert that fires when the counter grows by more than `threshold` within `length`.
     pub fn new(threshold: u64, length: Duration) -> Self {
         Self { length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1), threshold, looks: [(0, 0)].into(), firing: false }
     }
 
-    /// Is it firing?
+    /// True if the alert is firing.
     pub fn is_firing(&self) -> bool {
         self.firing
     }
 
-    /// Looks at the counter's total now, in milliseconds since it began to count from 0.
+    /// Evaluates the counter's total. `now_ms`: milliseconds since the counter was 0. Returns a change of state, if any.
     pub fn look(&mut self, now_ms: u64, total: u64) -> Option<Turn> {
         let begin = now_ms.saturating_sub(self.length_ms);
         while self.looks.get(1).is_some_and(|(at_ms, _)| *at_ms <= begin) {

@@ -1,22 +1,22 @@
-//! `traceparent`, as callers send it and upstreams get it. Pure.
+//! The `traceparent` header of callers' and upstream requests. Pure.
 //!
-//! Source: W3C Trace Context, "traceparent Header". What can't be read counts as not sent.
+//! Source: W3C Trace Context, "traceparent Header". An invalid value is ignored.
 
 use std::fmt;
 
-/// What a `traceparent` says.
+/// Content of a `traceparent` header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TraceParent {
-    /// The trace.
+    /// The trace's id.
     pub trace: u128,
-    /// The span that caused the request.
+    /// Id of the span that caused the request.
     pub span: u64,
-    /// It is recorded.
+    /// The flag `sampled`: the trace is recorded.
     pub sampled: bool,
 }
 
 impl TraceParent {
-    /// Reads one; `None` for what is none.
+    /// Parses a header; `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?.trim();
         let mut parts = text.split('-');
@@ -27,7 +27,7 @@ impl TraceParent {
         if !hex(version, 2) || version == "ff" || !hex(trace, 32) || !hex(span, 16) || !hex(flags, 2) {
             return None;
         }
-        // Later versions may say more; this one may not.
+        // Later versions may have more parts; this one may not.
         if version == "00" && parts.next().is_some() {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Traces over OTLP/HTTP, where OpenTelemetry's environment variables ask for them; else none of this runs.
+//! Traces over OTLP/HTTP, if OpenTelemetry's environment variables ask for them; otherwise none of this runs.
 //!
-//! Spans are made when an exchange has ended, of its record; only their ids are made before, because upstreams get
-//! them. Handing a span over is a push to a bounded queue that a thread of the SDK's empties: what doesn't fit is lost
-//! and counted by the SDK, and no exchange waits.
+//! Spans are built from the record when an exchange has ended; only their ids are created earlier, because upstreams get
+//! them. A span is pushed to a bounded queue that a thread of the SDK empties: spans that don't fit are lost and counted by
+//! the SDK, and no exchange waits.
 
 mod context;
 mod spans;
@@ -28,16 +28,16 @@ use crate::{
     settings::{self, Sampler, Upstream},
 };
 
-/// How long the last spans may take to leave when the process ends.
+/// Time allowed for sending the last spans when the process ends.
 const LAST: Duration = Duration::from_secs(5);
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Why traces can't be sent.
+/// Error of starting the exporter.
 #[derive(Debug, thiserror::Error)]
 #[error("traces can't be sent: {0}")]
 pub struct Error(String);
 
-/// See the module.
+/// Exporter of spans.
 #[derive(Debug)]
 pub struct Traces {
     processor: BatchSpanProcessor,
@@ -46,26 +46,26 @@ pub struct Traces {
     upstreams: HashMap<Box<str>, Served>,
 }
 
-/// One exchange's place in a trace, while it runs.
+/// Ids and times of one exchange's spans, while it runs.
 #[derive(Debug)]
 pub struct ExchangeTrace {
-    /// The trace, and the exchange's own span.
+    /// The trace and the exchange's own span.
     own: TraceParent,
-    /// The caller's span.
+    /// The caller's span, if any.
     parent: Option<u64>,
     begun: SystemTime,
-    /// Each attempt's span, and when it began.
+    /// Id and start of each attempt's span.
     attempts: Vec<(u64, SystemTime)>,
 }
 
 impl Traces {
-    /// Begins to send.
+    /// Starts the exporter.
     ///
     /// # Errors
-    /// Where the exporter can't be made.
+    /// The exporter can't be built.
     pub fn start(settings: &settings::Traces, upstreams: &[Upstream]) -> Result<Self, Error> {
         let (settings, url) = (settings.clone(), settings.endpoint.to_string());
-        // The blocking client has a runtime of its own and refuses to be made inside another.
+        // The blocking client has its own runtime and can't be built inside another one.
         let made = std::thread::spawn(move || exporter(&settings, &url).map(|exporter| (exporter, settings))).join();
         let (exporter, settings) = made.map_err(|_| Error("the exporter broke off".into()))??;
         let attribute = |(name, value): &(Box<str>, Box<str>)| KeyValue::new(name.to_string(), value.to_string());
@@ -77,7 +77,7 @@ impl Traces {
         Ok(Self { processor, ids: RandomIdGenerator::default(), sampler: settings.sampler, upstreams })
     }
 
-    /// An exchange begins, with these headers of its caller's.
+    /// Begins the trace of an exchange. `headers`: the caller's.
     pub fn begin(&self, headers: &HeaderMap) -> ExchangeTrace {
         let parent = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.as_bytes()));
         let trace = parent.map_or_else(|| u128::from_be_bytes(self.ids.new_trace_id().to_bytes()), |parent| parent.trace);
@@ -89,7 +89,7 @@ impl Traces {
         ExchangeTrace { own, parent: parent.map(|parent| parent.span), begun: SystemTime::now(), attempts: Vec::new() }
     }
 
-    /// An attempt begins: `headers` are those that go upstream.
+    /// Begins an attempt and sets its `traceparent`. `headers`: those sent upstream.
     pub fn attempt(&self, trace: &mut ExchangeTrace, headers: &mut HeaderMap) {
         let span = self.span_id();
         trace.attempts.push((span, SystemTime::now()));
@@ -99,14 +99,14 @@ impl Traces {
         }
     }
 
-    /// The exchange has ended with this record.
+    /// Sends the spans of an exchange that has ended.
     pub fn end(&self, trace: &ExchangeTrace, record: &ExchangeRecord) {
         if trace.own.sampled {
             spans::spans(trace, record, &self.upstreams, || self.span_id()).into_iter().for_each(|span| self.processor.on_end(span));
         }
     }
 
-    /// Sends what is left. It blocks, at most five seconds.
+    /// Sends the remaining spans. Blocks, at most five seconds.
     pub fn close(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(LAST) {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -120,7 +120,7 @@ impl Traces {
 
 fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Error> {
     let failed = |error: &dyn std::fmt::Display| Error(error.to_string());
-    // Another server would get the headers that let someone in.
+    // A redirect would send the credentials in the headers to another server.
     let refused = reqwest::redirect::Policy::custom(|attempt| {
         attempt.error("it is a redirect, and none is followed: is the endpoint of `[traces]` right?")
     });
@@ -135,7 +135,7 @@ fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Erro
     builder.with_endpoint(url).with_headers(headers).with_timeout(settings.timeout).build().map_err(|error| failed(&error))
 }
 
-/// Is a trace of this id among the share that is sent? The same answer everywhere, as `TraceIdRatioBased` demands.
+/// True if a trace with this id is sampled. The result is the same everywhere, as `TraceIdRatioBased` requires.
 fn chosen(trace: u128, ratio: f64) -> bool {
     let bound = (ratio * (1_u64 << 63) as f64) as u64;
     ((trace as u64) >> 1) < bound

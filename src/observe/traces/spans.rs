@@ -1,8 +1,8 @@
-//! The spans of an exchange, made of its record. Pure.
+//! The spans of an exchange, built from its record. Pure.
 //!
-//! Names and attributes: OpenTelemetry's GenAI conventions (semantic-conventions-genai, "Spans for generative AI") for
-//! what goes upstream, its HTTP conventions for what came in, and `toolmark.…` for what only toolmark knows. Contents
-//! of messages, arguments and results never come here.
+//! Names and attributes follow OpenTelemetry's GenAI conventions (semantic-conventions-genai, "Spans for generative AI") for
+//! upstream requests, its HTTP conventions for the caller's request, and `toolmark.…` for toolmark's own data. Spans never
+//! contain the contents of messages, arguments or results.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use crate::{
     ledger::record::{Api, Attempt, ExchangeRecord, ExecutionRecord, Witness},
 };
 
-/// Who serves an upstream.
+/// Provider and address of an upstream, as span attributes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Served {
     provider: String,
@@ -31,7 +31,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// By its base URL; what the conventions don't name goes by its own name.
+    /// By the upstream's base URL. A provider that the conventions don't list is called by the upstream's name.
     pub fn of(base_url: &str, name: &str) -> Self {
         let uri: Uri = base_url.parse().unwrap_or_default();
         let address = uri.host().unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ impl Served {
     }
 }
 
-/// By domain, as the conventions name them; those that they don't name stand last.
+/// Providers by domain, named as in the conventions; those that the conventions don't list are last.
 const PROVIDERS: [(&str, &str); 16] = [
     ("openai.com", "openai"),
     ("openai.azure.com", "azure.ai.openai"),
@@ -61,7 +61,7 @@ const PROVIDERS: [(&str, &str); 16] = [
     ("together.xyz", "together"),
 ];
 
-/// All spans of an exchange: its own, each attempt's, and those of tools that toolmark itself ran.
+/// All spans of an exchange: its own, those of its attempts, and those of tools that toolmark executed.
 pub fn spans(
     trace: &ExchangeTrace,
     record: &ExchangeRecord,
@@ -72,7 +72,7 @@ pub fn spans(
     for (attempt, (id, begun)) in record.attempts.iter().zip(&trace.attempts) {
         spans.push(inference(trace, record, attempt, upstreams.get(&attempt.upstream), *id, *begun));
     }
-    // Of what the application runs, toolmark sees no more than the result: that is no span of its own.
+    // Of the application's executions toolmark sees only the result, so they get no span.
     let own = record.executions.iter().filter(|execution| execution.witness == Witness::Proxy);
     spans.extend(own.map(|execution| tool(trace, execution, new_id())));
     spans

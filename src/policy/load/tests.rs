@@ -47,7 +47,7 @@ fn the_strict_policy_is_the_contracts() {
     let rules = PolicySource::Strict.load().unwrap();
     for code in Code::ALL.iter().copied().filter(|code| !is_internal(*code)) {
         let expected = match code {
-            // CONTRACT's strict column says `block` for all three of their row.
+            // The strict column of docs/contract.md#policy says `block` for all three of their row.
             Code::InvalidToolSchema | Code::SchemaDrift | Code::MissingTool => Severity::Block,
             code => code.strict_severity(),
         };

@@ -1,6 +1,6 @@
-//! Reads a whole response: what it is at all, what its items are, how it ended. Pure.
+//! Reads a buffered response: its members, its items, and its ending. Pure.
 //!
-//! What might be a call or a text and isn't where it belongs is refused, never passed unjudged.
+//! Anything that might be a call or a text in a wrong place is refused, never passed on unjudged.
 
 use crate::{
     chat::chunk::is_disguise,
@@ -18,7 +18,7 @@ use crate::{
     wire::json::Value,
 };
 
-/// A response as it was read.
+/// A parsed response.
 pub(super) struct Read {
     pub kinds: Vec<ItemKind>,
     pub slots: Vec<Slot>,
@@ -29,7 +29,7 @@ pub(super) struct Read {
     pub nature: AnswerNature,
 }
 
-/// Reads a response and takes its texts through their gates.
+/// Reads a response and feeds its texts through their gates.
 pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
     check_root(root)?;
     let (mut kinds, mut slots, mut nature) = (Vec::new(), Vec::new(), AnswerNature::default());
@@ -67,8 +67,8 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
     Ok(Read { kinds, slots, calls, text, refusal, apart, nature })
 }
 
-/// The strings that claim by themselves what they don't when joined: an id that ends one message is none once the
-/// next begins with a letter, yet who shows them one below the other shows the id.
+/// Strings that, judged alone, make claims that the joined text doesn't. An id at the end of one message is no id if
+/// the next message continues it with a letter, yet a client that shows them on separate lines shows the id.
 pub fn apart(strings: &[Value<'_>], joined: Option<&TextPlace>, context: &Context) -> Vec<TextPlace> {
     let Some(joined) = joined.filter(|_| strings.len() > 1).map(|joined| &joined.gate) else { return Vec::new() };
     let mut apart: Vec<TextPlace> = strings.iter().filter_map(|string| TextPlace::read([*string], context)).collect();
@@ -79,13 +79,13 @@ pub fn apart(strings: &[Value<'_>], joined: Option<&TextPlace>, context: &Contex
     apart
 }
 
-/// Does a string by itself say anything to object to, or to cite, that the joined text doesn't?
+/// True if a string by itself has violations or citations that the joined text doesn't have.
 pub fn adds_to(own: &TextGate, joined: &TextGate) -> bool {
     let objects = own.violations().iter().any(|violation| !joined.violations().contains(violation));
     objects || own.citations().iter().any(|id| !joined.citations().contains(id))
 }
 
-/// Checks a response's own members; its items are another matter.
+/// Checks a response's own members, but not its items.
 ///
 /// # Errors
 /// [`Fault::Reported`] for an error in place of a response, else [`Fault::Unknown`] for what can't be judged.
@@ -115,12 +115,12 @@ pub fn check_root(root: Value<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Has it anything outside its output under which some client might look for a call or a text?
+/// True if there is anything outside the output under which some client might look for a call or a text.
 pub fn says_outside(response: Value<'_>) -> bool {
     response.members().any(|member| is_outside(&member.name(), member.value) && !is_nothing(member.value))
 }
 
-/// How a response ended. `refused`: it holds a refusal and nothing else.
+/// Ending of a response. `refused`: it contains only a refusal.
 pub fn ending_of(response: Value<'_>, refused: bool) -> Ending {
     let status = response.get("status").and_then(Value::text).unwrap_or_default();
     let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
@@ -133,17 +133,17 @@ pub fn ending_of(response: Value<'_>, refused: bool) -> Ending {
     }
 }
 
-/// A call of a tool that the upstream defines and the application runs.
+/// True for calls of tools that the upstream defines and the application runs.
 pub fn is_built_in(call: Value<'_>) -> bool {
     !call.get("type").is_some_and(|kind| kind.is_text("function_call") || kind.is_text("custom_tool_call"))
 }
 
-/// A call of a tool that isn't ours to judge: it stands for one where one was demanded.
+/// True for calls of tools that toolmark doesn't judge; they satisfy a demanded call.
 pub fn is_hosted_call(item: Value<'_>) -> bool {
     item.get("type").and_then(Value::text).is_some_and(|kind| kind.ends_with("_call") || kind == "mcp_approval_request")
 }
 
-/// The strings of a message item, which is one and nothing else.
+/// The strings of a message item. The item must be a message and nothing else.
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a text or call in a place that can't be judged.
@@ -156,10 +156,10 @@ pub fn message_strings(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
     strings_of(message)
 }
 
-/// Reads a call, which can be judged by its own name only.
+/// Reads a call. Refuses one whose namespace isn't a string, and a built-in call with the name of a registered tool.
 ///
 /// # Errors
-/// [`ShapeError`] where it can't be judged.
+/// [`ShapeError`] if it can't be judged.
 pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Slot, ShapeError> {
     if item.get_some("namespace").is_some_and(|namespace| !namespace.is_string()) {
         return Err(ShapeError::Ambiguous);
@@ -172,12 +172,12 @@ pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Slo
     Ok(slot)
 }
 
-/// Strings that are reported of by themselves.
+/// Limit for strings whose separate judgement is reported; those that block come first.
 const APART_MAX: usize = 16;
-/// Statuses of a response that isn't, or never will be, whole.
+/// Statuses of a response that isn't complete, or never will be.
 const UNFINISHED: [&str; 4] = ["queued", "in_progress", "failed", "cancelled"];
 
-/// Members of a response under which some client might look for a call or a text.
+/// True for members of a response under which some client might look for a call or a text.
 fn is_outside(name: &str, value: Value<'_>) -> bool {
     let same = |own: &&str| own.eq_ignore_ascii_case(name);
     match name {

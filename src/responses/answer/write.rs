@@ -1,4 +1,4 @@
-//! Writes a judged response by splices: marks, arguments, texts without their citations, or words instead. Pure.
+//! Writes a judged response by splices: marks, arguments, texts without citations, or toolmark's own text. Pure.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Answer {
-    /// Passes the answer on with these calls; gives them back with their marks.
+    /// Passes the answer on with these calls; returns the calls with their marks.
     pub(super) fn accept<'a>(
         &'a self,
         edits: &mut Edits,
@@ -65,7 +65,7 @@ impl Answer {
         marked
     }
 
-    /// `output_text` is what the messages say, whatever the upstream says there.
+    /// Sets `output_text` to the text of the messages, whatever the upstream wrote there.
     fn write_copy(&self, edits: &mut Edits) {
         let Some(copy) = self.document.root().get("output_text").filter(|copy| copy.text().is_some_and(|text| !text.is_empty())) else {
             return;
@@ -77,13 +77,13 @@ impl Answer {
         }
     }
 
-    /// Puts `said` in place of all that the model said and called.
+    /// Replaces all output by a message with the text `said`.
     pub(super) fn say(&self, edits: &mut Edits, said: &str, context: &Context) {
         let item = words::message_item(said, &words::item_id(context), context.words_are_refusal());
         self.replace(edits, &item, if context.words_are_refusal() { "" } else { said });
     }
 
-    /// Puts an item in place of all that the model said and called; `copy` is what it says as text.
+    /// Replaces all output by an item; `copy` is its text, for `output_text`.
     pub(super) fn replace(&self, edits: &mut Edits, item: &str, copy: &str) {
         let root = self.document.root();
         edits.set_member(root, "output", &format!("[{item}]"));
@@ -107,7 +107,7 @@ fn write_arguments(edits: &mut Edits, item: Value<'_>, kind: CallKind, call: &Va
     rename(edits, item, call, &[other]);
 }
 
-/// Writes the name of a tool that was called by another, and takes these members out.
+/// Writes a corrected tool name, and removes the members `without`.
 pub(in crate::responses) fn rename(edits: &mut Edits, item: Value<'_>, call: &ValidCall, without: &[&str]) {
     if call.renamed() {
         edits.set_member(item, "name", &quote(call.name()));
@@ -116,8 +116,8 @@ pub(in crate::responses) fn rename(edits: &mut Edits, item: Value<'_>, call: &Va
     edits.remove_members(item, |name| without.contains(&name) || call.renamed() && name == "namespace");
 }
 
-/// Moves the annotations of a message's parts along with their texts, and drops their `logprobs`, which spell out
-/// what was taken away.
+/// Shifts the annotations of a message's parts with their texts, and drops their `logprobs`, which spell the removed
+/// text.
 fn shift_message(edits: &mut Edits, message: Value<'_>, place: &TextPlace, removals: &[Range<usize>]) {
     let Some(content) = message.get("content") else { return };
     let changed = |value: Value<'_>| changed_part(value, place, removals);
@@ -134,7 +134,7 @@ fn shift_message(edits: &mut Edits, message: Value<'_>, place: &TextPlace, remov
     }
 }
 
-/// The part that this value is, and what is taken out of it.
+/// The part with this value's position, and the removals in it.
 fn changed_part<'p>(value: Value<'_>, place: &'p TextPlace, removals: &[Range<usize>]) -> Option<(&'p Part, Vec<Range<usize>>)> {
     let span = value.span();
     let at = place.parts.binary_search_by_key(&span.start, |part| part.span.start).ok()?;

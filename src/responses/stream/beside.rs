@@ -1,8 +1,8 @@
-//! What stands where it doesn't belong: calls and texts in members of events that aren't theirs, and in events that
-//! toolmark doesn't know. Pure.
+//! Content in wrong places: calls and texts in members of events that aren't theirs, and in events unknown to toolmark.
+//! Pure.
 //!
-//! Clients differ in what they look at first, an event's type or its members: what one of them might read is judged,
-//! or refused.
+//! Some clients go by an event's type, others by its members: anything that one of them might read is judged, or
+//! refused.
 
 use super::{ResponseStream, What, take::output_index};
 use crate::{
@@ -19,13 +19,13 @@ use crate::{
     },
 };
 
-/// Members of events that would say what only a response may say.
+/// Members of events that belong only in a response.
 const OUTSIDE: [&str; 5] = ["choices", "messages", "output_text", "output_messages", "tool_use"];
 /// Members that may list items.
 const LISTS: [&str; 3] = ["output", "outputs", "items"];
 
 impl ResponseStream {
-    /// Says an event of an unknown type something that only other events may say?
+    /// True if an event of an unknown type has content that belongs only in other events.
     ///
     /// # Errors
     /// [`Fault`] for a call.
@@ -49,7 +49,7 @@ impl ResponseStream {
         Ok(says_more)
     }
 
-    /// Is it an item that says something?
+    /// True for an item with content.
     ///
     /// # Errors
     /// [`Fault`] for a call.
@@ -64,7 +64,7 @@ impl ResponseStream {
         }
     }
 
-    /// Events that toolmark doesn't know pass, unless they might carry a call or a text past it.
+    /// Handles an event of an unknown type: it passes unless it might contain a call or a text.
     pub(super) fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
         let beside = self.beside(root)?;
@@ -93,13 +93,13 @@ impl ResponseStream {
     }
 }
 
-/// A response object that already has output.
+/// True for a response object that already has output.
 pub(super) fn says(response: Value<'_>) -> bool {
     let some = |name: &str| response.get(name).is_some_and(|value| !is_nothing(value));
     response.is_object() && (some("output") || some("output_text") || says_outside(response))
 }
 
-/// A part of an answer that says something; those of what was thought pass.
+/// True for a part of an answer with content; reasoning doesn't count.
 fn says_part(part: Value<'_>) -> bool {
     let mut strings = Strings::default();
     let thought = part.get("type").is_some_and(|kind| kind.is_text("summary_text") || kind.is_text("reasoning_text"));

@@ -1,7 +1,7 @@
-//! A call of a streamed response, held until it is judged: joined from the four places in which it comes.
+//! A call of a streamed response, held until it is judged: joined from the four kinds of events that carry it.
 //!
-//! FACTS §2: argument deltas, `arguments.done`, `output_item.done`, `response.completed.output`. All of them must
-//! say the same; nothing of a call is released from here. Pure.
+//! The four places are the argument deltas, `arguments.done`, `output_item.done` and `response.completed.output`
+//! (docs/wire-facts.md#responses-streams). All of them must say the same; nothing of a call is released from here. Pure.
 
 use crate::{
     exchange::fault::ShapeError,
@@ -10,7 +10,7 @@ use crate::{
     wire::canonical::canonical,
 };
 
-/// One call as far as it has come.
+/// A partial call.
 #[derive(Debug, Default)]
 pub struct HeldCall {
     slot: Slot,
@@ -19,13 +19,14 @@ pub struct HeldCall {
 }
 
 impl HeldCall {
-    /// A call of this kind that begins; `slot`: its item, where that has come.
+    /// Begins a call of this kind; `slot`: its item, if received.
     pub fn new(kind: CallKind, slot: Option<Slot>) -> Self {
         let slot = slot.unwrap_or_else(|| Slot { kind, ..Slot::default() });
         Self { slot, ..Self::default() }
     }
 
-    /// Takes a fragment of its arguments; more than `bytes_max` are refused when it is judged.
+    /// Appends a fragment of its arguments. If they exceed `bytes_max`, they are discarded and the call is refused when
+    /// judged.
     pub fn push(&mut self, fragment: &str, bytes_max: usize) {
         if self.too_long || self.deltas.len() + fragment.len() > bytes_max {
             self.too_long = true;
@@ -35,10 +36,10 @@ impl HeldCall {
         self.deltas.push_str(fragment);
     }
 
-    /// Takes its arguments as a whole.
+    /// Sets its complete arguments.
     ///
     /// # Errors
-    /// [`ShapeError::Ambiguous`] where others came before.
+    /// [`ShapeError::Ambiguous`] if other arguments came before.
     pub fn whole(&mut self, arguments: Arguments, bytes_max: usize) -> Result<(), ShapeError> {
         let text = match &arguments {
             Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text,
@@ -62,10 +63,10 @@ impl HeldCall {
         Ok(())
     }
 
-    /// Takes its item, begun or done.
+    /// Merges its item, begun or done.
     ///
     /// # Errors
-    /// [`ShapeError::Ambiguous`] where it names another tool, another call or other arguments than before.
+    /// [`ShapeError::Ambiguous`] if the item names another tool, another call, or other arguments.
     pub fn merge(&mut self, item: Slot, bytes_max: usize) -> Result<(), ShapeError> {
         let same = |own: &mut String, new: &str| {
             if own.is_empty() {
@@ -94,10 +95,10 @@ impl HeldCall {
         }
     }
 
-    /// Takes the name that an `arguments.done` event repeats.
+    /// Checks the tool name that an `arguments.done` event repeats.
     ///
     /// # Errors
-    /// [`ShapeError::Ambiguous`] where it is another.
+    /// [`ShapeError::Ambiguous`] if it is another name.
     pub fn named(&mut self, name: &str) -> Result<(), ShapeError> {
         if self.slot.name.is_empty() {
             name.clone_into(&mut self.slot.name);
@@ -105,7 +106,7 @@ impl HeldCall {
         if self.slot.name == name { Ok(()) } else { Err(ShapeError::Ambiguous) }
     }
 
-    /// Could it be the call of this item?
+    /// True if this may be the call of the item.
     pub fn may_be(&self, item: &Slot) -> bool {
         let fits = |own: &str, new: &str| own.is_empty() || new.is_empty() || own == new;
         let own = &self.slot;
@@ -113,12 +114,12 @@ impl HeldCall {
         same_item && fits(&own.call_id, &item.call_id) && fits(&own.name, &item.name) && own.kind == item.kind
     }
 
-    /// Has it the same id of the call?
+    /// True if the item has the same `call_id`.
     pub fn is_called(&self, item: Option<&Slot>) -> bool {
         item.is_some_and(|item| !item.call_id.is_empty() && item.call_id == self.slot.call_id)
     }
 
-    /// The call, as far as it has come.
+    /// The call as received so far.
     pub fn slot(&self) -> Slot {
         let mut slot = self.slot.clone();
         if self.too_long {

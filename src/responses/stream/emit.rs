@@ -1,7 +1,7 @@
-//! Events on their way out: numbered without a gap, framed so that every client reads them. Pure.
+//! Writes events: numbered without gaps, and framed so that every client can read them. Pure.
 //!
-//! Source: FACTS §2, "Streaming": `sequence_number` rises, `event:` names what `type` names; FACTS §0 rule 7 for
-//! what upsets clients. An event that nothing changes leaves as the bytes that came.
+//! Source: docs/wire-facts.md#responses-streams: `sequence_number` rises, `event:` names what `type` names; for what
+//! upsets clients, #emission-rules, rule 7. An event that nothing changes leaves as the bytes that came.
 
 use bytes::BytesMut;
 
@@ -30,7 +30,7 @@ impl Default for Emitter {
 }
 
 impl Emitter {
-    /// Learns from the first event how the upstream writes.
+    /// Detects by the first event if the upstream numbers and names its events.
     fn begin(&mut self, event: &Event, root: Value<'_>) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -47,7 +47,7 @@ impl Emitter {
         number
     }
 
-    /// Writes an event of the upstream's with these changes.
+    /// Writes an upstream event with these changes.
     pub fn pass(&mut self, event: &Event, document: &Document, mut edits: Edits, out: &mut BytesMut) {
         let root = document.root();
         self.begin(event, root);
@@ -65,7 +65,7 @@ impl Emitter {
         frame(name, &edits.apply(document.bytes()), out);
     }
 
-    /// Writes an event of toolmark's own. `members`: what it says besides its type and number, `,"name":value…`.
+    /// Writes an event of toolmark's own. `members`: its members besides type and number, `,"name":value…`.
     pub fn made(&mut self, kind: &str, members: &str, out: &mut BytesMut) {
         let number = self.number();
         let number = if self.numbered { format!(",\"sequence_number\":{number}") } else { String::new() };
@@ -86,8 +86,8 @@ impl Emitter {
     }
 }
 
-/// True for bytes that leave as they came: one `event` and one `data` line, and a blank line; all of them lines for every
-/// client.
+/// True for bytes that can be passed on unchanged: one `event` line, one `data` line and a blank line, with line breaks
+/// that every client understands.
 fn is_framed(raw: &[u8]) -> bool {
     let text = raw.strip_suffix(b"\n").or_else(|| raw.strip_suffix(b"\r")).unwrap_or_default();
     let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -106,12 +106,12 @@ fn is_framed(raw: &[u8]) -> bool {
     })
 }
 
-/// Nothing that any client could take for more than a name.
+/// True for a name without characters that a client might misread.
 fn is_name(name: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// `data` as an event of this name.
+/// Frames `data` as an event with this name.
 fn frame(name: Option<&str>, data: &[u8], out: &mut BytesMut) {
     if let Some(name) = name.filter(|name| is_name(name.as_bytes())) {
         out.extend_from_slice(b"event: ");

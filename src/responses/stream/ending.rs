@@ -1,6 +1,6 @@
-//! How a streamed response ends: its calls, the words that stand instead of what is held, the terminal event. Pure.
+//! End of a streamed response: its calls, toolmark's own text in place of held content, the terminal event. Pure.
 //!
-//! Source: FACTS §2: `response.completed` or `response.failed` comes last, and repeats what was said before.
+//! Source: docs/wire-facts.md#responses-streams: `response.completed` or `response.failed` comes last, and repeats what was said before.
 
 use bytes::{Bytes, BytesMut};
 
@@ -29,22 +29,22 @@ use crate::{
     },
 };
 
-/// A call that leaves.
+/// An accepted call.
 pub(super) struct Accepted {
     item: usize,
     slot: Slot,
     call: ValidCall,
     moment: Moment,
     mark: String,
-    /// toolmark runs it: the application never sees it.
+    /// toolmark runs it: it is hidden from the application.
     hidden: bool,
 }
 
-/// How the response object ends.
+/// Final state of the response object.
 struct Ended<'e> {
-    /// `output`, JSON; as edited in its place where it isn't given.
+    /// `output`, JSON; if `None`, the upstream's output is edited in place.
     output: Option<String>,
-    /// It ended otherwise than the upstream says.
+    /// It doesn't end as the upstream's terminal event says.
     replaced: bool,
     accepted: &'e [Accepted],
     earlier: Option<serde_json::Value>,
@@ -90,14 +90,14 @@ impl ResponseStream {
         }
     }
 
-    /// Ends an attempt whose calls are all toolmark's: everything else that waits leaves.
+    /// Ends an attempt with only toolmark's own calls: all other queued events are sent.
     pub(super) fn settle(&mut self, out: &mut BytesMut) {
         self.flush(out);
         self.accept(Vec::new(), out);
         self.settled = true;
     }
 
-    /// Everything that waits, and the calls in their places.
+    /// Sends all queued events, with the calls in their places.
     fn accept(&mut self, calls: Vec<(ValidCall, Moment)>, out: &mut BytesMut) -> Vec<Accepted> {
         let mut minter = Minter::default();
         let slots: Vec<(usize, Slot)> =
@@ -133,7 +133,7 @@ impl ResponseStream {
         accepted
     }
 
-    /// The events of a call that was judged.
+    /// Writes the events of an accepted call.
     fn emit_call(&mut self, own: &Accepted, out: &mut BytesMut) {
         let place = self.place(own.item);
         let custom = own.slot.kind == CallKind::Custom;
@@ -163,14 +163,14 @@ impl ResponseStream {
         conversation.text().or_else(|| conversation.get("id")?.text()).map(Into::into)
     }
 
-    /// The upstream knows the response by the id of the attempt that ended it.
+    /// Records the upstream's id of the response, which is that of the last attempt.
     fn known_upstream_as(&self, mut memo: Memo) -> Memo {
         let own = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response")?.get("id")?.text());
         memo.thread.upstream_id = own.filter(|own| Some(&**own) != self.head_id().as_deref()).map(|own| own.as_ref().into());
         memo
     }
 
-    /// Writes the last event; its data.
+    /// Writes the terminal event; returns its data.
     fn write_terminal(&mut self, ended: Ended<'_>, out: &mut BytesMut) -> Option<Bytes> {
         out.extend_from_slice(b": toolmark ");
         out.extend_from_slice(ended.verdict.as_bytes());
@@ -269,7 +269,7 @@ impl ResponseStream {
         }
     }
 
-    /// An item of the terminal event as it leaves, where that isn't as it came.
+    /// An item of the terminal event, as sent; `None` if it is unchanged.
     fn final_item(&self, item: usize, value: Value<'_>, accepted: &[Accepted]) -> Option<String> {
         match accepted.iter().find(|own| own.item == item) {
             Some(own) => {
@@ -299,7 +299,7 @@ fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, a
     }
 }
 
-/// The item of a call, as its upstream's own but for what changes.
+/// The item of a call, edited from the upstream's.
 fn call_item(own: &Accepted, member: &str, arguments: &str, status: &str) -> String {
     let Ok(document) = Document::parse(own.slot.raw.clone().into()) else { return "{}".to_owned() };
     let root = document.root();

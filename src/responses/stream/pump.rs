@@ -1,6 +1,6 @@
-//! What leaves of a streamed response while it still comes. Pure.
+//! Releases the judged part of a streamed response while the rest still arrives. Pure.
 //!
-//! Never releases a character that a gate hasn't cleared, nor anything of a call or of what stands behind one.
+//! Never releases a character that a gate hasn't cleared, nor anything of a call or behind one.
 
 use bytes::BytesMut;
 
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// Cleared text of an event that is still held in part leaves by itself from so many bytes on.
+/// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
 const PART_BYTES_MIN: usize = 16;
 
 impl ResponseStream {
-    /// Lets go of what is cleared.
+    /// Releases cleared events.
     pub(super) fn pump(&mut self, out: &mut BytesMut) {
         while let Some(at) = self.first() {
             if !self.queue.get(at).is_some_and(|waiting| self.may_leave(waiting)) {
@@ -33,7 +33,7 @@ impl ResponseStream {
         self.emit_part(out);
     }
 
-    /// The first event that waits for itself, behind those that open something.
+    /// Index of the first queued event behind those that only begin something.
     fn first(&mut self) -> Option<usize> {
         while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, What::Opens)) {
             self.opens += 1;
@@ -64,7 +64,7 @@ impl ResponseStream {
         }
     }
 
-    /// Text may not stand before the call that was demanded is there.
+    /// True if text must wait because a demanded call hasn't arrived.
     fn waits(&self) -> bool {
         self.waits_for_call && !self.hosted_calls && self.calls().next().is_none()
     }
@@ -73,7 +73,7 @@ impl ResponseStream {
         self.texts.parts.iter().enumerate().filter(move |(_, part)| Some(part.item) == item).map(|(at, _)| at)
     }
 
-    /// The cleared part of an event that isn't cleared as a whole.
+    /// Releases the cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, out: &mut BytesMut) {
         let Some(at) = self.first() else { return };
         let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
@@ -89,7 +89,7 @@ impl ResponseStream {
         self.say(number, &text, out);
     }
 
-    /// Says a piece of a part in an event of toolmark's own.
+    /// Writes a piece of a part as an event of toolmark's own.
     pub(super) fn say(&mut self, part: usize, text: &str, out: &mut BytesMut) {
         let Some(part) = self.texts.parts.get(part).filter(|_| !text.is_empty()) else { return };
         let (item, content_index) = (part.item, part.content_index);
@@ -100,7 +100,7 @@ impl ResponseStream {
         self.emitter.made_delta(kind, &id, place, content_index, text, out);
     }
 
-    /// Where an item stands downstream, from the first event on that speaks of it.
+    /// Index of an item downstream, assigned with the first event about it.
     pub(super) fn place(&mut self, item: usize) -> usize {
         let next = self.sent.len();
         let Some(item) = self.items.get_mut(item) else { return next };
@@ -119,7 +119,7 @@ impl ResponseStream {
         Some(place)
     }
 
-    /// Writes an event that may leave.
+    /// Writes a released event.
     pub(super) fn emit(&mut self, waiting: &Waiting, out: &mut BytesMut) {
         self.flush(out);
         let mut edits = Edits::default();
@@ -170,14 +170,14 @@ impl ResponseStream {
         self.emitter.pass(&waiting.event, &waiting.document, edits, out);
     }
 
-    /// What of a part its deltas didn't say.
+    /// Writes the text of a part that its deltas didn't have.
     pub(super) fn rest(&mut self, part: usize, out: &mut BytesMut) {
         let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::Part::end) else { return };
         let text = self.texts.take(part, end);
         self.say(part, &text, out);
     }
 
-    /// Makes the text of a `….done` event, the one member that such an event says it in, say what has left.
+    /// Sets the text of a `….done` event, which has it in one member, to the released text.
     fn edit_text(&self, edits: &mut Edits, part: usize, event: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
@@ -187,7 +187,7 @@ impl ResponseStream {
         }
     }
 
-    /// Makes a copy of a part say what has left.
+    /// Sets the text in a copy of a part to the released text.
     fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         // The very strings that were read, under whatever name.
@@ -208,7 +208,7 @@ impl ResponseStream {
         }
     }
 
-    /// Makes a copy of a message say what has left.
+    /// Sets the texts in a copy of a message to the released texts.
     pub(super) fn edit_message(&self, edits: &mut Edits, item: usize, value: Value<'_>) {
         let Some(content) = value.get_some("content") else { return };
         let part_at = |index: u64, kind: usize| {
@@ -230,7 +230,7 @@ impl ResponseStream {
         }
     }
 
-    /// A whole item as it leaves, where that isn't as it came.
+    /// A complete item, as sent; `None` if it is unchanged.
     pub(super) fn item_json(&self, item: usize, value: Value<'_>) -> Option<String> {
         if self.items.get(item).is_none_or(|item| item.kind != ItemKind::Message) {
             return None;
@@ -245,7 +245,7 @@ impl ResponseStream {
         Some(read().unwrap_or_else(|| self.message_made(item)))
     }
 
-    /// A message of what has left of its parts.
+    /// A message built from the released texts of its parts.
     fn message_made(&self, item: usize) -> String {
         let parts = self.parts_of(Some(item)).filter_map(|part| self.texts.parts.get(part));
         let parts: Vec<String> = parts.map(|part| words::message_part(&part.left, part.kind != TEXT)).collect();
@@ -259,7 +259,7 @@ impl ResponseStream {
     }
 }
 
-/// Sets a text; its `logprobs` spell out what was taken away.
+/// Sets a text, and drops its `logprobs`, which spell the removed text.
 fn replace_text(edits: &mut Edits, object: Value<'_>, name: &str, text: &str) {
     edits.set_member(object, name, &quote(text));
     drop_logprobs(edits, object);

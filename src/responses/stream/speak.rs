@@ -1,5 +1,5 @@
-//! What toolmark says itself in a streamed response: words instead of what is held, the ends of what an attempt had
-//! begun, a response that the upstream never gave, a failure. Pure.
+//! Events of toolmark's own in a streamed response: text in place of held content, the ends of a rejected attempt's
+//! items, a response that the upstream never gave, a failure. Pure.
 
 use bytes::BytesMut;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl ResponseStream {
-    /// Says words of toolmark's own: in the message that is open, else in a new one.
+    /// Adds toolmark's own text: to the open message, else in a new one.
     pub(super) fn speak(&mut self, words: &str, out: &mut BytesMut) {
         let json_only = self.context.words_are_refusal();
         let open = self.open_text().filter(|_| !json_only);
@@ -56,7 +56,7 @@ impl ResponseStream {
         self.sent.push(Sent { id, json: Some(item) });
     }
 
-    /// Says words of toolmark's own as a call, which was demanded.
+    /// Sends toolmark's own text as a call, because one was demanded.
     pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: Moment, out: &mut BytesMut) {
         self.close_open(out);
         let mark = self.context.mint(call.name(), call.arguments(), moment);
@@ -76,7 +76,7 @@ impl ResponseStream {
         self.sent.push(Sent { id, json: Some(done) });
     }
 
-    /// The part of text that was begun downstream and not ended.
+    /// The text part that was begun downstream and isn't done.
     fn open_text(&self) -> Option<usize> {
         let last = self.texts.parts.iter().rposition(|part| !part.left.is_empty())?;
         let part = self.texts.parts.get(last).filter(|part| part.kind == TEXT)?;
@@ -84,7 +84,7 @@ impl ResponseStream {
         self.sent.get(place).is_some_and(|sent| sent.json.is_none()).then_some(last)
     }
 
-    /// Ends what was begun downstream.
+    /// Ends everything that was begun downstream.
     fn close_open(&mut self, out: &mut BytesMut) {
         let (events, sent) = self.closing();
         for (kind, members) in events {
@@ -93,7 +93,7 @@ impl ResponseStream {
         self.sent = sent;
     }
 
-    /// The events that end what was begun downstream, and the items as the application then has them.
+    /// The events that end everything begun downstream, and the items as the application then has them.
     fn closing(&self) -> (Vec<(String, String)>, Vec<Sent>) {
         let (mut events, mut sent) = (Vec::new(), self.sent.clone());
         for (number, item) in self.items.iter().enumerate() {
@@ -124,7 +124,7 @@ impl ResponseStream {
         (events, sent)
     }
 
-    /// Goes on after an attempt that was rejected: what it had begun is ended first.
+    /// Continues after an earlier attempt; everything that it had begun is ended first.
     pub(super) fn follow(&mut self, earlier: &Self) {
         let (events, sent) = earlier.closing();
         self.before = earlier.before.iter().cloned().chain(events).collect();
@@ -135,7 +135,7 @@ impl ResponseStream {
         self.sent_before = self.sent.len();
     }
 
-    /// Ends what an earlier attempt had begun, before anything else leaves.
+    /// Writes the events that end an earlier attempt's items, before anything else is sent.
     pub(super) fn flush(&mut self, out: &mut BytesMut) {
         for (kind, members) in std::mem::take(&mut self.before) {
             self.emitter.made(&kind, &members, out);
@@ -146,7 +146,7 @@ impl ResponseStream {
         format!("[{}]", self.sent.iter().filter_map(|sent| sent.json.as_deref()).collect::<Vec<_>>().join(","))
     }
 
-    /// Begins a response of toolmark's own where the upstream began none.
+    /// Begins a response of toolmark's own if the upstream began none.
     fn begin_made(&mut self, made: &Made<'_>, out: &mut BytesMut) {
         if self.head.is_some() {
             return;
@@ -191,7 +191,7 @@ impl ResponseStream {
     }
 }
 
-/// What a later request may do with an item of an attempt that was rejected.
+/// Disposition of an item of a rejected attempt, for later requests.
 pub(super) fn fate_of(sent: &Sent) -> Option<(String, Fate)> {
     let id = Some(sent.id.clone()).filter(|id| !id.is_empty())?;
     let document = Document::parse(sent.json.clone()?.into()).ok()?;
@@ -204,7 +204,7 @@ pub(super) fn fate_of(sent: &Sent) -> Option<(String, Fate)> {
     Some((id, Fate::Instead(assistant_item(&quote(&text)).into())))
 }
 
-/// `…_text.done` and `content_part.done` of a part.
+/// `…_text.done` and `content_part.done` events of a part.
 fn done_events(at: &str, kind: &str, text: &str, part: &str) -> [(String, String); 2] {
     let member = if kind == "refusal" { "refusal" } else { "text" };
     let mut said = format!("{at},\"{member}\":");

@@ -1,6 +1,6 @@
-//! Events as they come: what each says is noted, what must wait is queued. Pure.
+//! Reads the upstream's events: records their content, and queues those that must wait. Pure.
 //!
-//! Source: OpenAI API reference, "Responses: streaming events"; FACTS §2.
+//! Source: OpenAI API reference, "Responses: streaming events"; docs/wire-facts.md#responses-streams.
 
 use bytes::Bytes;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl ResponseStream {
-    /// Takes one event.
+    /// Handles one event.
     pub(super) fn document(&mut self, event: Event, document: Document) -> Result<Flow, Fault> {
         let root = document.root();
         if !root.is_object() || is_ambiguous(root) {
@@ -190,7 +190,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// Takes a whole item, from wherever it came.
+    /// Records a complete item from any event.
     fn note(&mut self, at: usize, value: Value<'_>, kind: ItemKind) -> Result<(), Fault> {
         let bytes_max = self.context.held_bytes_max;
         self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
@@ -211,7 +211,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// The text of a whole message: what its deltas didn't say goes through the gate now.
+    /// Records the text of a complete message: text that its deltas didn't have is fed through the gate.
     fn message(&mut self, at: usize, value: Value<'_>) -> Result<(), Fault> {
         // Also looks whether it hides something where no text belongs.
         let all = message_strings(value)?;
@@ -331,7 +331,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// The terminal event repeats everything; what stands only there is judged too.
+    /// Handles the terminal event, which repeats everything. Content that is only there is judged too.
     fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
@@ -367,7 +367,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// Which of the items that have come is this one: by its id, or where it has none by its place.
+    /// The received item that this item of the terminal event repeats: found by id, else by call id, else by position.
     fn repeated(&self, position: usize, value: Value<'_>, kind: ItemKind, taken: &[bool]) -> Result<Option<usize>, Fault> {
         let id = value.get("id").and_then(Value::text).unwrap_or_default();
         let slot = if let ItemKind::Call(kind) = kind { Some(Slot::read(value, kind)?) } else { None };
@@ -388,7 +388,7 @@ impl ResponseStream {
     }
 }
 
-/// Is it a type of events that are read?
+/// True for a type of events that are read.
 fn is_known(kind: &str) -> bool {
     let Some(kind) = kind.strip_prefix("response.") else { return false };
     matches!(

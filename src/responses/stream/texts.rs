@@ -1,8 +1,8 @@
-//! The text of a streamed response: its parts, the gates they go through, and what of them has left. Pure.
+//! Texts of a streamed response: parts, gates, and released text. Pure.
 //!
-//! All output text of a response is one text, as clients join it, so that no claim hides in the seam between two
-//! parts or two messages; its refusals are another. Where there are several parts each is judged by itself too, for
-//! what claims nothing when joined may claim something when shown apart.
+//! All output text of a response is joined, as clients do, so that no claim hides at the boundary of two parts or
+//! messages; its refusals are joined separately. If there are several parts, each is also judged alone, as it may make
+//! a claim when shown apart from the others.
 
 use std::ops::Range;
 
@@ -12,77 +12,77 @@ use crate::{
     responses::answer::read::adds_to,
 };
 
-/// Parts that are reported of by themselves.
+/// Limit for parts whose separate judgement is reported; those that block come first.
 const APART_MAX: usize = 16;
-/// Parts of one response.
+/// Limit for the parts of one response.
 const PARTS_MAX: usize = 4096;
-/// Output text.
+/// Kind of output text.
 pub const TEXT: usize = 0;
-/// Refusals.
+/// Kind of refusals.
 pub const REFUSAL: usize = 1;
 
 /// One content part of one message.
 #[derive(Debug)]
 pub struct Part {
-    /// The message, by its number.
+    /// Index of the message.
     pub item: usize,
-    /// Its place in the message.
+    /// Index within the message.
     pub content_index: u64,
     /// [`TEXT`] or [`REFUSAL`].
     pub kind: usize,
-    /// Where it begins in the text as a whole.
+    /// Start in the joined text.
     start: usize,
-    /// As the upstream sent it, so far.
+    /// Text from the upstream so far.
     pub text: String,
-    /// As it has left, so far.
+    /// Text released so far.
     pub left: String,
-    /// Up to where that goes, in the text as a whole.
+    /// End of the released text in the joined text.
     taken: usize,
-    /// What was taken out, in bytes of [`Self::text`].
+    /// Removed ranges, in bytes of [`Self::text`].
     pub removals: Vec<Range<usize>>,
 }
 
 impl Part {
-    /// Where it ends in the text as a whole, so far.
+    /// End in the joined text so far.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
 
-    /// Up to where it has left, in the text as a whole.
+    /// End of the released text in the joined text.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Has all of it left?
+    /// True if all of its text was released.
     pub fn is_taken(&self) -> bool {
         self.taken >= self.end()
     }
 }
 
-/// See the module.
+/// Texts of a response, with their gates.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// By kind.
+    /// Gates of the joined texts, by kind.
     pub gates: [TextGate; 2],
     fed: [usize; 2],
-    /// By kind: where the first part begins to claim, by itself, what may not be claimed.
+    /// Start of the first part that, judged alone, makes a blocked claim; by kind.
     limits: [Option<usize>; 2],
-    /// Parts by themselves: their kind, and where they start.
+    /// Gates of parts that are judged alone, with their kind and start.
     apart: Vec<(usize, usize, TextGate)>,
     closed: bool,
-    /// Bytes in memory of its parts: what came, and what has left.
+    /// Memory held by the parts (received and released text), in bytes.
     pub held_bytes: usize,
-    /// In the order in which they began.
+    /// Parts, in the order in which they began.
     pub parts: Vec<Part>,
-    /// The next text that leaves begins a paragraph: an earlier attempt's text has left.
+    /// An earlier attempt's text was released: the next text starts a new paragraph.
     pub gap: bool,
 }
 
 impl Texts {
-    /// The part at this place, begun if it is new.
+    /// Index of the part at this position; a new part is begun if needed.
     ///
     /// # Errors
-    /// [`ShapeError::Text`] where there are too many.
+    /// [`ShapeError::Text`] if there are too many parts.
     pub fn part(&mut self, item: usize, content_index: u64, kind: usize) -> Result<usize, ShapeError> {
         let found = self.parts.iter().rposition(|part| part.item == item && part.content_index == content_index && part.kind == kind);
         if let Some(found) = found {
@@ -98,10 +98,10 @@ impl Texts {
         Ok(self.parts.len() - 1)
     }
 
-    /// Takes a piece of a part through its gate; gives back where it ends in the text as a whole.
+    /// Feeds a piece of a part through its gate; returns its end in the joined text.
     ///
     /// # Errors
-    /// [`ShapeError::Text`] where another part has begun meanwhile: the two would be read in either order.
+    /// [`ShapeError::Text`] if another part has begun since: clients could read the two in either order.
     pub fn feed(&mut self, part: usize, text: &str, context: &Context) -> Result<usize, ShapeError> {
         let Some(own) = self.parts.get_mut(part) else { return Err(ShapeError::Text) };
         if own.text.is_empty() && !text.is_empty() {
@@ -122,7 +122,7 @@ impl Texts {
         Ok(own.end())
     }
 
-    /// Judges the last part of a kind by itself. `last`: no other follows.
+    /// Judges the last part of a kind alone. `last`: no other follows.
     fn separate(&mut self, kind: usize, last: bool, context: &Context) {
         let with_text = |part: &&Part| part.kind == kind && !part.text.is_empty();
         let Some(part) = self.parts.iter().filter(with_text).max_by_key(|part| part.start) else { return };
@@ -138,7 +138,7 @@ impl Texts {
         self.apart.push((kind, part.start, gate));
     }
 
-    /// The gates of all texts, and of parts that claim by themselves what they don't when joined.
+    /// Gates of the joined texts, and of parts that make claims only when judged alone.
     pub fn judged(&self) -> Vec<&TextGate> {
         let adds = |(kind, _, gate): &&(usize, usize, TextGate)| adds_to(gate, &self.gates[*kind]);
         let mut apart: Vec<&TextGate> = self.apart.iter().filter(adds).map(|(.., gate)| gate).collect();
@@ -148,8 +148,8 @@ impl Texts {
         self.gates.iter().chain(apart).collect()
     }
 
-    /// A copy of a whole part: what it says beyond the deltas goes through the gate too. A copy that says
-    /// something else counts for nothing: it is overwritten by what leaves.
+    /// Handles a copy of a complete part: text that the deltas didn't have is fed through the gate. A copy with other
+    /// text is ignored, as the released text overwrites it.
     pub fn complete(&mut self, part: usize, copy: &str, context: &Context) {
         let Some(own) = self.parts.get(part) else { return };
         let last = own.text.is_empty() || own.end() == self.fed[own.kind];
@@ -158,22 +158,22 @@ impl Texts {
         let _end = self.feed(part, rest, context);
     }
 
-    /// How much of a text is decided.
+    /// End of the text that is cleared for release, in bytes of the joined text.
     pub fn cleared(&self, kind: usize) -> usize {
         self.gates[kind].cleared().min(self.limits[kind].unwrap_or(usize::MAX))
     }
 
-    /// What closes whatever is open where the output text that was released ends.
+    /// Text that closes any open markup at the end of the released output text.
     pub fn closing(&self) -> String {
         self.gates[TEXT].closing()
     }
 
-    /// Has anything of a kind been found that may not leave?
+    /// True if a text of this kind has a blocked claim.
     pub fn blocked(&self, kind: usize) -> bool {
         self.gates[kind].blocked().is_some() || self.limits[kind].is_some()
     }
 
-    /// Lets go of a part up to `end` (of the text as a whole): what leaves of it.
+    /// Releases a part up to `end` (in the joined text); returns the text to send.
     pub fn take(&mut self, part: usize, end: usize) -> String {
         let Some(own) = self.parts.get_mut(part) else { return String::new() };
         let gate = &mut self.gates[own.kind];
@@ -199,7 +199,7 @@ impl Texts {
         text
     }
 
-    /// There is no more text. Is called again where the ledger had to be asked.
+    /// Ends all texts. If the ledger must be asked, call it again after the answer.
     pub fn close(&mut self, context: &Context) {
         for kind in [TEXT, REFUSAL] {
             if !self.closed {
@@ -215,12 +215,12 @@ impl Texts {
         }
     }
 
-    /// Is there any text of this kind?
+    /// True if there is any text of this kind.
     pub fn has(&self, kind: usize) -> bool {
         self.fed[kind] > 0
     }
 
-    /// All output text as the upstream sent it.
+    /// All output text, as received from the upstream.
     pub fn said(&self) -> String {
         self.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.text.as_str()).collect()
     }

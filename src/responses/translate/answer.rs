@@ -1,6 +1,6 @@
-//! A whole chat completion as a response object, and what both forms of answer share.
+//! Translates a chat completion to a response object; also parts shared with streams.
 //!
-//! Source: OpenAI API reference, "The response object"; FACTS §2. Pure.
+//! Source: OpenAI API reference, "The response object"; docs/wire-facts.md#responses-answers. Pure.
 
 use std::collections::HashSet;
 
@@ -28,16 +28,16 @@ use crate::{
 
 pub use crate::exchange::fault::Fault as TranslateFault;
 
-/// What the translated answer repeats of the request, and what identifies it.
+/// Data that a translated answer takes from the request, and its identity.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// 32 hex digits, of this attempt alone.
+    /// 32 hex digits, unique to this attempt.
     pub id: String,
     /// Unix seconds.
     pub created_at: u64,
     /// JSON.
     model: String,
-    /// Members that say the same in every answer to the request, JSON.
+    /// Members that are the same in every answer to the request, JSON.
     echo: String,
     tools: HashSet<String>,
 }
@@ -69,12 +69,12 @@ impl Origin {
         Self { id, created_at, model: own("model", "\"\""), echo, tools }
     }
 
-    /// Is there a tool of this name?
+    /// True if the request has a tool with this name.
     pub(super) fn knows(&self, tool: &str) -> bool {
         self.tools.contains(tool)
     }
 
-    /// The response object. `ending`: `None` before it ends; `output`, `usage`: JSON; `model`: as the answer says.
+    /// The response object. `ending`: `None` before the end; `output`, `usage`: JSON; `model`: as in the answer.
     pub(super) fn response(&self, ending: Option<Ending>, output: &str, usage: Option<&str>, model: Option<&str>) -> String {
         let details = match ending {
             Some(Ending::Cut(reason)) => format!(r#"{{"reason":"{reason}"}}"#),
@@ -106,10 +106,10 @@ fn echoed_text(root: Value<'_>) -> String {
     out
 }
 
-/// The response object, JSON, for a whole chat completion.
+/// The response object for a buffered chat completion: JSON.
 ///
 /// # Errors
-/// [`TranslateFault`] where it isn't one, or something of it would be lost.
+/// [`TranslateFault`] if it isn't a completion, or if the translation would lose something.
 pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     let document = Document::parse(body.clone())?;
     let root = document.root();
@@ -133,7 +133,7 @@ pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     Ok(origin.response(Some(ending), &output.items(), usage.as_deref(), model_of(root).as_deref()).into())
 }
 
-/// The same, and whether text beside the answer was left out that is no copy of it.
+/// Like [`answer`]; also true if text outside the answer was left out that isn't a copy of it.
 ///
 /// # Errors
 /// As [`answer`].
@@ -146,7 +146,7 @@ pub fn watched(body: &Bytes, origin: &Origin, context: &Context) -> Result<(Byte
 
 pub(super) const SEVERAL: &str = "several choices";
 
-/// Refuses errors, and calls and texts outside of choices.
+/// Refuses errors, and calls and texts outside the choices.
 pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     let reported = |value: Value<'_>| Err(TranslateFault::Reported(value.raw_str().to_owned()));
     if root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
@@ -172,7 +172,7 @@ pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     }
 }
 
-/// What an answer without `choices` is.
+/// Error for an answer without `choices`.
 fn choiceless(root: Value<'_>) -> TranslateFault {
     let error = root.get("object").is_some_and(|object| object.is_text("error"));
     if error || ["message", "detail"].into_iter().any(|name| root.get(name).is_some()) {
@@ -182,8 +182,8 @@ fn choiceless(root: Value<'_>) -> TranslateFault {
     }
 }
 
-/// Refuses what isn't the one choice there may be, its error, and calls and texts outside its message.
-/// `own`: its members that are read; `original`: what another may repeat as a whole.
+/// Checks that this is the only choice, without an error, and without calls and texts outside its message. `own`: its
+/// members that are read; `original`: a value that another member may repeat as a whole.
 pub(super) fn check_choice(choice: Value<'_>, own: &[&str], original: Option<Value<'_>>) -> Result<(), TranslateFault> {
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(TranslateFault::Unknown("a choice that is no object, or has two members of one name"));
@@ -198,7 +198,7 @@ pub(super) fn check_choice(choice: Value<'_>, own: &[&str], original: Option<Val
     Ok(refuse_calls_beside(choice, own, original)?)
 }
 
-/// How the answer ends, by its `finish_reason`.
+/// Ending of the answer, by its `finish_reason`.
 pub(super) fn ending(finish_reason: Option<&str>) -> Result<Ending, TranslateFault> {
     match finish_reason.map_or(TurnEnding::Complete, TurnEnding::of_finish) {
         TurnEnding::Length => Ok(Ending::Cut("max_output_tokens")),
@@ -213,7 +213,7 @@ pub(super) fn usage_of(root: Value<'_>) -> Option<String> {
     root.get_some("usage").or_else(|| root.get("x_groq")?.get_some("usage")).filter(|value| value.is_object()).map(usage)
 }
 
-/// Azure's first event has an empty one.
+/// The answer's model; `None` if empty, as in Azure's first event.
 pub(super) fn model_of(root: Value<'_>) -> Option<String> {
     root.get("model").and_then(Value::text).filter(|model| !model.is_empty()).map(Into::into)
 }

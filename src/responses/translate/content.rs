@@ -1,4 +1,4 @@
-//! The contents of messages and of outputs, part by part. Pure.
+//! Contents of messages and outputs, part by part. Pure.
 
 use super::{
     request::{Untranslatable, picked},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::wire::json::Value;
 
-/// Whose content: chat allows each its own parts.
+/// Author of a content; chat allows different parts for each.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Speaker {
     /// Texts, images, sounds and files.
@@ -61,17 +61,17 @@ fn file(part: Value<'_>, param: &str) -> Result<String, Untranslatable> {
     Ok(format!(r#"{{"type":"file","file":{}}}"#, picked(part, &["filename", "file_data"])))
 }
 
-/// What an assistant said: texts and refusals, each a string.
+/// Texts and refusals of an assistant message, each a string.
 #[derive(Debug, Default)]
 pub(super) struct Said<'d> {
     pub texts: Vec<Value<'d>>,
     pub refusals: Vec<Value<'d>>,
 }
 
-/// The content of an assistant's message.
+/// Reads the content of an assistant message.
 ///
 /// # Errors
-/// [`Untranslatable`] for parts that no assistant says.
+/// [`Untranslatable`] for parts that don't belong in an assistant message.
 pub(super) fn said<'d>(content: Value<'d>, param: &str) -> Result<Said<'d>, Untranslatable> {
     let mut said = Said::default();
     if content.is_string() {
@@ -95,7 +95,7 @@ pub(super) fn said<'d>(content: Value<'d>, param: &str) -> Result<Said<'d>, Untr
 /// The member `name`, a string.
 ///
 /// # Errors
-/// [`Untranslatable`] where it isn't one.
+/// [`Untranslatable`] if it isn't a string.
 pub(super) fn string<'d>(object: Value<'d>, name: &str, param: &str) -> Result<Value<'d>, Untranslatable> {
     let value = object.get(name).filter(|value| value.is_string());
     value.ok_or_else(|| Untranslatable::malformed(format!("{param}.{name}"), "a string"))

@@ -2,7 +2,8 @@
 //!
 //! Chat demands that the outputs of an assistant's calls follow it at once; Responses items may stand in nearly
 //! any order. So a run of assistant items becomes one [`Turn`], each output finds its call first, and the
-//! outputs leave behind their turn, in the order of its calls. Source: FACTS §1 "Messages", §2 "Input items". Pure.
+//! outputs leave behind their turn, in the order of its calls. Source: docs/wire-facts.md#chat-requests and
+//! #responses-requests. Pure.
 
 use std::{
     borrow::Cow,
@@ -20,7 +21,7 @@ use crate::wire::{json::Value, text::quote};
 /// Chat's `messages`, JSON.
 ///
 /// # Errors
-/// [`Untranslatable`] for items that chat hasn't got, and for calls and outputs that lack each other.
+/// [`Untranslatable`] for items that chat doesn't have, and for calls without outputs or outputs without calls.
 pub(super) fn messages(root: Value<'_>) -> Result<String, Untranslatable> {
     let mut history = History::default();
     if let Some(instructions) = root.get_some("instructions") {
@@ -43,23 +44,23 @@ pub(super) fn messages(root: Value<'_>) -> Result<String, Untranslatable> {
 struct History<'d> {
     past: Vec<Turn<'d>>,
     last: Turn<'d>,
-    /// Calls without an output yet, by their id: number of the turn and place in it.
+    /// Calls without an output so far, by id: index of the turn, and of the call in it.
     waiting: HashMap<Cow<'d, str>, VecDeque<(usize, usize)>>,
 }
 
-/// What an assistant says and calls in one go, nothing at the start; and what others say then.
+/// One assistant turn (empty at the start), and the other messages that follow it.
 #[derive(Default)]
 struct Turn<'d> {
     /// By [`Source`]: `reasoning_content`, `reasoning`.
     reasoning: [String; 2],
-    /// Each with the count of messages before it.
+    /// Each with the number of messages before it.
     texts: Vec<(usize, Value<'d>)>,
     messages: usize,
     refusal: String,
     calls: Vec<Call<'d>>,
-    /// An output has come since it began.
+    /// An output has arrived since the turn began.
     interrupted: bool,
-    /// The messages behind it, JSON.
+    /// The messages after the turn, JSON.
     others: Vec<String>,
 }
 
@@ -122,7 +123,7 @@ impl<'d> History<'d> {
         Ok(())
     }
 
-    /// Only what [`super::output`] made of a chat upstream's reasoning goes back to one.
+    /// Adds reasoning to the turn, but only if [`super::output`] made it from a chat upstream's reasoning.
     fn reasoned(&mut self, item: Value<'d>) {
         let place = match item.get("id").and_then(Value::text).and_then(|id| source_of_id(&id)) {
             Some(Source::ReasoningContent) => 0,
@@ -167,7 +168,7 @@ impl<'d> History<'d> {
         Ok(())
     }
 
-    /// The turn that the next item belongs to: the last one, unless it is over.
+    /// The turn that the next item belongs to: the last one, or a new one if that is over.
     fn turn(&mut self, over: impl FnOnce(&Turn<'d>) -> bool) -> &mut Turn<'d> {
         if !self.last.others.is_empty() || over(&self.last) {
             self.past.push(std::mem::take(&mut self.last));
@@ -219,7 +220,7 @@ impl Turn<'_> {
         message
     }
 
-    /// One string: many chat upstreams take nothing else from an assistant.
+    /// The content as one string: many chat upstreams accept nothing else from an assistant.
     fn content(&self) -> Option<String> {
         if let [(_, text)] = &self.texts[..] {
             return Some(text.raw_str().to_owned());

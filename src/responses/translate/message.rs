@@ -1,7 +1,7 @@
-//! A chat message, or the delta of one, taken apart: what was thought, said and refused; calls go to the assembler.
+//! Reads a chat message or delta: reasoning, texts and refusals; calls go to the assembler.
 //!
-//! Refuses the shapes that the chat adapter refuses, and what a Responses answer has no place for: whatever
-//! isn't read here would be lost. Pure.
+//! Refuses the shapes that the chat adapter refuses, and content that a Responses answer can't carry: anything unread
+//! would be lost. Pure.
 
 use std::borrow::Cow;
 
@@ -21,19 +21,19 @@ use crate::{
     wire::json::Value,
 };
 
-/// Where it comes from.
+/// Source of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Of a whole answer.
+    /// A buffered answer.
     Message,
-    /// Of an event.
+    /// A stream event.
     Delta,
 }
 
-/// A text, never empty.
+/// A non-empty text.
 pub(super) type Piece<'d> = (PartKind, Cow<'d, str>);
 
-/// What a message says, in the order in which it is to leave.
+/// Contents of a message, in the order in which they are sent.
 #[derive(Default)]
 struct Pieces<'d> {
     thoughts: Vec<Piece<'d>>,
@@ -86,7 +86,7 @@ impl<'d> Pieces<'d> {
         Ok(())
     }
 
-    /// Mistral's thoughts, and Databricks'.
+    /// Reads reasoning parts of Mistral and Databricks.
     fn thinking(&mut self, part: Value<'d>) {
         const KIND: PartKind = PartKind::Reasoning(Source::Thinking);
         for thoughts in ["thinking", "summary", "text", "content", "reasoning"].iter().filter_map(|name| part.get(name)) {
@@ -98,10 +98,10 @@ impl<'d> Pieces<'d> {
     }
 }
 
-/// Takes a message apart. `known`: is there a tool of this name?
+/// Reads a message. `known` tells if a tool of this name exists.
 ///
 /// # Errors
-/// [`TranslateFault`] for what would be lost.
+/// [`TranslateFault`] for content that would be lost.
 pub(super) fn read<'d>(
     message: Value<'d>,
     form: Form,
@@ -138,7 +138,7 @@ pub(super) fn read<'d>(
     Ok(thoughts.into_iter().chain(texts).chain(refusals).collect())
 }
 
-/// Sound can't be carried; some upstreams send the empty form of it with every answer.
+/// Refuses audio, which can't be translated. Some upstreams send an empty form of it with every answer.
 fn silent(audio: Value<'_>) -> Result<(), TranslateFault> {
     if !(audio.is_object() || is_nothing(audio)) || is_ambiguous(audio) {
         return Err(AssembleError::Text.into());

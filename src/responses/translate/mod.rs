@@ -5,7 +5,7 @@
 //! ```
 //! It stands between the Responses adapter and the upstream. Nothing is judged here: the judge sees what leaves,
 //! as if a Responses upstream had sent it. So nothing may be lost either: every call and every character of text
-//! comes out, or the answer is refused. Source: FACTS §1 to §3. Pure.
+//! comes out, or the answer is refused. Source: docs/wire-facts.md. Pure.
 
 pub mod answer;
 mod content;

@@ -1,11 +1,11 @@
-//! The output items of a Responses answer, written as they come about, and the events that tell of it.
+//! Writes the output items of a Responses answer, and the events about them.
 //!
 //! ```text
 //!  nothing open ─piece▶ item open, part open ─piece of another kind▶ done events, then the next part or item
 //!        └──────────────────── end ────────────────────▶ the open item is done, then each call as a whole
 //! ```
 //! Whole answers take the same way, without events, so that both come to the same items.
-//! Source: FACTS §2 "Streaming", and recorded streams of OpenAI and DeepSeek. Sans-IO.
+//! Source: docs/wire-facts.md#responses-streams, and recorded streams of OpenAI and DeepSeek. Sans-IO.
 
 use bytes::Bytes;
 
@@ -16,12 +16,12 @@ use crate::{
     wire::{sse::Event, text::quote},
 };
 
-/// Bytes of all texts of one answer: the last event repeats them.
+/// Limit for all texts of one answer, in bytes: the last event repeats them.
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Items and parts of one answer, calls aside.
+/// Limit for the items and parts of one answer, not counting calls.
 const PARTS_MAX: usize = 4096;
 
-/// Under which name a chat upstream says what it thinks. The item's id keeps it for the way back.
+/// Member in which a chat upstream sends reasoning. The item's id records it for later requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Source {
     /// `reasoning_content`
@@ -44,19 +44,19 @@ impl Source {
     }
 }
 
-/// The source of a reasoning item that was written here.
+/// Source of a reasoning item, by its id; `None` if the item wasn't made here.
 pub(super) fn source_of_id(id: &str) -> Option<Source> {
     Source::ALL.into_iter().find(|source| id.starts_with(source.prefix()))
 }
 
-/// What kind of text.
+/// Kind of a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum PartKind {
-    /// What is said.
+    /// Output text.
     Text,
-    /// What is refused.
+    /// A refusal.
     Refusal,
-    /// What is thought.
+    /// Reasoning.
     Reasoning(Source),
 }
 
@@ -71,7 +71,7 @@ impl PartKind {
         }
     }
 
-    /// What its events are called.
+    /// Infix of its event names.
     fn event(self) -> &'static str {
         match self {
             Self::Text => "output_text",
@@ -81,12 +81,12 @@ impl PartKind {
     }
 }
 
-/// How an answer ends.
+/// Ending of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ending {
-    /// By itself.
+    /// A normal end.
     Complete,
-    /// Cut off, for this reason.
+    /// Truncated, for this reason.
     Cut(&'static str),
 }
 
@@ -101,14 +101,14 @@ impl Ending {
 
 /// The item that is being written.
 struct Open {
-    /// Of the part that is being written.
+    /// Kind of the part that is being written.
     kind: PartKind,
     text: String,
-    /// The parts before it, JSON.
+    /// The finished parts, JSON.
     parts: Vec<String>,
 }
 
-/// See the module.
+/// Output items and events of one answer.
 pub(super) struct Output {
     id: String,
     form: Form,
@@ -120,17 +120,17 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// `id`: of the answer. Only deltas become events.
+    /// `id`: that of the answer. Events are written for deltas only.
     pub(super) fn new(id: &str, form: Form) -> Self {
         Self { id: id.to_owned(), form, items: Vec::new(), open: None, sequence: 0, bytes: 0, parts: 0 }
     }
 
-    /// The items that are done, JSON.
+    /// The finished items, JSON.
     pub(super) fn items(&self) -> String {
         format!("[{}]", self.items.join(","))
     }
 
-    /// Gives out an event. `members`: JSON, without braces.
+    /// Writes an event. `members`: JSON, without braces.
     pub(super) fn emit(&mut self, kind: &str, members: &str, each: &mut dyn FnMut(Event)) {
         if self.form == Form::Message {
             return;
@@ -142,10 +142,10 @@ impl Output {
         each(Event { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
     }
 
-    /// Takes a piece of text.
+    /// Adds a piece of text.
     ///
     /// # Errors
-    /// [`TranslateFault::Unknown`] where it is too much.
+    /// [`TranslateFault::Unknown`] if the answer is too long.
     pub(super) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
         self.bytes += text.len();
         if self.bytes > TEXT_BYTES_MAX {
@@ -167,7 +167,7 @@ impl Output {
         Ok(())
     }
 
-    /// Opens a part of this kind, in the open item where it belongs there.
+    /// Opens a part of this kind, in the open item if it belongs there.
     fn turn_to(&mut self, kind: PartKind, each: &mut dyn FnMut(Event)) {
         let spoken = |kind| matches!(kind, PartKind::Text | PartKind::Refusal);
         if self.open.as_ref().is_some_and(|open| spoken(open.kind) && spoken(kind)) {
@@ -223,13 +223,13 @@ impl Output {
         format!("{prefix}{}_{}", self.id, self.items.len())
     }
 
-    /// Where the open part is.
+    /// Position of the open part, as members of an event.
     fn place(&self) -> String {
         let part = self.open.as_ref().map_or(0, |open| open.parts.len());
         format!(r#""item_id":"{}","output_index":{},"content_index":{part}"#, self.item_id(), self.items.len())
     }
 
-    /// The open item as far as its parts are done, JSON.
+    /// The open item with its finished parts, JSON.
     fn item(&self, status: &str) -> String {
         let (id, content) = (self.item_id(), self.open.as_ref().map(|open| open.parts.join(",")).unwrap_or_default());
         match &self.open {
@@ -240,10 +240,10 @@ impl Output {
         }
     }
 
-    /// No more text: what is open is done, and the calls leave. A cut is the last item's.
+    /// Ends the answer: finishes the open item and writes the calls. A truncation applies to the last item.
     ///
     /// # Errors
-    /// [`TranslateFault::Unknown`] for a call that can't leave as it came.
+    /// [`TranslateFault::Unknown`] for a call that can't be written unchanged.
     pub(super) fn end(&mut self, slots: &[Slot], ending: Ending, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
         self.close(if slots.is_empty() { ending } else { Ending::Complete }, each);
         let last = slots.len().saturating_sub(1);

@@ -1,8 +1,8 @@
-//! A Responses request as a chat request, member by member.
+//! Translates a Responses request to a chat request, member by member.
 //!
-//! What chat can't carry is refused by name, never left out in silence, unless it means nothing to an upstream
-//! that keeps nothing. Values leave as the bytes that came, where both APIs have them alike.
-//! Source: OpenAI API reference, "Create a model response" and "Create chat completion". Pure.
+//! Members that chat can't carry are refused by name, never dropped silently, except those that mean nothing to an
+//! upstream that stores nothing. Values that both APIs share are copied byte for byte. Source: OpenAI API reference,
+//! "Create a model response" and "Create chat completion". Pure.
 
 use bytes::Bytes;
 
@@ -12,13 +12,13 @@ use crate::wire::{
     text::quote_into,
 };
 
-/// Why a request can't be translated: HTTP 400.
+/// A request that can't be translated: HTTP 400.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Untranslatable {
     /// The member at fault, for `error.param`.
     pub param: String,
-    /// What is wrong with it.
+    /// Error message.
     pub message: String,
 }
 
@@ -27,14 +27,14 @@ impl Untranslatable {
         Self { param: param.into(), message: message.into() }
     }
 
-    /// For a member that the Responses API itself would refuse.
+    /// Error for a member that the Responses API itself would refuse.
     pub(super) fn malformed(param: impl Into<String>, expected: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}` is not {expected}");
         Self { param, message }
     }
 
-    /// For a member whose kind has no place in chat.
+    /// Error for a member of a kind that chat can't carry.
     pub(super) fn uncarried(param: impl Into<String>, kind: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}`: this upstream speaks chat completions, which can't carry `{kind}`");
@@ -42,10 +42,10 @@ impl Untranslatable {
     }
 }
 
-/// The chat request for a Responses request. `document`: the request as it would go to a native upstream.
+/// The chat request for a Responses request. `document` is the request as it would be sent to a native upstream.
 ///
 /// # Errors
-/// [`Untranslatable`], for the first member at fault.
+/// [`Untranslatable`] for the first member at fault.
 pub fn request(document: &Document) -> Result<Bytes, Untranslatable> {
     let root = document.root();
     if !root.is_object() {
@@ -131,7 +131,7 @@ fn reasoning(chat: &mut Members, reasoning: Value<'_>) -> Result<(), Untranslata
     }
 }
 
-/// An object with those members of `object` that are named and not `null`, as the bytes that came.
+/// An object with the named members of `object` that aren't `null`, byte for byte.
 pub(super) fn picked(object: Value<'_>, names: &[&str]) -> String {
     let mut out = String::from("{");
     for name in names {

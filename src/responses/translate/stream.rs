@@ -1,11 +1,11 @@
-//! A chat stream as a Responses stream, event by event.
+//! Translates a chat stream to a Responses stream, event by event.
 //!
 //! ```text
 //!  event ─▶ errors, usage ─▶ delta ─▶ texts leave at once ([`super::output`])
 //!                                └──▶ calls are assembled
 //!  [DONE] or the end ─▶ calls, then `response.completed` or `response.incomplete`
 //! ```
-//! Sans-IO. The last event waits for the end, for usage comes behind everything else.
+//! Sans-IO. The terminal event waits for the end of the stream, because usage comes last.
 
 use std::sync::Arc;
 
@@ -27,29 +27,29 @@ use crate::{
     },
 };
 
-/// See the module.
+/// Translator of one chat stream.
 pub struct StreamTranslator {
     origin: Origin,
     output: Output,
     assembler: Assembler,
-    /// The events that begin an answer have left.
+    /// The events that begin an answer were sent.
     begun: bool,
-    /// A choice has come.
+    /// A choice has arrived.
     spoken: bool,
-    /// Calls stood beside the deltas.
+    /// There were calls outside the deltas.
     copied_calls: bool,
     finish_reason: Option<String>,
     /// For the response object, JSON.
     usage: Option<String>,
     model: Option<String>,
     done: bool,
-    /// What text beside the answer is judged by.
+    /// Context for judging text outside the answer.
     context: Option<Arc<Context>>,
     stray: bool,
 }
 
 impl StreamTranslator {
-    /// `held_bytes_max`: of one call's arguments.
+    /// `held_bytes_max`: limit for one call's arguments, in bytes.
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
         let output = Output::new(&origin.id, Form::Delta);
         let assembler = Assembler::new(held_bytes_max);
@@ -69,21 +69,21 @@ impl StreamTranslator {
         }
     }
 
-    /// The same, which says whether text beside the answer was left out.
+    /// Also records text outside the answer that was left out.
     #[must_use]
     pub fn watched(self, context: Arc<Context>) -> Self {
         Self { context: Some(context), ..self }
     }
 
-    /// Was text beside the answer left out that is no copy of it?
+    /// True if text outside the answer was left out that isn't a copy of it.
     pub fn stray(&self) -> bool {
         self.stray
     }
 
-    /// Takes one event of the chat stream; gives out Responses events.
+    /// Handles one event of the chat stream; passes Responses events to `each`.
     ///
     /// # Errors
-    /// [`TranslateFault`]: the stream is to be given up, with an error downstream.
+    /// [`TranslateFault`]: the stream must be aborted, with an error downstream.
     pub fn handle(&mut self, event: Event, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
         if self.done {
             return Ok(());
@@ -125,10 +125,10 @@ impl StreamTranslator {
         choice.map_or(Ok(()), |choice| self.choice(choice, each))
     }
 
-    /// No more bytes come: the last events, unless `[DONE]` gave them.
+    /// Writes the last events at the end of the stream, unless `[DONE]` did so already.
     ///
     /// # Errors
-    /// [`TranslateFault::Cut`] where the answer isn't whole.
+    /// [`TranslateFault::Cut`] if the answer is incomplete.
     pub fn finish(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
         match (self.done, &self.finish_reason) {
             (true, _) => Ok(()),
@@ -137,7 +137,7 @@ impl StreamTranslator {
         }
     }
 
-    /// An event without choices: is it the answer's?
+    /// True if an event without choices belongs to the answer.
     fn choiceless(&self, root: Value<'_>, event: &Event) -> Result<bool, TranslateFault> {
         let flat_error = root.get("choices").is_none() && root.get("message").is_some();
         if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
@@ -176,7 +176,7 @@ impl StreamTranslator {
         Ok(())
     }
 
-    /// Perplexity repeats in a `message` what the deltas have said so far: it is left out.
+    /// Handles Perplexity's `message`, which repeats the deltas so far: it is left out.
     fn repeated(&mut self, message: Value<'_>) -> Result<(), TranslateFault> {
         places::check_copy(message)?;
         self.copied_calls |= places::copies_calls(message);

@@ -6,7 +6,7 @@ use crate::wire::json::Value;
 /// Chat's `tools`, JSON.
 ///
 /// # Errors
-/// [`Untranslatable`] for tools that chat hasn't got.
+/// [`Untranslatable`] for tools that chat doesn't have.
 pub(super) fn tools(tools: Value<'_>) -> Result<String, Untranslatable> {
     if !tools.is_array() {
         return Err(Untranslatable::malformed("tools", "an array"));
@@ -52,7 +52,7 @@ fn format_of(format: Value<'_>, param: &str) -> Result<String, Untranslatable> {
 /// Chat's `tool_choice`, JSON.
 ///
 /// # Errors
-/// [`Untranslatable`] for what chat can't demand.
+/// [`Untranslatable`] for a choice that chat can't express.
 pub(super) fn tool_choice(choice: Value<'_>) -> Result<String, Untranslatable> {
     const PARAM: &str = "tool_choice";
     if choice.is_string() {
@@ -69,7 +69,7 @@ pub(super) fn tool_choice(choice: Value<'_>) -> Result<String, Untranslatable> {
     Ok(format!(r#"{{"type":"allowed_tools","allowed_tools":{{"mode":{mode},"tools":[{tools}]}}}}"#))
 }
 
-/// A tool that is named in a choice.
+/// The named tool of a choice.
 fn chosen(tool: Value<'_>, param: &str) -> Result<String, Untranslatable> {
     match &*kind_of(tool, param)? {
         kind @ ("function" | "custom") => {
@@ -91,7 +91,7 @@ fn kind_is(value: Value<'_>, kind: &str) -> bool {
     value.get("type").is_some_and(|own| own.is_text(kind))
 }
 
-/// The `type` of an object without two members of one name.
+/// The `type` of an object; objects with two members of the same name are refused.
 pub(super) fn kind_of<'d>(value: Value<'d>, param: &str) -> Result<std::borrow::Cow<'d, str>, Untranslatable> {
     if !value.is_object() {
         return Err(Untranslatable::malformed(param, "an object"));

@@ -1,9 +1,9 @@
-//! Chat's `usage` as a Responses answer has it. Source: OpenAI API reference, `ResponseUsage`. Pure.
+//! Translates chat's `usage` to that of a Responses answer. Source: OpenAI API reference, `ResponseUsage`. Pure.
 
 use super::request::push_member;
 use crate::wire::json::{Kind, Value};
 
-/// `usage`, JSON.
+/// Usage of a Responses answer, JSON.
 pub(super) fn usage(chat: Value<'_>) -> String {
     let count = |name: &str| chat.get(name).and_then(Value::integer);
     let (input, output) = (count("prompt_tokens").unwrap_or(0), count("completion_tokens").unwrap_or(0));
@@ -18,7 +18,7 @@ pub(super) fn usage(chat: Value<'_>) -> String {
     )
 }
 
-/// The numbers of `chat`, and `needed`, which clients read without asking.
+/// The numbers of `chat`, and always the member `needed`, as clients read it unconditionally.
 fn details(chat: Option<Value<'_>>, needed: &str, otherwise: u64) -> String {
     let mut out = String::from("{");
     let own = chat.and_then(|details| details.get(needed)).filter(|value| value.kind() == Kind::Number);

@@ -1,19 +1,19 @@
-//! The messages of a request, made to fit: what an upstream wants back with calls, and the form of their ids.
+//! Adaptation of a request's messages: provider extras of calls, and the form of call ids.
 //!
-//! Each message and each call is edited once, whatever is to be changed about it.
+//! Each message and each call is edited only once, so that edits don't overlap.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use super::{Attempt, Fitting, Kept, Misfit};
 use crate::wire::{edit::Edits, json::Value, text::quote};
 
-/// What Gemini takes in place of a signature that it never gave (FACTS §3).
+/// Placeholder that Gemini accepts in place of a signature that it never issued. Source: docs/wire-facts.md#gemini.
 const NO_SIGNATURE: &str = r#""extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
-/// What other upstreams' models thought: of no use elsewhere, and unknown members to some.
+/// Members with other upstreams' reasoning: useless elsewhere, and unknown to some upstreams.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
 
-/// Edits all messages. `dropped`: names of members that are left out of each.
+/// Edits all messages. `dropped`: names of the members that are dropped from each.
 ///
 /// # Errors
 /// [`Misfit::ShortIds`].
@@ -51,7 +51,7 @@ pub(super) fn edit(
         };
         if put_back.reasoning && !calls.is_empty() && message.get_some("reasoning_content").is_none() {
             let thought = kept.iter().flatten().find_map(|kept| kept.reasoning.clone());
-            // Turns of other models have none; without the member the request would be refused.
+            // Turns of other models have no reasoning; without the member the request would be refused.
             let member = format!("\"reasoning_content\":{}", quote(thought.as_deref().unwrap_or_default()));
             match message.get("reasoning_content").filter(|_| !names.iter().any(|name| name == "reasoning_content")) {
                 Some(null) => edits.replace(null.span(), member.split_once(':').map_or("\"\"", |(_, value)| value)),
@@ -82,18 +82,18 @@ fn edit_calls(edits: &mut Edits, calls: &[Value<'_>], kept: &[Option<Arc<Kept>>]
             signed = true;
         }
     }
-    // The first call of a turn carries the signature of all; the calls of other models have none at all.
+    // The first call of a turn carries the signature of all; calls of other models have no signature.
     if let Some(first) = calls.first().filter(|first| !signed && first.get("extra_content").is_none()) {
         edits.append_member(*first, NO_SIGNATURE);
     }
 }
 
-/// By short form: whose it is.
+/// Original ids by their short forms.
 #[derive(Default)]
 struct ShortIds(HashMap<String, String>);
 
 impl ShortIds {
-    /// Gives an id the short form; the same id gets the same one each time.
+    /// Shortens an id; equal ids get equal short forms.
     fn shorten(&mut self, edits: &mut Edits, value: Value<'_>) -> Result<(), Misfit> {
         let Some(id) = value.text() else { return Ok(()) };
         let short = short_id(&id);
@@ -108,13 +108,13 @@ impl ShortIds {
     }
 }
 
-/// Nine alphanumerics that follow from `id`; an id that is such already stays.
+/// Nine alphanumerics derived from `id`; an id of that form stays unchanged.
 pub(super) fn short_id(id: &str) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return id.to_owned();
     }
     let digest = blake3::derive_key("toolmark 2026-11-21 short call id v1", id.as_bytes());
-    // 256 is no multiple of 62: the bias costs less than a tenth of a bit.
+    // 256 is not a multiple of 62: the bias costs less than a tenth of a bit.
     digest.iter().take(9).map(|byte| char::from(DIGITS[usize::from(*byte) % 62])).collect()
 }

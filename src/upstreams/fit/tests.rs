@@ -1,4 +1,4 @@
-//! Requests made to fit, each quirk of FACTS §3 a case.
+//! Requests made to fit, each quirk of docs/wire-facts.md#providers a case.
 
 use super::*;
 use crate::upstreams::preset::Preset;

@@ -1,4 +1,4 @@
-//! Every preset in front of a provider that behaves as FACTS §3 says, with the openai clients of PyPI and npm: a tool loop,
+//! Every preset in front of a provider that behaves as docs/wire-facts.md says, with the openai clients of PyPI and npm: a tool loop,
 //! whole and streamed, whose history keeps only what frameworks keep, and errors. One process of each client runs all.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Ten providers, as FACTS §3 describes them: what each refuses, and in which form it answers.
+//! Ten providers, as docs/wire-facts.md#providers describes them: what each refuses, and in which form it answers.
 //!
 //! The provider stands in the path: `/v1/groq/chat/completions`. What it refuses comes back as its own error, so that a
 //! scene that ends well shows that nothing of it was sent.

@@ -1,4 +1,4 @@
-//! Scenes about calls: what a model may call, and with what.
+//! Scenes about calls: unknown tools, wrong arguments, repairs.
 
 use super::{Asked, Check, Mode, Played, Rounds, Scene};
 use crate::cli::demo::script::Turn;
@@ -49,7 +49,7 @@ fn oslo() -> Turn {
     Turn::call("get_weather", OSLO)
 }
 
-/// This at first, and the right thing when asked again.
+/// The wrong turn at first, the right call after a repair.
 fn first(asked: &Asked, wrong: Turn) -> Turn {
     if asked.repairs() == 0 { wrong } else { oslo() }
 }
@@ -69,7 +69,7 @@ fn valid(played: &Played, check: &mut Check) {
     got_oslo(played, check);
 }
 
-/// The application got the one right call and no word about how it came to be.
+/// Checks that the application got the one right call, and no trace of the repair.
 fn got_oslo(played: &Played, check: &mut Check) {
     let calls = &played.last().calls;
     check.that("the application got one call", calls.len() == 1);
@@ -80,7 +80,7 @@ fn got_oslo(played: &Played, check: &mut Check) {
     check.that("finish_reason is tool_calls", played.last().finish.as_deref() == Some("tool_calls"));
 }
 
-/// The model was asked again, once, and told this about its call.
+/// Checks that the model was asked again once, and that the rejection contains these texts.
 fn mended(played: &Played, check: &mut Check, codes: &[&str], told: &[&str]) {
     check.that("the verdict is repaired, with its codes", played.is("repaired", codes));
     check.that("the upstream was asked twice", played.upstream.len() == 2);

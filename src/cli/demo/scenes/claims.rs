@@ -96,7 +96,7 @@ fn real_result(played: &Played, check: &mut Check) {
     check.that("the text arrived without the citation", played.last().text == "It is 7 °C in Oslo, with rain.");
 }
 
-/// It was refused, and the model, asked again, called the tool.
+/// Checks that the answer was rejected, and that the repair has a call of the tool.
 fn mended(played: &Played, check: &mut Check, code: &str, tool: &str) {
     check.that("the verdict is repaired, with its code", played.is("repaired", &[code]));
     objected(played, check, 1, code);
