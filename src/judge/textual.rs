@@ -1,8 +1,8 @@
 //! Reads a text that is nothing but calls: what a model writes where it should have called. Pure.
 //!
 //! FACTS, section 4, has the families. Their wrappers are taken off; what is left must be calls, one behind the other, to
-//! the last character: an object or a list of objects (`name` and `arguments`, and the other spellings of [`NAMES`] and
-//! [`ARGUMENTS`]), a name with an object behind it, tags with a value each, or Python's calls in a list. Anything else is
+//! the last character: an object or a list of objects (`name` and `arguments`, and the other spellings of `NAMES` and
+//! `ARGUMENTS`), a name with an object behind it, tags with a value each, or Python's calls in a list. Anything else is
 //! no call, and is known to be none as soon as possible, so that a stream isn't held for it.
 //!
 //! Of a tool that nobody knows it is a call only where nothing else is written like that ([`Names::Any`]): behind a wrapper or

@@ -5,7 +5,7 @@
 //!
 //! - a number that no cited result has as it is written: rules let pass what follows from a result by any reading, or was
 //!   said by anyone, without knowing that it was meant, or
-//! - two words of [`WORD_CHARS_MIN`] letters or more that stand neither in a cited result, nor in its tool's name and
+//! - two words of `WORD_CHARS_MIN` letters or more that stand neither in a cited result, nor in its tool's name and
 //!   arguments, nor in the user's last message: it says something that no rule could compare.
 //!
 //! A paragraph that is nothing but a citation speaks for the one before it. Headings and code say nothing.
