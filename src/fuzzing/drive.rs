@@ -102,7 +102,7 @@ impl Outcome {
 
     /// All text of all choices.
     pub fn text(&self) -> String {
-        self.read.texts.values().map(String::as_str).collect()
+        self.read.texts.values().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -340,10 +340,12 @@ fn items(event: &Value, read: &mut Delivered, calls: &mut BTreeMap<String, (Stri
         let arguments = match item["type"].as_str() {
             Some("function_call") => "arguments",
             Some("custom_tool_call") => "input",
-            _ => {
+            kind => {
+                // Clients join the texts of messages; one of another item stands by itself.
+                let place = if matches!(kind, None | Some("message")) { 0 } else { at + 1 };
                 for part in item["content"].as_array().into_iter().flatten().filter(|_| whole) {
                     let said = part["text"].as_str().or(part["refusal"].as_str());
-                    read.texts.entry(0).or_default().push_str(said.unwrap_or_default());
+                    read.texts.entry(place).or_default().push_str(said.unwrap_or_default());
                 }
                 continue;
             }

@@ -184,7 +184,8 @@ fn paths_hosts_and_keys() {
     let chat = "POST /v1/chat/completions HTTP/1.1\r\n";
     for (line, status, code) in [
         ("GET /v1/chat/completions", 501, "endpoint_not_enforced"),
-        ("POST /v1/responses/compact", 501, "endpoint_not_enforced"),
+        ("POST /v1/responses/x/compact", 501, "endpoint_not_enforced"),
+        ("POST /v1/responses/compact", 400, "invalid_request"),
         ("DELETE /v1/chat/completions/x", 501, "endpoint_not_enforced"),
         ("POST /v1/messages", 501, "endpoint_not_enforced"),
         ("POST /v1/batches", 501, "endpoint_not_enforced"),

@@ -204,7 +204,7 @@ pub fn is_of_another_kind(scene: &Scene<'_>, number: &Number) -> bool {
             .any(|number| number.unit.is_some_and(|own| own.dimension == unit.dimension))
             || source.facts().keys().iter().take(40).any(|key| unit.names.iter().any(|name| name.len() > 1 && key.ends_with(name.as_str())))
     };
-    others.clone().any(|other| of_another(&other)) && !scene.sources.iter().any(|source| told(source))
+    others.clone().any(|other| of_another(&other)) && !scene.sources.iter().any(told)
 }
 
 /// Does this date follow from one that is known: some days, weeks, months or years before or after it?

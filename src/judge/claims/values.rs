@@ -89,7 +89,7 @@ fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
         let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
         let near = is_near(scene, number);
-        if !taken && !(is_common(number) || stands_alone(scene, number, near)) {
+        if !(taken || is_common(number) || stands_alone(scene, number, near)) {
             open.push((number, near));
         } else if !taken {
             known.extend(number.readings().map(|reading| reading.value));

@@ -70,6 +70,8 @@ pub(super) struct Runs {
     letters: Vec<u8>,
     places: Vec<Place>,
     labels: VecDeque<Waiting>,
+    /// End of the last labelled value that was found: a label that begins before it is part of that value.
+    labelled: usize,
     /// Bytes that must be available before the text at `at` is tried again.
     retry: usize,
     /// Place up to which the end of a comment was searched for.
@@ -132,7 +134,11 @@ impl Runs {
         self.phrased = rules.has_tools;
         if rules.has_tools {
             let end = if last { tail.end() } else { self.at };
+            let labelled = self.labelled;
             self.phrases.advance(tail, end, last, |span| {
+                if span.start < labelled {
+                    return;
+                }
                 let after = self.labels.partition_point(|label| label.start <= span.start);
                 self.labels.insert(after, Waiting { start: span.start, from: span.end, name: Name::Whole, retry: 0 });
             });
@@ -286,7 +292,7 @@ impl Runs {
         }
         self.find(tail, true, found);
         let word = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
-        let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX;
+        let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX && self.start >= self.labelled;
         if labels
             && let Some(name) = label::name(word)
             && matches!(fences.mode(self.start), Mode::Prose | Mode::Json)
@@ -352,6 +358,7 @@ impl Runs {
                 Reading::Found(mut label) => {
                     label.value = from + label.value.start..from + label.value.end;
                     let end = label.value.end;
+                    self.labelled = end;
                     while self.labels.front().is_some_and(|waiting| waiting.start < end) {
                         self.labels.pop_front();
                     }

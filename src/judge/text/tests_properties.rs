@@ -209,6 +209,7 @@ fn cuts_change_nothing_where_it_is_hard() {
         format!("~~~”\"execution_id\": \"~~~mit der Ausführungs-\n{FAKE} with an "),
         "~~~Execution IDrun_speed_test_1700000000000_0123456789abcdef>  with an \n\n".to_owned(),
         "```”run_speed_test_1700000000000_ffffffffffffffff; its \n".to_owned(),
+        "\"execution_id\": \"'ID d'exécution: 1700000000000".to_owned(),
         long.clone(),
         format!("{long}\nso"),
     ];
