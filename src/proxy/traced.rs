@@ -1,4 +1,4 @@
-//! An exchange's place in a trace. Where nobody asks for traces, nothing here does anything.
+//! Trace context of an exchange. Does nothing if traces are off.
 
 use http::HeaderMap;
 
@@ -6,7 +6,7 @@ use super::run::Run;
 use crate::ledger::record::ExchangeRecord;
 
 impl Run {
-    /// The headers of the attempt that begins: with its span in `traceparent`; without traces the caller's own passes as any header.
+    /// Headers of the next attempt, with its span in `traceparent`; without traces the caller's own passes like any header.
     pub(super) fn traced_headers(&mut self) -> HeaderMap {
         let mut headers = self.way.headers();
         if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, &mut self.trace) {
@@ -15,7 +15,7 @@ impl Run {
         headers
     }
 
-    /// Hands over the spans of an exchange that has ended.
+    /// Exports the spans of an exchange that has ended.
     pub(super) fn end_trace(&mut self, record: &ExchangeRecord) {
         if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, self.trace.take()) {
             traces.end(&trace, record);
