@@ -2,13 +2,13 @@
 //!
 //! Reads what `serve` reads and starts nothing. Keys are named by their variable, never shown.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use super::{Error, Prepared, prepare};
 use crate::{
     judge::{
         registry::ToolSource,
-        violation::{Code, Severity},
+        violation::{Certainty, Code, Severity},
     },
     mcp::{Mcp, McpError, connect::Sdk, pins::Pins},
     policy::{
@@ -16,7 +16,7 @@ use crate::{
         rules::{Rules, is_internal},
     },
     proxy::world,
-    settings::{Credential, Durability, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
+    settings::{self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
     upstreams::{fit::Fitting, preset::Preset, probe::Schedule},
 };
 
@@ -25,7 +25,10 @@ use crate::{
 /// # Errors
 /// Settings, a policy or a tool that isn't valid.
 pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
-    let prepared = prepare(flags)?;
+    let prepared = match prepare(flags) {
+        Err(Error::Settings(settings::Error::NoUpstream)) if flags.policy.is_some() => return policy_alone(flags),
+        prepared => prepared?,
+    };
     let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
     let asked = |rules: &Rules| world::unnamed(rules, &prepared.settings.probe_hosts).map(world::unnamed_words);
     let faults: Vec<String> = all.flat_map(|rules| compile_tools(rules).into_iter().chain(asked(rules))).collect();
@@ -33,8 +36,26 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
         return Err(Error::Failed(faults.join("\n")));
     }
     let servers = servers(&prepared.settings)?;
-    // Through `writeln!`, not `println!`: a closed pipe is no panic.
-    let _closed = std::io::Write::write_all(&mut std::io::stdout(), format!("{servers}{}", explain(&prepared)).as_bytes());
+    super::print(&format!("{servers}{}", explain(&prepared)));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks and describes the policy where there is no upstream yet.
+fn policy_alone(flags: &Flags) -> Result<ExitCode, Error> {
+    let rules = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?.policy.load()?;
+    let faults = compile_tools(&rules);
+    if !faults.is_empty() {
+        return Err(Error::Failed(faults.join("\n")));
+    }
+    let mut out = String::new();
+    line(&mut out, "upstream", "none yet: only the policy is checked");
+    out.push('\n');
+    policy(&mut out, &rules);
+    for notice in &rules.notices {
+        line(&mut out, "note", notice);
+    }
+    out.push_str("\nThe policy is well.\n");
+    super::print(&out);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,6 +120,8 @@ fn surroundings(out: &mut String, settings: &Settings) {
     line(out, "settings", &file);
     let anonymous = if settings.allow_anonymous { " (anonymous callers allowed)" } else { "" };
     line(out, "listen", &format!("http://{}{anonymous}", settings.listen));
+    let admin = settings.admin.listen.map_or("off".to_owned(), |listen| format!("http://{listen}: dashboard, /readyz, /metrics, /api"));
+    line(out, "admin", &admin);
     for upstream in &settings.upstreams {
         line(out, "upstream", &self::upstream(upstream));
     }
@@ -226,15 +249,29 @@ fn policy(out: &mut String, rules: &Rules) {
     let tools: Vec<&str> = rules.tools.iter().map(|tool| &*tool.name).collect();
     let tools = if tools.is_empty() { "those that requests bring".into() } else { format!("{}: {}", tools.len(), tools.join(", ")) };
     line(out, "tools", &tools);
+    let known = |name: &&String| rules.tools.iter().any(|tool| *tool.name == ***name);
+    let (files, requests): (Vec<&String>, Vec<&String>) = rules.policy.tools.expect.iter().partition(known);
+    if !files.is_empty() {
+        line(out, "expected", &format!("in the files: {}", listed(&files)));
+    }
+    if !requests.is_empty() {
+        line(out, "expected", &format!("in no file, so a request without them is answered 400: {}", listed(&requests)));
+    }
     for rule in &rules.claims {
         line(out, "claim", &format!("{}: needs {}", rule.name, rule.requires.join(" or ")));
     }
     for (severity, word) in [(Severity::Block, "block"), (Severity::Warn, "warn"), (Severity::Info, "info"), (Severity::Off, "off")] {
         let codes = Code::ALL.iter().copied().filter(|code| !is_internal(*code) && rules.checks.severity(*code) == severity);
-        let codes: Vec<&str> = codes.map(Code::as_str).collect();
+        let certain = |code: &Code| severity == Severity::Block && rules.checks.blocks_from(*code) == Certainty::Certain;
+        let codes: Vec<String> =
+            codes.map(|code| if certain(&code) { format!("{code} (if certain, else warn)") } else { code.to_string() }).collect();
         let rows: Vec<String> = codes.chunks(CODES_IN_ROW).map(|row| row.join(", ")).collect();
         line(out, word, if rows.is_empty() { "–".into() } else { rows.join(",\n            ") }.as_str());
     }
 }
 
 const CODES_IN_ROW: usize = 5;
+
+fn listed(names: &[&String]) -> String {
+    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}

@@ -144,6 +144,10 @@ fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Re
         }
         Some(fault) => {
             writeln!(out, "NOT WHOLE: {fault}\n{} records before it are whole{removed}", report.records).map_err(written)?;
+            if report.records == 0 {
+                let hint = "No record fits this key. Is it the key that the ledger was written with? It is taken from TOOLMARK_KEY if that is set, else from the key file beside the ledger.";
+                writeln!(out, "{hint}").map_err(written)?;
+            }
             Ok(ExitCode::FAILURE)
         }
     }

@@ -48,7 +48,7 @@ pub enum Command {
     Demo(Demo),
     /// Read and explain settings, policy and schemas; exit 2 and the place of the fault if something is wrong
     #[command(after_help = CHECK_EXAMPLE)]
-    Check,
+    Check(Check),
     /// Judge one exchange offline; exit 1 if it would be blocked
     #[command(after_help = JUDGE_EXAMPLE)]
     Judge(Judge),
@@ -102,6 +102,17 @@ pub struct Demo {
     pub keep: bool,
 }
 
+/// `toolmark check`
+#[derive(Args, Clone, Debug)]
+pub struct Check {
+    /// The model server, instead of the upstreams in the settings, as for `serve`
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// The policy: a file, or one of `default`, `strict`, `observe`. Without an upstream it alone is checked
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+}
+
 /// `toolmark judge`
 #[derive(Args, Clone, Debug)]
 pub struct Judge {
@@ -148,7 +159,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
             serve::run(Flags { listen, upstream, policy, record, replay, ..flags })
         }
         Command::Demo(demo) => demo::run(&demo, flags),
-        Command::Check => check::run(&flags),
+        Command::Check(Check { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
         Command::Judge(judge) => judge::run(&judge, flags),
         Command::Mcp(args) => mcp::run(&args, &flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
@@ -208,7 +219,8 @@ EXAMPLE
   toolmark serve --upstream https://api.openai.com/v1 --record session.jsonl
   toolmark serve --replay session.jsonl
 
-Settings: defaults, then toolmark.toml, then TOOLMARK_SECTION__KEY in the environment, then flags.
+Settings: defaults, then toolmark.toml, then the environment (TOOLMARK_LIMITS__CONNECTIONS=500), then flags.
+Opens port 8787 (API) and 8788 (dashboard, /readyz, /metrics; loopback). Writes toolmark.db and toolmark.key to the working directory.
 Then point the application at it: OPENAI_BASE_URL=http://127.0.0.1:8787/v1";
 
 const DEMO_EXAMPLE: &str = "\
@@ -222,6 +234,7 @@ const CHECK_EXAMPLE: &str = "\
 EXAMPLE
   toolmark check
   toolmark check --config /etc/toolmark.toml
+  toolmark check --policy my-policy.toml
 
 Exit 0 if all is well, else 2 with file, line and key of the fault.";
 
@@ -244,7 +257,8 @@ Exit 0 if it would pass, 1 if it would be blocked, 2 if a file can't be read.";
 const VERIFY_EXAMPLE: &str = "\
 EXAMPLE
   toolmark verify get_weather_1763760000123_abc0000000000001
-  CALLER='Bearer sk-…' toolmark verify --credential-env CALLER get_weather_1763760000123_abc0000000000001
+  export CALLER='Bearer sk-…'
+  toolmark verify --credential-env CALLER ping_1763760000123_abc0000000000001
 
 Exit 0 if it is ours, 1 if not.";
 

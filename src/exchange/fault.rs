@@ -35,7 +35,7 @@ pub enum Fault {
     #[error("the upstream reported an error in its answer")]
     Reported(String),
     /// The answer isn't JSON.
-    #[error("the upstream sent what is no JSON: {0}")]
+    #[error("the upstream's answer isn't JSON ({0}): does its `base_url` lead to an OpenAI-compatible API? It usually ends in /v1")]
     Json(#[from] JsonError),
     /// A call or text in a shape that can't be judged.
     #[error("the upstream sent {0}")]

@@ -203,7 +203,10 @@ impl Load {
         };
         if let Some(Err(until)) = own.rate.as_ref().map(Limiter::check) {
             let wait = until.wait_time_from(MonotonicClock.now());
-            return too_many(format!("client `{}` sends more requests than its `rate` allows", own.name), wait);
+            return too_many(
+                format!("client `{}` sends more requests than its `rate` allows: again in {} s", own.name, wait.as_secs() + 1),
+                wait,
+            );
         }
         let Some(most) = own.concurrent_max else { return Ok(None) };
         match count(self, &own.running, most, What::OfClient(client)) {

@@ -89,7 +89,8 @@ impl Worker {
 }
 
 fn unserved(model: &str) -> Failure {
-    let message = format!("no upstream serves the model `{model}`: see `models` of `[[upstreams]]`");
+    let message =
+        format!("no upstream serves the model `{model}`: GET /v1/models lists what there is, `models` of `[[upstreams]]` says it");
     Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
 }
 
@@ -284,11 +285,17 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             let message = "a server might read another path in this one: send it without dot segments, `;`, backslashes, control characters, and escapes that hide them";
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
-        Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path())),
+        Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path(), settings)),
         Route::Chat | Route::Responses | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
     }
     let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
-        Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", "this key is none of toolmark's clients': see `[[clients]]`")
+        let sent = request.headers().contains_key(http::header::AUTHORIZATION);
+        let message = if sent {
+            "this API key isn't known to toolmark: ask whoever runs it for one (`[[clients]]` of its settings)"
+        } else {
+            "no API key was sent: send one of toolmark's as `Authorization: Bearer …` (`[[clients]]` of its settings)"
+        };
+        Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     })?;
     let held = match Held::new(&worker.app, &caller) {
         Ok(held) => held,
@@ -330,15 +337,25 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     })
 }
 
-fn not_enforced(method: &Method, path: &str) -> Failure {
+/// Paths of the admin listener.
+const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
+
+fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
     let path = crate::judge::reply::cut(path, 200);
-    if !route::may_pass(path) {
-        let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen");
-        return Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message);
-    }
-    let message = format!(
-        "{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen. A path that carries none can be let through: `passthrough = [\"{path}\"]`"
-    );
+    let plain = path.strip_prefix("/openai").unwrap_or(&path);
+    let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
+    let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));
+    let advice = match settings.admin.listen {
+        _ if matches!(plain, "/chat/completions" | "/responses") => ". It takes POST only".to_owned(),
+        _ if plain == "/messages" => {
+            ": Anthropic's Messages API isn't supported; use POST /v1/chat/completions or /v1/responses".to_owned()
+        }
+        Some(listen) if admin => format!(". It is served by the admin listener: http://{listen}{plain}"),
+        _ if plain.is_empty() => ". Set your client's base URL to this address with /v1 behind it".to_owned(),
+        _ if route::may_pass(&path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),
+        _ => String::new(),
+    };
+    let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen{advice}");
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 

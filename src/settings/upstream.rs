@@ -260,7 +260,8 @@ fn base_url(text: &str) -> Result<String, String> {
     let example = "write it like \"https://api.openai.com/v1\"";
     let url = Url::parse(text).map_err(|error| format!("no URL ({error}): {example}"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("a URL of http or https is needed, found `{}:`: {example}", url.scheme()));
+        let meant = if url.cannot_be_a_base() { "put http:// or https:// in front of it; " } else { "" };
+        return Err(format!("a URL of http or https is needed, found `{}:`: {meant}{example}", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("no credentials in the URL: name the variable that holds the key in `api_key_env`".into());

@@ -197,7 +197,16 @@ fn paths_hosts_and_keys() {
         ("POST /v1/models/../chat/completions", 400, "invalid_path"),
         ("POST /v1/%2e%2e/v1/responses", 400, "invalid_path"),
     ] {
-        refused(&ask(&format!("{line} HTTP/1.1\r\n{keyed}"), REQUEST), status, code, line);
+        let reply = ask(&format!("{line} HTTP/1.1\r\n{keyed}"), REQUEST);
+        refused(&reply, status, code, line);
+        let advice = [
+            ("GET /v1/chat/completions", "It takes POST only"),
+            ("POST /v1/messages", "use POST /v1/chat/completions"),
+            ("GET /", "base URL"),
+        ];
+        for (_, advice) in advice.into_iter().filter(|(own, _)| *own == line) {
+            assert!(reply.text().contains(advice), "{line}: {}", reply.text());
+        }
     }
     for (host, status) in [
         ("host: evil.example\r\n", 403),

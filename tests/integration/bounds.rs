@@ -82,7 +82,7 @@ fn long_texts_are_answered() {
     }
 }
 
-/// Bytes of memory that one request may take for each byte that it sends, as README's "Limits" says.
+/// Bytes of memory that one request may take for each byte that it sends, as docs/operating.md (Limits) says.
 const MULTIPLE: u64 = 24;
 /// Bytes besides.
 const BESIDES: u64 = 96 << 20;

@@ -46,6 +46,25 @@ fn commands_without_what_they_need() {
 }
 
 #[test]
+fn a_policy_can_be_checked_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "own.toml", "[tools]\nexpect = [\"add_task\"]\n");
+    let words = [
+        "only the policy is checked",
+        "a request without them is answered 400: add_task",
+        "claim_mismatch (if certain",
+        "The policy is well.",
+    ];
+    check(directory, "check --policy own.toml", 0, &words);
+    check(directory, "check --policy own.toml --upstream http://127.0.0.1:9/v1", 0, &["http://127.0.0.1:8788", "All is well."]);
+    check(directory, "check", 2, &["no upstream"]);
+    check(directory, "serve --upstream localhost:11434", 2, &["put http:// or https:// in front of it"]);
+    write(directory, "own.toml", "[checks]\nunknwn_tool = \"warn\"\n");
+    check(directory, "check --policy own.toml", 2, &["own.toml:2", "unknown_tool"]);
+}
+
+#[test]
 fn settings_that_are_wrong_say_where() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

@@ -26,7 +26,7 @@ enum Form {
 
 const FORMS: [Form; 3] = [Form::Whole, Form::Deltas, Form::Fragments];
 
-/// What must become of a call. The table of choices in the README follows this one.
+/// What must become of a call. The table of choices in docs/concepts.md follows this one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
     Reject,

@@ -90,44 +90,44 @@ fn its_settings_are_settings() {
 }
 
 #[test]
-fn its_table_of_codes_is_the_policies() {
+fn table_of_codes_matches_the_policies() {
     use toolmark::judge::violation::Code;
-    let readme = read("README.md");
-    let (mut listed, mut rows) = (Vec::new(), 0);
-    for row in readme.lines().filter(|line| ["| call |", "| text |", "| request |"].iter().any(|start| line.starts_with(start))) {
+    let (codes, policy) = (read("docs/codes.md"), read("policies/default.toml"));
+    let meaning =
+        |name: &str| policy.lines().find(|line| line.starts_with(&format!("{name} ="))).and_then(|line| Some(line.split_once("# ")?.1));
+    let mut listed = Vec::new();
+    for row in codes.lines().filter(|line| ["| call |", "| text |", "| request |"].iter().any(|start| line.starts_with(start))) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        rows += 1;
-        for name in cells[2].split('`').filter(|name| !name.trim().is_empty()) {
-            let code = Code::parse(name).unwrap_or_else(|| panic!("{name} is no code"));
-            let severity = |severity| format!("{severity:?}").to_lowercase();
-            let own = [format!("{:?}", code.place()).to_lowercase(), severity(code.default_severity()), severity(code.strict_severity())];
-            assert_eq!(own, [cells[1], cells[3], cells[4]], "{name}");
-            listed.push(name);
-        }
+        let name = cells[2].trim_matches('`');
+        let code = Code::parse(name).unwrap_or_else(|| panic!("{name} is no code"));
+        let severity = |severity| format!("{severity:?}").to_lowercase();
+        let own = [format!("{:?}", code.place()).to_lowercase(), severity(code.default_severity()), severity(code.strict_severity())];
+        assert_eq!(own, [cells[1], cells[4], cells[5]], "{name}");
+        assert_eq!(meaning(name), Some(cells[3]), "{name}: the policy's comment says something else");
+        listed.push(name);
     }
-    assert!(rows > 8);
-    // Found by nothing yet, or no check of a policy's.
-    let later = read("policies/default.toml");
-    let later =
-        |code: &Code| later.lines().any(|line| line.starts_with(&format!("{code} =")) && line.contains("later version")) || facts(*code);
-    for code in Code::ALL.iter().filter(|code| !later(code) && !toolmark::policy::rules::is_internal(**code)) {
-        assert!(listed.contains(&code.as_str()), "the README doesn't list {code}");
+    for code in Code::ALL.iter().filter(|code| !toolmark::policy::rules::is_internal(**code)) {
+        assert!(listed.contains(&code.as_str()), "docs/codes.md doesn't list {code}");
     }
-}
-
-/// The block of codes about facts, which arrives as a whole.
-fn facts(code: toolmark::judge::violation::Code) -> bool {
-    let policy = read("policies/default.toml");
-    let facts = policy.split("In the text of an answer: facts.").nth(1).unwrap_or_default();
-    facts.lines().any(|line| line.starts_with(&format!("{code} =")))
 }
 
 #[test]
-fn it_is_short_and_its_links_lead_somewhere() {
-    let readme = read("README.md");
-    assert!(readme.lines().count() <= 250);
-    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.starts_with("http")) {
-        assert!(repository(link).exists(), "{link}");
+fn pages_are_short_and_links_lead_somewhere() {
+    assert!(read("README.md").lines().count() <= 160);
+    let pages = std::fs::read_dir(repository("docs")).unwrap().map(|page| format!("docs/{}", page.unwrap().file_name().to_string_lossy()));
+    for page in pages.filter(|page| page.ends_with(".md")).chain(["README.md".into(), "CONTRIBUTING.md".into()]) {
+        let (text, folder) = (read(&page), if page.starts_with("docs/") { "docs/" } else { "" });
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.starts_with("http")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { page.clone() } else { format!("{folder}{file}") };
+            assert!(repository(&file).exists(), "{page}: {link}");
+            let heading = |line: &str| {
+                let title = line.trim_start_matches('#').trim().to_lowercase();
+                title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>().replace(' ', "-")
+            };
+            let leads = || read(&file).lines().filter(|line| line.starts_with('#')).any(|line| heading(line) == anchor);
+            assert!(anchor.is_empty() || leads(), "{page}: {link}: no such heading");
+        }
     }
     for path in ["examples", "LICENSE", ".ci/run"] {
         assert!(repository(path).exists(), "{path}");

@@ -127,7 +127,13 @@ impl Report {
                 writeln!(out, "\n{} count as blocked where the model would have been asked again: its answer isn't recorded", self.open);
         }
         let failing: Vec<(&Case, String)> = self.cases.iter().filter_map(|case| Some((case, self.failure(case)?))).collect();
-        let _ = writeln!(out, "\n{}", if failing.is_empty() { "no difference".to_owned() } else { format!("{} differ", failing.len()) });
+        let left_out: usize = self.excused.values().sum();
+        let ending = match (failing.len(), left_out) {
+            (0, 0) => "no difference".to_owned(),
+            (0, _) => format!("no difference in what was compared; {left_out} of {} exchanges were not", self.exchanges),
+            (number, _) => format!("{number} differ"),
+        };
+        let _ = writeln!(out, "\n{ending}");
         for (case, why) in failing.iter().take(SHOWN_MAX) {
             let _ = writeln!(out, "  {} {} {}: {why}", case.place, case.id, case.model);
         }

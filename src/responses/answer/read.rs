@@ -105,7 +105,9 @@ pub fn check_root(root: Value<'_>) -> Result<(), Fault> {
         return Err(Fault::Reported(root.raw_str().to_owned()));
     }
     if says_outside(root) {
-        return Err(Fault::Unknown("a call or text outside its output"));
+        return Err(Fault::Unknown(
+            "a call or text outside its `output`; an upstream without the Responses API needs `responses = \"translate\"`",
+        ));
     }
     let unfinished = || root.get("status").and_then(Value::text).is_some_and(|status| UNFINISHED.contains(&&*status));
     match root.get_some("output") {

@@ -336,7 +336,9 @@ impl ResponseStream {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
         if is_ambiguous(response) || says_outside(response) {
-            return Err(Fault::Unknown("a call or text outside its output"));
+            return Err(Fault::Unknown(
+                "a call or text outside its `output`; an upstream without the Responses API needs `responses = \"translate\"`",
+            ));
         }
         let output = response.get_some("output");
         if output.is_some_and(|output| !output.is_array()) {
