@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 
-use crate::proxy::reply::Failure;
+use crate::proxy::http::error_response::Failure;
 
 /// What is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -91,7 +91,7 @@ fn its_settings_are_settings() {
 
 #[test]
 fn its_table_of_codes_is_the_policies() {
-    use toolmark::judge::violation::Code;
+    use toolmark::violation::Code;
     let readme = read("README.md");
     let (mut listed, mut rows) = (Vec::new(), 0);
     for row in readme.lines().filter(|line| ["| call |", "| text |", "| request |"].iter().any(|start| line.starts_with(start))) {
@@ -110,13 +110,13 @@ fn its_table_of_codes_is_the_policies() {
     let later = read("policies/default.toml");
     let later =
         |code: &Code| later.lines().any(|line| line.starts_with(&format!("{code} =")) && line.contains("later version")) || facts(*code);
-    for code in Code::ALL.iter().filter(|code| !later(code) && !toolmark::policy::rules::is_internal(**code)) {
+    for code in Code::ALL.iter().filter(|code| !later(code) && !toolmark::policy::compiled::is_internal(**code)) {
         assert!(listed.contains(&code.as_str()), "the README doesn't list {code}");
     }
 }
 
 /// The block of codes about facts, which arrives as a whole.
-fn facts(code: toolmark::judge::violation::Code) -> bool {
+fn facts(code: toolmark::violation::Code) -> bool {
     let policy = read("policies/default.toml");
     let facts = policy.split("In the text of an answer: facts.").nth(1).unwrap_or_default();
     facts.lines().any(|line| line.starts_with(&format!("{code} =")))
