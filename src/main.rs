@@ -1,4 +1,4 @@
-//! The `toolmark` binary: allocator, command line, exit code. All else is the library's.
+//! The `toolmark` binary: allocator, command line, exit code. All else is in the library.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Huge pages would nearly double the memory that is taken, for no time that can be measured.
+/// Turns transparent huge pages off: they would nearly double the memory in use, without a measurable gain in time.
 fn small_pages() {
     // Where the system knows no such wish, nothing is lost.
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What the ledger holds, looked up: executions, violations, exchanges and statistics.
+//! Queries of the ledger: executions, violations, exchanges and statistics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::{
     violation::Code,
 };
 
-/// How long a look-up may take.
+/// Time limit of a query.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Looks something up, off this thread.
+/// Runs a query of the ledger on a blocking thread.
 pub async fn look_up<T: Send + 'static>(
     app: &App,
     look: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
@@ -41,7 +41,7 @@ pub async fn look_up<T: Send + 'static>(
 #[derive(Serialize)]
 struct List<T> {
     data: Vec<T>,
-    /// What to pass as `after` for the next page.
+    /// Value of `after` for the next page.
     next: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl<T> From<Found<T>> for List<T> {
     }
 }
 
-/// An execution as it is shown.
+/// An execution in a response.
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -65,7 +65,7 @@ impl From<FoundExecution> for Shown {
     }
 }
 
-/// Statistics of the ledger, and of this process what no ledger keeps.
+/// Statistics of the ledger, and those of loop control, which are this process's own.
 #[derive(Serialize)]
 struct WithLoops {
     #[serde(flatten)]

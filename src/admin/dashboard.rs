@@ -1,4 +1,4 @@
-//! `GET /`: the dashboard, one page without anything from elsewhere.
+//! `GET /`: the dashboard, one page without external resources.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::{admin::responses, proxy::http::body::Body};
 
 const PAGE: &str = include_str!("page.html");
 
-/// The page. It holds no data: its script asks for them, with the token where one is needed.
+/// The page. It contains no data: its script requests them, with the token if one is needed.
 pub fn page() -> Response<Body> {
     static POLICY: OnceLock<Option<HeaderValue>> = OnceLock::new();
     let mut response = responses::of(StatusCode::OK, "text/html; charset=utf-8", PAGE);
@@ -23,7 +23,7 @@ pub fn page() -> Response<Body> {
     response
 }
 
-/// Only this script and this style run, known by their digests, and only toolmark itself is asked.
+/// Content security policy: only this script and this style run, identified by their digests, and only toolmark itself is contacted.
 fn policy() -> String {
     let digest = |tag: &str| STANDARD.encode(Sha256::digest(inside(tag)));
     format!(

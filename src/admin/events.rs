@@ -1,4 +1,4 @@
-//! `GET /api/events`: the live feed, as server-sent events. Nobody waits for a reader that is slow.
+//! `GET /api/events`: the live feed, as server-sent events. A slow reader delays nothing else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     telemetry::events::{Event, READERS_MAX, Reader},
 };
 
-/// So often a reader hears that the feed is alive.
+/// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Begins a feed.
+/// Starts a feed.
 pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let reader = state.app.observed.events.read().ok_or_else(|| {

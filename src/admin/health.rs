@@ -1,4 +1,4 @@
-//! Is toolmark up, is it ready, and what has it counted.
+//! Health, readiness and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     telemetry::metrics::exposition::{OPENMETRICS, TEXT},
 };
 
-/// How long the parts may take to say how they are.
+/// Time limit for the parts' reports.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// `GET /readyz`. `details`: who asks may know them.
+/// `GET /readyz`. `details`: the caller may see the report of each part.
 pub async fn ready(state: &Arc<State>, details: bool) -> Result<Response<Body>, Failure> {
     let own = state.clone();
     let asking = tokio::task::spawn_blocking(move || own.app.observed.readiness.report());
@@ -32,7 +32,7 @@ pub async fn ready(state: &Arc<State>, details: bool) -> Result<Response<Body>, 
     Ok(response)
 }
 
-/// `GET /metrics`: OpenMetrics for who takes it, else the older text format.
+/// `GET /metrics`: OpenMetrics if the client accepts it, else the older text format.
 pub fn metrics(app: &App, headers: &HeaderMap) -> Response<Body> {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let openmetrics = accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"));

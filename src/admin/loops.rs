@@ -1,4 +1,4 @@
-//! `POST /api/loops/reset`: tools that loop control stopped may be called again.
+//! `POST /api/loops/reset`: resets loop control, so that stopped tools may be called again.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Bytes of the request.
+/// Maximum bytes of the request.
 const BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, Default, Deserialize)]
@@ -25,7 +25,7 @@ struct Asked {
     session: Option<String>,
 }
 
-/// Serves it.
+/// Serves the request.
 pub async fn reset(app: &Arc<App>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
     super::query::Parameters::read(request.uri().query().unwrap_or_default(), &[])?;
     let Ok(body) = Limited::new(request.into_body(), BYTES_MAX).collect().await else {

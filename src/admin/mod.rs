@@ -1,7 +1,7 @@
-//! The admin listener: health, metrics, what the ledger holds, live events and the dashboard. CONTRACT.md, "Endpoints".
+//! The admin listener: health, metrics, what the ledger holds, live events and the dashboard. docs/contract.md#endpoints.
 //!
-//! A thread and a listener of its own: whatever is asked here, no worker waits for it. Looking up blocks, so it runs on
-//! a few threads beside.
+//! It has its own thread and listener, so that no worker waits for a request here. Queries block, so they run on a few
+//! threads of their own.
 
 mod api;
 mod dashboard;
@@ -42,23 +42,23 @@ use crate::{
 };
 use route::{Open, Route, route};
 
-/// Connections at a time.
+/// Maximum concurrent connections.
 const CONNECTIONS_MAX: usize = 256;
-/// Threads that look up.
+/// Maximum threads for queries.
 const LOOKING_UP: usize = 4;
-/// How long a client may take over its headers.
+/// Time limit for a client's headers.
 const HEADERS: Duration = Duration::from_secs(30);
-/// How long what runs may still take at the end; feeds end at once.
+/// Grace period for running requests at shutdown; feeds end at once.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The admin listener, bound.
+/// Admin listener, bound.
 pub struct Admin {
     state: Arc<State>,
     listener: StdListener,
     address: SocketAddr,
 }
 
-/// What its requests share.
+/// State shared by its requests.
 struct State {
     app: Arc<App>,
     stop: CancellationToken,
@@ -66,11 +66,11 @@ struct State {
 }
 
 impl Admin {
-    /// Binds it; `None` where the settings have it off, or where nobody asked for it and its usual place is taken.
-    /// It stops when `stop` is cancelled.
+    /// Binds the listener; `None` if the settings turn it off, or if they don't name its address and the default one is in
+    /// use. It stops when `stop` is cancelled.
     ///
     /// # Errors
-    /// Where the settings name an address that can't be listened on.
+    /// [`Error`] if the settings name an address that can't be listened on.
     pub fn bind(app: Arc<App>, stop: CancellationToken) -> Result<Option<Self>, Error> {
         let settings = &app.settings.admin;
         let Some(address) = settings.listen else { return Ok(None) };
@@ -92,7 +92,7 @@ impl Admin {
         Ok(Some(Self { state, listener, address }))
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -100,7 +100,7 @@ impl Admin {
     /// Serves until it is stopped.
     ///
     /// # Errors
-    /// Where its runtime can't start.
+    /// [`std::io::Error`] if its runtime can't start.
     pub fn run(self) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(LOOKING_UP).build()?;
         let served = runtime.block_on(serve(self.state, self.listener));
@@ -204,7 +204,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Resp
     }
 }
 
-/// Does it carry the token, where there is one? Digests are compared, so that the time says nothing of the length either.
+/// True if the request carries the token, or none is set. Digests are compared, so that timing doesn't reveal the length either.
 fn authorized(headers: &HeaderMap, token: Option<&Secret>) -> bool {
     let Some(token) = token else { return true };
     let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());

@@ -1,4 +1,4 @@
-//! What the process itself has to say to Prometheus, beside what exchanges count.
+//! Prometheus metrics of the process itself, besides those that exchanges count.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{
     telemetry::metrics::sources::{Sample, Shape},
 };
 
-/// Has these said at every scrape. The app is held weakly: it holds the registry.
+/// Registers these metrics for every scrape. The app is held weakly, as it holds the registry.
 pub fn register(app: &Arc<App>) {
     let held = Arc::downgrade(app);
     app.observed.samples.register(move || held.upgrade().map(|app| samples(&app)).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Parameters of the admin API: every one is known, said once and understood, or the request is refused. Pure.
+//! Parameters of the admin API: a request with an unknown, repeated or malformed one is refused. Pure.
 
 use std::{
     collections::BTreeMap,
@@ -12,11 +12,11 @@ use crate::{
     proxy::http::error_response::Failure,
 };
 
-/// Rows of a page where nothing is said.
+/// Rows of a page by default.
 const LIMIT: usize = 100;
-/// Bytes of one parameter's value.
+/// Maximum bytes of one parameter's value.
 const VALUE_BYTES_MAX: usize = 1024;
-/// What pages of a list are asked for by.
+/// Parameters for pages of a list.
 pub const PAGED: [&str; 3] = ["since", "limit", "after"];
 
 /// The parameters of one request.
@@ -27,7 +27,7 @@ impl Parameters {
     /// Reads a query.
     ///
     /// # Errors
-    /// 400 for a parameter that isn't in `known`, is there twice, or is too long.
+    /// 400 for a parameter that isn't in `known`, is repeated, or is too long.
     pub fn read(query: &str, known: &[&str]) -> Result<Self, Failure> {
         let mut read = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -46,25 +46,25 @@ impl Parameters {
         Ok(Self(read))
     }
 
-    /// A text; an empty one is none.
+    /// Text of a parameter; `None` if it is missing or empty.
     pub fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).filter(|text| !text.is_empty()).cloned()
     }
 
-    /// A window of time up to now.
+    /// Length of a time window that ends now.
     ///
     /// # Errors
-    /// 400 for what is no duration.
+    /// 400 if it is no duration of at least a second.
     pub fn window(&self, name: &str) -> Result<Option<Duration>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let window = humantime::parse_duration(&text).ok().filter(|window| *window >= Duration::from_secs(1));
         window.map(Some).ok_or_else(|| invalid(name, format!("`{text}` is no window of at least 1s: write it like 60s, 1h or 7d")))
     }
 
-    /// A point in time, in Unix milliseconds: so written, or as RFC 3339, or as a duration before now.
+    /// Time of a parameter in Unix milliseconds; written as such, as RFC 3339, or as a duration before now.
     ///
     /// # Errors
-    /// 400 for what is none of these.
+    /// 400 for any other form.
     pub fn time(&self, name: &str, now_ms: u64) -> Result<Option<u64>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let milliseconds = || text.parse::<u64>().ok();
@@ -85,10 +85,10 @@ impl Parameters {
         milliseconds().or_else(ago).or_else(written).map(Some).ok_or_else(wrong)
     }
 
-    /// The page that is asked for.
+    /// The page that is requested.
     ///
     /// # Errors
-    /// 400 for what can't be understood, or more rows than there may be.
+    /// 400 for malformed values, or a `limit` above the maximum.
     pub fn page(&self, now_ms: u64) -> Result<Page, Failure> {
         let limit = match self.text("limit") {
             None => LIMIT,

@@ -1,4 +1,4 @@
-//! What the admin listener answers: JSON, and OpenAI's error envelope where it can't.
+//! Responses of the admin listener: JSON, and OpenAI's error envelope for failures.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -10,7 +10,7 @@ use crate::{
     proxy::http::{body::Body, error_response::Failure},
 };
 
-/// A value as JSON.
+/// JSON response with this value.
 pub fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(bytes) => of(StatusCode::OK, "application/json", bytes),
@@ -21,7 +21,7 @@ pub fn json(value: &impl Serialize) -> Response<Body> {
     }
 }
 
-/// These bytes as this type.
+/// Response with these bytes and this content type.
 pub fn of(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::Whole(bytes.into()));
     *response.status_mut() = status;
@@ -29,7 +29,7 @@ pub fn of(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Re
     response
 }
 
-/// An error.
+/// Response with the error envelope.
 pub fn failure(failure: &Failure) -> Response<Body> {
     let kind = match failure.status.as_u16() {
         401 => "authentication_error",
@@ -53,23 +53,23 @@ pub fn failure(failure: &Failure) -> Response<Body> {
     response
 }
 
-/// The token is missing or another.
+/// 401: the token is missing or wrong.
 pub fn unauthorized() -> Failure {
     let message = "the admin listener needs its token: send `Authorization: Bearer …` with what TOOLMARK_ADMIN_TOKEN is set to";
     Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 
-/// A parameter that can't be taken.
+/// 400: a parameter is invalid.
 pub fn invalid(param: &str, message: impl Into<String>) -> Failure {
     Failure { param: Some(param.to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_parameter", message) }
 }
 
-/// Nothing has this id.
+/// 404: nothing has this ID.
 pub fn not_found(what: &str) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, "not_found", format!("the ledger knows no such {what}: it may be older than `[ledger] keep`"))
 }
 
-/// The ledger has no answer.
+/// Error of the ledger: 400 for an invalid cursor, otherwise 503.
 pub fn ledger(error: &StoreError) -> Failure {
     match error {
         StoreError::Cursor => invalid("after", error.to_string()),

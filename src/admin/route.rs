@@ -1,10 +1,10 @@
-//! Which path of the admin listener is what. Pure.
+//! Routes of the admin listener. Pure.
 
 use http::{Method, StatusCode};
 
 use crate::proxy::http::error_response::Failure;
 
-/// What is asked for.
+/// Resource that is requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Route {
     /// `GET /`
@@ -31,17 +31,17 @@ pub enum Route {
     ResetLoops,
 }
 
-/// May it be asked without the token?
+/// Access to a route without the token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Open {
-    /// It tells nothing that needs one: the dashboard's page is empty without, and probes of orchestrators send none.
+    /// Allowed: it reveals nothing. The dashboard's page is empty without data, and the probes of orchestrators send no token.
     Yes,
-    /// It may not.
+    /// Refused.
     No,
 }
 
 impl Route {
-    /// See [`Open`].
+    /// Access to this route without the token.
     pub fn open(&self) -> Open {
         match self {
             Self::Page | Self::Health | Self::Ready => Open::Yes,

@@ -1,4 +1,4 @@
-//! A policy made ready to judge by, with the tools that it and MCP servers bring.
+//! A policy compiled for judging, with its own tools and those of MCP servers.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use crate::{
     wire::json::string::quote,
 };
 
-/// A policy made ready to judge by, with its tools and what was compiled for it.
+/// Compiled policy with its tools.
 pub struct Standard {
     /// The policy.
     pub rules: Arc<Rules>,
     /// Its rules for calls.
     pub calls: Arc<CallRules>,
-    /// Its tools, and the sets made with them.
+    /// Its tools, and the tool sets built with them.
     pub tools: ToolSets,
-    /// Its rules for text, but for what the exchange adds.
+    /// Its rules for text, without those that an exchange adds.
     pub text: text::Rules,
-    /// What the model is told about tools, as a JSON string.
+    /// Instructions on tools for the model, as a JSON string; `None` if there are none.
     pub protocol: Option<String>,
-    /// What MCP servers offer, with its generation.
+    /// Catalog of the MCP servers' tools, with its generation.
     pub offered: Arc<(u64, Catalog)>,
 }
 
 impl Standard {
-    /// Makes it ready.
+    /// Compiles a policy without MCP servers.
     ///
     /// # Errors
-    /// What of it can't be used.
+    /// [`Error`] if a tool or pattern of the policy can't be used.
     pub fn new(rules: Rules, held_bytes_max: usize) -> Result<Self, Error> {
         Self::with_offered(rules, held_bytes_max, Arc::default())
     }
 
-    /// The same with what MCP servers offer.
+    /// Compiles a policy with the tools that MCP servers offer.
     pub(crate) fn with_offered(rules: Rules, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
         let tools = tool_sets(&rules, &offered)?;
         let phrase = |claim: &crate::policy::compiled::CompiledClaim| text::PhraseRule {
@@ -62,7 +62,7 @@ impl Standard {
         Ok(Self { rules: Arc::new(rules), calls, tools, text, protocol, offered })
     }
 
-    /// The same with what MCP servers offer now.
+    /// The same policy with the tools that MCP servers offer now.
     pub(crate) fn offering(&self, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
         let tools = tool_sets(&self.rules, &offered)?;
         let (rules, calls) = (self.rules.clone(), self.calls.clone());
@@ -70,7 +70,7 @@ impl Standard {
     }
 }
 
-/// The policy's tools, and behind them those of MCP servers.
+/// The policy's tools, followed by those of MCP servers.
 fn tool_sets(rules: &Rules, offered: &Arc<(u64, Catalog)>) -> Result<ToolSets, Error> {
     let source = |tool: &crate::policy::compiled::PolicyTool| {
         let wrong = |why| Error::Tool { file: tool.file.display().to_string(), name: tool.name.to_string(), why };

@@ -1,6 +1,6 @@
-//! What all workers share: settings, keys, the policies in force. The shell's one place for state.
+//! State shared by all workers: settings, keys, the policies in force. The only place for state in the shell.
 //!
-//! An exchange loads the policy once, at its start; a reload swaps the pointer and disturbs nobody.
+//! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
 use std::{
     sync::Arc,
@@ -31,132 +31,132 @@ use crate::{
     tools::registry::SchemaCache,
 };
 
-/// Why the proxy can't start, or a policy can't be used.
+/// Error at start, or of a policy that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The policy.
+    /// The policy can't be loaded.
     #[error(transparent)]
     Policy(#[from] crate::policy::load::Error),
-    /// A tool of the policy's files.
+    /// A tool in the policy's files can't be used.
     #[error("{file}: tool `{name}`: {why}")]
     Tool {
-        /// Its file.
+        /// The tool's file.
         file: String,
-        /// Its name.
+        /// The tool's name.
         name: String,
-        /// What is wrong with it.
+        /// Reason for which the tool can't be used.
         why: String,
     },
-    /// A pattern.
+    /// A pattern of `calls.placeholders` is not a regular expression.
     #[error("calls.placeholders: {0}")]
     Pattern(#[from] regex::Error),
-    /// A probe of somebody whom the settings don't name.
+    /// A probe of a host that isn't in the settings.
     #[error("{0}")]
     Probe(String),
-    /// The keys.
+    /// The keys for marks can't be loaded.
     #[error(transparent)]
     Keys(#[from] settings::KeyError),
-    /// The ledger.
+    /// The ledger can't be opened.
     #[error("[ledger] {0}")]
     Ledger(#[from] crate::ledger::store::StoreError),
-    /// Traces.
+    /// Traces can't be set up.
     #[error(transparent)]
     Traces(#[from] crate::telemetry::traces::Error),
-    /// A cassette that is to be played.
+    /// A cassette to be played can't be read.
     #[error(transparent)]
     Played(#[from] crate::cassette::reader::ReadError),
-    /// A cassette that is to be recorded.
+    /// A cassette to be recorded can't be written.
     #[error(transparent)]
     Recorded(#[from] crate::cassette::writer::WriteError),
-    /// No randomness.
+    /// The system provides no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
-    /// The way to an upstream.
+    /// The HTTP client for an upstream can't be created.
     #[error("the client for upstreams can't be made: {0}")]
     Client(#[from] http::Error),
-    /// Certificates.
+    /// The check of upstreams' certificates can't be set up.
     #[error("the certificates of upstreams can't be checked: {0}")]
     Tls(#[from] rustls::Error),
-    /// Servers of tools.
+    /// The MCP servers can't be set up.
     #[error(transparent)]
     Mcp(#[from] crate::mcp::McpError),
-    /// Listening.
+    /// The listener can't be bound.
     #[error("can't listen on {address}: {source}{hint}")]
     Listen {
-        /// Where.
+        /// Address to listen on.
         address: std::net::SocketAddr,
-        /// What to do.
+        /// Advice to the user; begins with a colon, or is empty.
         hint: &'static str,
-        /// Why not.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// The system.
+    /// Another error of the system.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
 
-/// A policy in force and where it came from.
+/// Policy in force, and the source that it is reloaded from.
 pub struct InForce {
     source: PolicySource,
     standard: ArcSwap<Standard>,
 }
 
-/// Who sent a request.
+/// Caller of a request, as identified by its credentials.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// What its marks are bound to.
+    /// Scope that the caller's marks are bound to.
     pub scope: Scope,
-    /// Which of the policies judges it; 0 is the settings' own.
+    /// Index of the policy that judges the caller; 0 is the settings' own.
     policy: usize,
-    /// Which of `[[clients]]` it is.
+    /// Index in `[[clients]]`; `None` without `[[clients]]`.
     client: Option<usize>,
 }
 
-/// What all workers share.
+/// State shared by all workers.
 pub struct App {
     /// The settings.
     pub settings: Settings,
-    /// The keys.
+    /// Keys for marks.
     pub ring: Arc<KeyRing>,
     /// Compiled schemas.
     pub schemas: SchemaCache,
-    /// Conversations that upstreams keep.
+    /// Cache of conversations that upstreams store.
     pub memory: Memory,
-    /// Objects that upstreams keep.
+    /// Cache of objects that upstreams store.
     pub originals: Originals,
-    /// What is seen of exchanges, for who asks.
+    /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
-    /// Where the records of exchanges go.
+    /// Ledger that exchange records go to.
     pub recorder: Recorder,
-    /// What loop control stopped, and what was reset.
+    /// Loop control: resets, recent stops and counts.
     pub loops: Arc<LoopControl>,
-    /// What is recorded and played, and what goes wrong on purpose.
+    /// Cassettes that are recorded or played, and injected faults.
     pub cassettes: Cassettes,
-    /// What is going on.
+    /// Admission control: counts of connections, exchanges and bytes in memory.
     pub load: Arc<Load>,
-    /// What is known of each of the upstreams.
+    /// State of each upstream, in the order of `[[upstreams]]`.
     pub standings: Arc<[Standing]>,
     started: Instant,
-    /// Servers of tools, where there are any.
+    /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
-    /// Rounds of calls that toolmark ran and applications didn't see.
+    /// Rounds of calls that toolmark ran and the application didn't see.
     pub kept: KeptRounds,
-    /// Who is asked for a second opinion, if anybody.
+    /// Verifier that gives second opinions; `None` if it isn't configured.
     pub verifier: Option<Arc<Verifier>>,
-    /// Which calls were begun.
+    /// Journal of tool calls that were started.
     pub journal: Journal,
     counter: Counter,
     policies: Vec<InForce>,
-    /// By client: which policy.
+    /// Index of the policy, by client.
     client_policies: Vec<usize>,
 }
 
 impl App {
-    /// Reads policies and keys.
+    /// Loads policies and keys.
     ///
     /// # Errors
-    /// What of them can't be used.
+    /// [`Error`] for the first setting, policy or key that can't be used.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let mut seed = [0; 2];
         getrandom::fill(&mut seed).map_err(Error::Random)?;
@@ -232,27 +232,27 @@ impl App {
         unix_ms()
     }
 
-    /// The moment of the next mark, at this time in Unix milliseconds. `hides`: toolmark ran calls in its turn, or before it.
+    /// Moment of the next mark, at this Unix time in milliseconds. `hides`: toolmark ran calls in its turn, or before it.
     pub fn moment(&self, now_ms: u64, hides: bool) -> Moment {
         self.counter.next(now_ms, hides)
     }
 
-    /// Loop control counts anew from here on: for this tool, or all; in this session, or all.
+    /// Resets the counts of loop control: for this tool or all, in this session or all.
     pub fn reset_loops(&self, tool: Option<&str>, session: Option<&str>) {
         self.loops.reset(tool, session, self.now_ms());
     }
 
-    /// Milliseconds since it started: a clock that only rises.
+    /// Milliseconds since the start, by a monotonic clock.
     pub fn uptime_ms(&self) -> u64 {
         self.uptime_ms_at(Instant::now())
     }
 
-    /// The same at a moment that is known.
+    /// Milliseconds from the start to a known instant.
     pub fn uptime_ms_at(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.started).as_millis() as u64
     }
 
-    /// Who this is; `None` where `[[clients]]` are named and it is none of them.
+    /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
     pub fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
         let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
@@ -274,7 +274,7 @@ impl App {
         Some(Caller { scope: scope(Scope::client(&client.name)), policy, client: Some(at) })
     }
 
-    /// Which of `[[clients]]` this caller is.
+    /// Index of the caller in `[[clients]]`; `None` without `[[clients]]`.
     pub fn client(&self, caller: &Caller) -> Option<usize> {
         caller.client
     }
@@ -295,12 +295,12 @@ impl App {
         }
     }
 
-    /// Does toolmark run tools of any server, as long as that is up?
+    /// True if toolmark is configured to run the tools of at least one MCP server.
     pub fn runs_tools(&self) -> bool {
         self.settings.mcp.iter().any(|server| server.execute == settings::Execute::Proxy)
     }
 
-    /// Does a policy have conversations remembered that upstreams keep?
+    /// True if a policy has conversations tracked that upstreams store.
     pub fn tracks(&self) -> bool {
         self.policies.iter().any(|policy| {
             let policy = &policy.standard.load().rules.policy;
@@ -313,12 +313,12 @@ impl App {
         self.policies.iter().flat_map(|policy| policy.standard.load().rules.watched().to_vec()).collect()
     }
 
-    /// Reads all policies again, as somebody asked; a bad one is reported, and the old one stays.
+    /// Reloads all policies on request. For one that can't be loaded, the error is logged and the old one stays in force.
     pub fn reload(&self) {
         self.read_again(|source, _| source.load());
     }
 
-    /// The same after a change of files that nobody announced: what may not be whole isn't taken either.
+    /// Reloads all policies after a change of files that nothing announced. Files that may be incomplete are not loaded.
     pub fn reload_changed(&self, changed: &Changed) {
         self.read_again(|source, last| source.load_changed(last, &changed.written));
     }
@@ -348,7 +348,7 @@ impl App {
         self.observed.readiness.say("policy", state);
     }
 
-    /// Connections that are open.
+    /// Number of open connections.
     pub fn connections(&self) -> usize {
         self.load.now().0
     }
@@ -382,7 +382,7 @@ impl InForce {
         Ok(Self { source, standard: ArcSwap::from_pointee(standard) })
     }
 
-    /// From here on with what MCP servers offer now. The policy itself may have been read again meanwhile.
+    /// Uses what MCP servers offer now from here on. The policy itself may have been reloaded meanwhile.
     fn offer(&self, standard: &Standard, offered: Arc<(u64, Catalog)>) -> arc_swap::Guard<Arc<Standard>> {
         match standard.offering(offered) {
             Ok(new) => {

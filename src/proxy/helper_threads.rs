@@ -1,10 +1,10 @@
-//! Threads for the rare long case: an exchange that has much to do leaves its worker until it waits again.
+//! Threads for the rare long computation: an exchange with much to compute leaves its worker until its next wait.
 //!
 //! A worker serves thousands of exchanges in turn, and none may keep it for longer than [`STEP_MAX`] of its processor's
-//! time. What an exchange does between two waits takes time in the size of its input at most, so that only large ones can
-//! take longer: they say [`step`] first. From there to the next wait they are polled by one of a few threads instead.
-//! Everything stays where it is but the future itself, so that nothing of an exchange knows where it runs. In debug builds
-//! a watchdog measures each step on a worker; the tests fail where one was too long.
+//! time. Between two waits an exchange computes for a time at most proportional to its input, so that only large ones can
+//! take longer: they call [`step`] first. From there to the next wait they are polled by one of a few threads instead.
+//! Only the future itself is moved, so that no code of an exchange depends on where it runs. In debug builds a watchdog
+//! measures each step on a worker; the tests fail if one was too long.
 
 use std::{
     any::Any,
@@ -45,7 +45,7 @@ thread_local! {
     static PLACE: Cell<Place> = const { Cell::new(Place::Elsewhere) };
 }
 
-/// What follows takes long: up to the next wait it runs on a thread of its own.
+/// Moves the exchange to another thread until its next wait. To be called before long computations.
 pub async fn step() {
     let mut asked = false;
     poll_fn(|_| {
@@ -58,7 +58,7 @@ pub async fn step() {
     .await;
 }
 
-/// [`step`] where so many bytes are to be looked at.
+/// [`step`], if more than [`BYTES_MAX`] bytes are to be processed.
 pub async fn step_for(bytes: usize) {
     if bytes > BYTES_MAX {
         step().await;
@@ -73,11 +73,11 @@ pub struct Movable<T> {
 
 type Away<T> = Arc<Mutex<Slot<T>>>;
 
-/// Where an exchange is handed over.
+/// Slot in which an exchange is handed between its worker and another thread.
 enum Slot<T> {
-    /// It runs aside; who waits for it.
+    /// It runs on another thread; the waker of its worker's task.
     Out(Waker),
-    /// It waits for something.
+    /// It waits for I/O.
     Back(Running<T>),
     /// It has ended.
     Done(T),
@@ -86,7 +86,7 @@ enum Slot<T> {
 }
 
 impl<T: Send + 'static> Movable<T> {
-    /// An exchange.
+    /// Wraps an exchange.
     pub fn new(exchange: impl Future<Output = T> + Send + 'static) -> Self {
         Self { running: Some(Box::pin(exchange)), away: None }
     }
@@ -148,7 +148,7 @@ impl<T: Send + 'static> Future for Movable<T> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Gives a job to one of the threads, in turn.
+/// Gives a job to one of the threads, which take jobs in turn.
 fn run_aside(job: Job) {
     static QUEUE: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
     let start = || {
@@ -189,26 +189,26 @@ pub mod watchdog {
 
     use rustix::time::{ClockId, clock_gettime};
 
-    /// So much longer a step may take in a debug build: code that isn't optimised takes up to thirty times as long, and
-    /// the first exchange of a process also makes what all others share. It is for steps that grow with the input, which
-    /// pass any limit.
+    /// Factor by which a step may take longer in a debug build: unoptimised code takes up to thirty times as long, and the
+    /// first exchange of a process also builds what all others share. The limit is meant for steps whose time grows with
+    /// the input, which exceed any limit.
     pub const DEBUG_FACTOR: u32 = 60;
 
     static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
 
-    /// The time that this thread's processor has worked for it.
+    /// CPU time of the current thread.
     pub fn now() -> Duration {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
     }
 
-    /// A step that began then has ended.
+    /// Records a step that started at this CPU time and has ended.
     pub fn check(begun: Duration) {
         let step = now().saturating_sub(begun);
         LONGEST_NS.fetch_max(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The longest step since this was asked last.
+    /// Longest step since the last call.
     pub fn longest() -> Duration {
         Duration::from_nanos(LONGEST_NS.swap(0, Ordering::Relaxed))
     }

@@ -1,8 +1,8 @@
-//! Loop control beside the conversations: what an administrator reset, and what was stopped, for statistics.
+//! Loop control across conversations: an administrator's resets, and the stops, for statistics.
 //!
-//! A session's conversations count together where the caller names it (`toolmark-session`), by the records of its exchanges.
+//! A session's conversations count together if the caller names the session (`toolmark-session`), by the records of its exchanges.
 //!
-//! Per process: a reset reaches the exchanges of this process and is forgotten with it, and the figures are its own.
+//! Per process: a reset applies to the exchanges of this process and ends with it, and the figures are its own.
 //! The limits themselves need none of this ([`crate::judge::loops`]).
 
 use std::{
@@ -26,14 +26,14 @@ use crate::{
     proxy::conversations::session_calls::Sessions,
 };
 
-/// Resets that are kept, the latest.
+/// Maximum resets stored; the latest are kept.
 const RESETS_MAX: usize = 1024;
-/// After this no limit counts what a reset would hide: no cooldown is longer.
+/// Age in milliseconds after which a reset has no effect: no cooldown is longer.
 const RESET_MS_MAX: u64 = 24 * 60 * 60 * 1000;
-/// Stops that are shown, the latest.
+/// Maximum stops shown; the latest are kept.
 const STOPS_MAX: usize = 64;
 
-/// See the module.
+/// Resets, recent stops, and counts of loop control.
 #[derive(Default)]
 pub struct LoopControl {
     resets: ArcSwap<Vec<Reset>>,
@@ -57,38 +57,38 @@ struct Reset {
     at_ms: u64,
 }
 
-/// A stop that was made.
+/// Stop of a tool, or of all tools.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Recent {
-    /// The tool; `null` where all were stopped.
+    /// The tool; `null` if all tools were stopped.
     pub tool: Option<Box<str>>,
-    /// The session, where the caller named one.
+    /// The session; `null` if the caller named none.
     pub session: Option<Box<str>>,
-    /// The limit's name.
+    /// Name of the limit that was reached.
     pub limit: &'static str,
-    /// How often it had happened.
+    /// Number of times that it had happened.
     pub times: u32,
-    /// When, in Unix milliseconds.
+    /// Time of the stop, in Unix milliseconds.
     pub at_ms: u64,
-    /// Until when it stays stopped; `null` until a success or the user's next word.
+    /// Time until which it stays stopped, in Unix milliseconds; `null` until a success or the user's next message.
     pub until_ms: Option<u64>,
 }
 
-/// What statistics show of loop control.
+/// Statistics of loop control.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct LoopFigures {
     /// Stops since the process began, by limit.
     pub stops: Vec<(&'static str, u64)>,
-    /// Runs that were ended.
+    /// Number of runs that were ended.
     pub ended: u64,
-    /// Resets.
+    /// Number of resets.
     pub resets: u64,
     /// The latest stops that haven't been reset, newest first.
     pub recent: Vec<Recent>,
 }
 
 impl LoopControl {
-    /// What loop control counts for an exchange of this session, besides its conversation. `scope`: whose session.
+    /// Counts for an exchange of this session from outside its conversation: resets, and the session's calls. `scope`: that of the session.
     pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> Beyond {
         let mut resets = Resets::default();
         for reset in self.resets.load().iter().filter(|reset| reset.session.is_none() || reset.session.as_deref() == session) {
@@ -103,7 +103,7 @@ impl LoopControl {
         Beyond { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
     }
 
-    /// Counting begins anew now (Unix milliseconds): for this tool, or all; in this session, or all. `POST /api/loops/reset`.
+    /// Resets the counts at this time (Unix milliseconds): for this tool or all, in this session or all. `POST /api/loops/reset`.
     pub fn reset(&self, tool: Option<&str>, session: Option<&str>, now_ms: u64) {
         let own = Reset { tool: tool.map(Into::into), session: session.map(session_name), at_ms: now_ms };
         self.resets.rcu(|resets| {
@@ -122,7 +122,7 @@ impl LoopControl {
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).retain(|recent| !concerns(recent));
     }
 
-    /// Counts what was stopped in an answer. Where nothing was, it costs nothing.
+    /// Counts the stops in a judged answer. Costs nothing if there are none.
     pub fn note(&self, judged: &[JudgedChoice], session: Option<&str>, now_ms: u64) {
         let mut stops = judged.iter().flat_map(|choice| &choice.stops).peekable();
         if stops.peek().is_none() {
@@ -141,12 +141,12 @@ impl LoopControl {
         }
     }
 
-    /// Counts a run that was ended.
+    /// Counts a run that was ended by loop control.
     pub fn end(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What `GET /api/stats` shows.
+    /// Statistics for `GET /api/stats`.
     pub fn figures(&self) -> LoopFigures {
         let count = |limit: Limit| self.counts.get(limit as usize).map_or(0, |count| count.load(Ordering::Relaxed));
         LoopFigures {

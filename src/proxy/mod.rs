@@ -1,4 +1,4 @@
-//! The shell: sockets, clocks, waiting. What is judged is decided in [`crate::judge`] and [`crate::chat`].
+//! The shell: sockets, clocks, waiting. Judging is done in [`crate::judge`] and [`crate::chat`].
 
 pub mod app;
 pub mod conversations;

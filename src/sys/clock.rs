@@ -1,15 +1,15 @@
-//! When an exchange began, by both clocks: what comes later is told by one of them, which costs a third of asking again.
+//! Start of an exchange by two clocks. Later timestamps are derived from the `Instant`, which avoids a second clock read.
 
 use std::time::Instant;
 
 use crate::proxy::app::unix_ms;
 
-/// See the module.
+/// Start of an exchange, as an `Instant` and as Unix time.
 #[derive(Clone, Copy, Debug)]
 pub struct Began {
-    /// By the clock that only rises.
+    /// Start by the monotonic clock.
     pub at: Instant,
-    /// In Unix milliseconds.
+    /// Start as Unix time in milliseconds.
     pub ms: u64,
 }
 
@@ -19,7 +19,7 @@ impl Began {
         Self { at: Instant::now(), ms: unix_ms() }
     }
 
-    /// A later moment, in Unix milliseconds.
+    /// Unix time of a later instant, in milliseconds.
     pub fn ms_at(&self, later: Instant) -> u64 {
         self.ms.saturating_add(later.saturating_duration_since(self.at).as_millis() as u64)
     }

@@ -1,18 +1,18 @@
-//! What the system gives this process: file descriptors, and memory. Asked once, at start.
+//! Resources that the system gives this process: file descriptors and memory. Read once, at start.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for all else: the ledger, logs, the admin listener, idle connections to upstreams.
+/// Descriptors reserved for the rest: the ledger, logs, the admin listener, idle connections to upstreams.
 const RESERVED: u64 = 256;
-/// A connection needs one of its own and one to its upstream.
+/// Descriptors per connection: its own and one to its upstream.
 const PER_CONNECTION: u64 = 2;
-/// Memory that is taken for granted where the system doesn't say.
+/// Memory assumed if the system doesn't state it.
 const MEMORY_BYTES: u64 = 2 << 30;
-/// Bytes in flight at least, and at most, where settings leave it to toolmark.
+/// Range of the default for bytes in flight.
 const IN_FLIGHT_BYTES: std::ops::RangeInclusive<u64> = (64 << 20)..=(8 << 30);
 
-/// Sees that there are descriptors for so many connections, and asks the system for more where it must. Gives back for
-/// how many there are; at least 1.
+/// Raises the limit of file descriptors for this many connections, if needed and possible. Returns the number of
+/// connections that the descriptors suffice for, at least 1.
 pub fn descriptors_for(connections: usize) -> usize {
     let wanted = (connections as u64).saturating_mul(PER_CONNECTION).saturating_add(RESERVED);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -26,7 +26,7 @@ pub fn descriptors_for(connections: usize) -> usize {
     connections_of(have, connections)
 }
 
-/// For how many connections so many descriptors are enough.
+/// Number of connections that this many descriptors suffice for.
 fn connections_of(descriptors: u64, wanted: usize) -> usize {
     // Where there are very few, half of them are kept for all else.
     let reserved = RESERVED.min(descriptors / 2);
@@ -34,7 +34,7 @@ fn connections_of(descriptors: u64, wanted: usize) -> usize {
     usize::try_from(enough).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
 }
 
-/// Half of the memory that this process may have: of the machine, or of its container.
+/// Half of the memory of the machine, or of its container, within bounds: the default for bytes in flight.
 pub fn bytes_in_flight() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let group = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());

@@ -1,5 +1,4 @@
-//! The bytes of one attempt's stream on their way to its judge: cut into events, and translated where the upstream
-//! speaks another API.
+//! Feeds the bytes of one attempt's stream to its judge: parsed into events, and translated if the upstream speaks another API.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,15 +11,15 @@ use crate::{
     wire::sse::{Event, EventTooLong, Parser},
 };
 
-/// What of a stream can't be read.
+/// Error of a stream that can't be read.
 pub enum Unread {
-    /// What it says.
+    /// An event's content can't be judged.
     Fault(Fault),
-    /// How it says it.
+    /// An event is too long.
     TooLong(EventTooLong),
 }
 
-/// See the module.
+/// Parser, optional translator, and end of one attempt's stream.
 pub struct Reader {
     parser: Parser,
     translator: Option<StreamTranslator>,
@@ -28,20 +27,20 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For a stream; `translator`: where it is one of chat completions that stands for another.
+    /// Reader of a stream. `translator`: for chat completions that are read as the Responses API.
     pub fn new(translator: Option<StreamTranslator>) -> Self {
         Self { parser: Parser::default(), translator, done: false }
     }
 
-    /// The answer is whole.
+    /// True if the answer is complete.
     pub fn done(&self) -> bool {
         self.done
     }
 
-    /// Takes the next bytes; what may leave is appended to `out`.
+    /// Processes the next bytes; text that may be sent is appended to `out`.
     ///
     /// # Errors
-    /// [`Unread`]: the stream is to be given up.
+    /// [`Unread`] if the stream can't be continued.
     pub fn handle<S: AnswerStream>(&mut self, chunk: Bytes, judge: &mut S, out: &mut BytesMut) -> Result<(), Unread> {
         let Self { parser, translator, done } = self;
         let mut fault = None;
@@ -59,10 +58,10 @@ impl Reader {
         }
     }
 
-    /// No more bytes come.
+    /// Ends the stream.
     ///
     /// # Errors
-    /// As [`Self::handle`].
+    /// [`Fault`] if the rest can't be judged.
     pub fn finish<S: AnswerStream>(self, judge: &mut S, out: &mut BytesMut) -> Result<(), Fault> {
         let Self { parser, mut translator, mut done } = self;
         if !done && let Some(event) = parser.finish() {

@@ -1,7 +1,7 @@
-//! What is remembered of conversations that the upstream keeps: bounded, per process, until the ledger keeps it.
+//! Cache of conversations that upstreams store: bounded, per process, until the ledger stores them.
 //!
-//! Keyed by scope, so that nobody's ids are worth anything to another. Losing an entry loses no protection:
-//! what can't be known is reported as that, never taken for proven.
+//! Keyed by scope, so that one caller's IDs are useless to another. Losing an entry loses no protection: what can't be
+//! known is reported as unknown, never taken for proven.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::{
     upstreams::quirks::Kept,
 };
 
-/// Bytes that all of it may take, by estimate.
+/// Maximum bytes of the cache, by estimate.
 const BYTES_MAX: u64 = 64 << 20;
 const ENTRIES_EXPECTED: usize = 1 << 14;
-/// However many cores there are: what is heavier than its part of the whole is never kept, and a long conversation
-/// takes about 2 MiB.
+/// Number of shards, regardless of the number of cores: an entry heavier than its shard's capacity is never stored, and a
+/// long conversation takes about 2 MiB.
 const PARTS: usize = 8;
-/// The part of it for what was asked for again. The other half is for what is new, oldest out first: what was kept last
-/// is what the next turn asks for, and it must not make room for conversations that ended long ago.
+/// Share of the capacity for entries that were looked up again. The rest is for new entries, oldest out first: the next
+/// turn looks up the entry stored last, which must not make room for conversations that ended long ago.
 const ASKED_FOR_AGAIN: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -66,7 +66,7 @@ impl Weighter<Key, Entry> for Weight {
     }
 }
 
-/// See the module.
+/// Cache of stored conversations and of the facts needed to continue them.
 pub struct Memory(Cache<Key, Entry, Weight>);
 
 impl Default for Memory {
@@ -83,7 +83,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Keeps what an exchange leaves behind.
+    /// Stores an exchange's update of its conversation.
     pub fn keep(&self, scope: &Scope, memo: Memo) {
         let put = |kind, id: &str, entry| self.0.insert((scope.clone(), kind, id.into()), entry);
         let thread = Arc::new(memo.thread);
@@ -105,12 +105,12 @@ impl Memory {
         }
     }
 
-    /// Keeps under which mark the application knows a call of the upstream's.
+    /// Stores the mark by which the application knows a call of the upstream.
     pub fn keep_mark(&self, scope: &Scope, upstream_id: &str, mark: &str) {
         self.0.insert((scope.clone(), Kind::Mark, upstream_id.into()), Entry::Mark(mark.into()));
     }
 
-    /// The mark under which the application knows a call of the upstream's.
+    /// The mark by which the application knows a call of the upstream.
     pub fn mark(&self, scope: &Scope, upstream_id: &str) -> Option<Arc<str>> {
         match self.get(scope, Kind::Mark, upstream_id)? {
             Entry::Mark(mark) => Some(mark),
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// Forgets a response, or a conversation: its owner deleted it.
+    /// Removes a response or a conversation that its owner deleted.
     pub fn forget(&self, scope: &Scope, id: &str) {
         for kind in [Kind::Response, Kind::Conversation] {
             self.0.remove(&(scope.clone(), kind, id.into()));
@@ -129,7 +129,7 @@ impl Memory {
         self.0.get(&(scope.clone(), kind, id.into()))
     }
 
-    /// What is known of the conversation up to this response.
+    /// The conversation up to this response.
     pub fn response(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Response, id)? {
             Entry::Thread(thread) => Some(thread),
@@ -137,7 +137,7 @@ impl Memory {
         }
     }
 
-    /// What is known of this conversation.
+    /// The conversation with this ID.
     pub fn conversation(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Conversation, id)? {
             Entry::Thread(thread) => Some(thread),
@@ -145,7 +145,7 @@ impl Memory {
         }
     }
 
-    /// The call that was let through with this mark.
+    /// The call that was passed on with this mark.
     pub fn call(&self, scope: &Scope, mark: &str) -> Option<KnownCall> {
         match self.get(scope, Kind::Call, mark)? {
             Entry::Call(call) => Some(call),
@@ -153,12 +153,12 @@ impl Memory {
         }
     }
 
-    /// Keeps what came beside a call that was let through with this mark.
+    /// Stores the provider extras of the call with this mark.
     pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: Kept) {
         self.0.insert((scope.clone(), Kind::Beside, mark.into()), Entry::Beside(Arc::new(kept)));
     }
 
-    /// What came beside the call with this mark.
+    /// Provider extras of the call with this mark.
     pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<Kept>> {
         match self.get(scope, Kind::Beside, mark)? {
             Entry::Beside(kept) => Some(kept),
@@ -166,7 +166,7 @@ impl Memory {
         }
     }
 
-    /// What became of this output item.
+    /// Disposition of this output item, if the application did not get it as the upstream stores it.
     pub fn item(&self, scope: &Scope, id: &str) -> Option<Fate> {
         match self.get(scope, Kind::Item, id)? {
             Entry::Item(fate) => Some(fate),

@@ -1,5 +1,5 @@
-//! Rounds that applications never saw, kept for their next requests: in this process, and in the ledger where that
-//! outlives it. Bounded in size and age; nobody gets another caller's.
+//! Store of rounds that applications never saw, for their next requests: in this process, and in the ledger if that is
+//! durable. Bounded in size and age, and separate for each scope.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,13 +19,13 @@ use crate::{
     wire::json::Document,
 };
 
-/// Bytes of all that this process keeps.
+/// Maximum bytes of all entries in this process.
 const BYTES_MAX: u64 = 64 << 20;
 const EXPECTED: usize = 1 << 12;
-/// Milliseconds for which it does.
+/// Maximum age of an entry in this process, in milliseconds.
 const MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// See the module.
+/// Cache of hidden rounds by key, each with the Unix time of its insertion in milliseconds.
 pub struct KeptRounds(Cache<Key, (u64, Arc<Kept>), ByBytes>);
 
 #[derive(Clone)]
@@ -43,14 +43,14 @@ impl Default for KeptRounds {
     }
 }
 
-/// A request with what was hidden from its sender.
+/// Request with its hidden rounds restored.
 #[derive(Default)]
 pub struct Restored {
-    /// The request; `None` where nothing was.
+    /// The new request; `None` if no round was hidden.
     pub body: Option<Bytes>,
-    /// What was put back.
+    /// Rounds that were restored.
     pub back: Vec<Back>,
-    /// What couldn't be.
+    /// Violations for rounds that couldn't be restored.
     pub violations: Vec<Violation>,
 }
 
@@ -64,10 +64,10 @@ impl KeptRounds {
     }
 }
 
-/// Keeps what belongs to turns that the application has, each under all of its keys; comes back once the next request finds it.
+/// Stores rounds for turns that the application has, each under all of its keys. Returns once the next request can find them.
 ///
 /// # Errors
-/// [`Unanswered`]: whether it would isn't known.
+/// [`Unanswered`] if it isn't known whether they were stored.
 pub async fn keep(app: &App, all: Vec<(Vec<Key>, Kept)>) -> Result<(), Unanswered> {
     let (now_ms, shelf) = (app.now_ms(), app.recorder.shelf());
     let mut entries = Vec::new();
@@ -83,14 +83,14 @@ pub async fn keep(app: &App, all: Vec<(Vec<Key>, Kept)>) -> Result<(), Unanswere
     shelf.put_for_next(entries, now_ms).await
 }
 
-/// The id by which the upstream knows a response that the application knows by this one, where that is another.
+/// The upstream's ID of a response, if the application knows the response by another.
 pub async fn upstream_id(app: &App, scope: &Scope, id: &str) -> Option<Arc<str>> {
     let key = key_of_response(scope, id);
     let (found, _) = look_up(app, vec![key]).await;
     found.get(&key)?.whole.first().map(|own| own.as_str().into())
 }
 
-/// Puts back what was hidden from the sender of this request.
+/// Restores the rounds that were hidden from the sender of this request.
 pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document, scope: &Scope) -> Restored {
     let mut restored = Restored::default();
     if !app.runs_tools() || standard.rules.policy.mode == Mode::Observe {
@@ -125,7 +125,7 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
     restored
 }
 
-/// What is known under these keys; and may there be more?
+/// Entries under these keys, and true if there may be more, because the ledger didn't answer.
 async fn look_up(app: &App, keys: Vec<Key>) -> (HashMap<Key, Arc<Kept>>, bool) {
     let now_ms = app.now_ms();
     let mut found: HashMap<Key, Arc<Kept>> = keys.iter().filter_map(|key| Some((*key, app.kept.get(key, now_ms)?))).collect();

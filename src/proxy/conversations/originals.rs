@@ -1,7 +1,7 @@
-//! What this process knows of the objects that upstreams keep: which of them has each, and what the application got of it.
+//! Cache of objects that upstreams store: for each, the upstream that has it and what the application got of it.
 //!
-//! Keyed by scope, so that nobody finds another's. What isn't found here isn't given out: nobody could say whether it was
-//! refused when it was answered. Bounded.
+//! Keyed by scope, so that no caller finds another's. An object that isn't found isn't given out, as it isn't known whether
+//! it was refused when it was answered. Bounded.
 
 use std::sync::Arc;
 
@@ -10,36 +10,36 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::marks::Scope;
 
-/// Bytes that all of it may take, by estimate.
+/// Maximum bytes of the cache, by estimate.
 const BYTES_MAX: u64 = 32 << 20;
 const EXPECTED: usize = 1 << 12;
-/// Bytes of one response, or of one request whose response is waited for, that are kept.
+/// Maximum bytes stored of one response, or of one request whose response is awaited.
 const ONE_BYTES_MAX: usize = 1 << 20;
 
-/// What the application got of a response.
+/// Part of a response that the application got.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Got {
-    /// All of it: the response, or the event that ended its stream with it. JSON.
+    /// All of it: the response, or the event that ended its stream and contains it. JSON.
     Whole(Bytes),
-    /// Nothing yet, as it is made in the background: the request, by which it will be judged.
+    /// Nothing yet, as it is generated in the background: the request, which it will be judged by.
     Awaited(Bytes),
-    /// Not all of it: it was refused, broke off, or is too large to be kept.
+    /// Not all of it: it was refused, broke off, or is too large to be stored.
     Withheld,
 }
 
-/// One object.
+/// Object that an upstream stores.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Which of `[[upstreams]]` has it.
+    /// Index of its upstream in `[[upstreams]]`.
     pub upstream: usize,
-    /// That isn't the one that the caller's request was for: it never sees the caller's own key.
+    /// The upstream is a fallback, not the one that the request was routed to: it never sees the caller's own key.
     pub foreign: bool,
-    /// What the application got of it.
+    /// Part of it that the application got.
     pub got: Got,
 }
 
 impl Object {
-    /// As it is kept.
+    /// The object as it is stored; one that is too large becomes [`Got::Withheld`].
     fn bounded(self) -> Self {
         match &self.got {
             Got::Whole(bytes) | Got::Awaited(bytes) if bytes.len() > ONE_BYTES_MAX => Self { got: Got::Withheld, ..self },
@@ -48,7 +48,7 @@ impl Object {
     }
 }
 
-/// See the module.
+/// Cache of objects by scope and ID.
 pub struct Originals(Cache<(Scope, Box<str>), Arc<Object>, ByBytes>);
 
 #[derive(Clone)]
@@ -71,17 +71,17 @@ impl Default for Originals {
 }
 
 impl Originals {
-    /// Keeps what is known of an object.
+    /// Stores an object.
     pub fn keep(&self, scope: &Scope, id: &str, object: Object) {
         self.0.insert((scope.clone(), id.into()), Arc::new(object.bounded()));
     }
 
-    /// What is known of an object.
+    /// The object with this ID.
     pub fn get(&self, scope: &Scope, id: &str) -> Option<Arc<Object>> {
         self.0.get(&(scope.clone(), id.into()))
     }
 
-    /// Its owner deleted it.
+    /// Removes an object that its owner deleted.
     pub fn forget(&self, scope: &Scope, id: &str) {
         self.0.remove(&(scope.clone(), id.into()));
     }

@@ -1,7 +1,7 @@
-//! What the exchanges of a session ran, over all its conversations, as far as this process has seen them.
+//! Calls of sessions, over all their conversations, as far as this process has seen them.
 //!
-//! Fed by the records of exchanges as they end, looked at by loop control. Bounded; a session is its caller's own, so
-//! that nobody's calls count for another. Losing an entry loses a count, never a check of the conversation itself.
+//! Filled from exchange records, and read by loop control. Bounded; a session belongs to its caller's scope, so that no
+//! caller's calls count for another. Losing an entry loses a count, never a check of the conversation itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,12 +13,12 @@ use crate::{
     marks::ExecutionId,
 };
 
-/// Sessions that are kept, those met last.
+/// Maximum sessions; those used last are kept.
 const SESSIONS_MAX: usize = 4096;
 
 type Calls = Arc<Mutex<Vec<SessionCall>>>;
 
-/// See the module.
+/// Calls by scope and session.
 pub struct Sessions(Cache<(ScopeDigest, Box<str>), Calls>);
 
 impl Default for Sessions {
@@ -28,7 +28,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Takes up what an exchange has shown.
+    /// Adds the executions in an exchange's record.
     pub fn take(&self, record: &ExchangeRecord) {
         let Some(session) = record.session.as_ref().filter(|_| !record.executions.is_empty()) else { return };
         let key = (record.scope, session.clone());
@@ -51,13 +51,13 @@ impl Sessions {
         calls.drain(..surplus);
     }
 
-    /// What is known of a session, the oldest call first.
+    /// Calls of a session, the oldest first.
     pub fn of(&self, scope: ScopeDigest, session: &str) -> Vec<SessionCall> {
         self.0.get(&(scope, session.into())).map(|calls| locked(&calls).clone()).unwrap_or_default()
     }
 }
 
-/// Held for as long as a few hundred entries take, and by nobody who waits.
+/// Locked only for as long as a few hundred entries take, never across a wait.
 fn locked(calls: &Mutex<Vec<SessionCall>>) -> MutexGuard<'_, Vec<SessionCall>> {
     calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

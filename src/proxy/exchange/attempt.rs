@@ -1,4 +1,4 @@
-//! Upstream requests of one exchange: to whom, how often, and what a failure means.
+//! Upstream requests of one exchange: which upstream, how often, and the handling of failures.
 //!
 //! ```text
 //!  choose ─▶ send ─▶ answer, or an error that another try won't mend ─▶ the exchange goes on
@@ -6,7 +6,7 @@
 //!    │         └▶ failed, and nothing has gone downstream ─▶ again after a pause │ elsewhere │ no more
 //!    └───────────────────────────────────────────────────────────────┘
 //! ```
-//! What is decided is in [`crate::upstreams`]; this file waits and sends. Everything is bounded by the exchange's
+//! Decisions are made in [`crate::upstreams`]; this file waits and sends. Everything is bounded by the exchange's
 //! `max_attempts` and `repair_deadline`.
 
 use std::time::Instant;
@@ -42,32 +42,32 @@ use crate::{
     wire::json::Document,
 };
 
-/// Has anything gone downstream? Then nothing is sent twice, and nobody else is asked.
+/// State of the response to the client. Once a byte was sent, no request is repeated or sent to another upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Downstream {
-    /// Nothing.
+    /// Nothing was sent.
     Nothing,
-    /// Something.
+    /// Part of the response was sent.
     Begun,
 }
 
-/// Why an upstream isn't asked.
+/// Reason for which an upstream isn't asked.
 enum Not {
-    /// It is down, or was found out to be.
+    /// It is down, or the probe found it down.
     Down(Failure),
-    /// Calls don't work there, or that couldn't be found out.
+    /// The model doesn't call functions there, or that couldn't be found out.
     NoTools(String),
-    /// The request can't be made to fit.
+    /// The request can't be adapted to it.
     Misfit(String),
-    /// Only where nothing else is left.
+    /// It is asked only if no other upstream is left.
     Last,
 }
 
 impl Run {
-    /// Sends the request as it stands, until there is something to go on with.
+    /// Sends the request as it stands, with retries and fallbacks, until there is a reply that the exchange can go on with.
     ///
     /// # Errors
-    /// [`Failure`]: nothing came that could be passed on.
+    /// [`Failure`] if no reply came that could be passed on.
     pub async fn attempt(&mut self, downstream: Downstream) -> Result<Reply, Failure> {
         let mut trial = match self.way.chosen {
             true => false,
@@ -86,13 +86,13 @@ impl Run {
         }
     }
 
-    /// An answer with status 200 that was an error in truth: is it asked for again? Then [`Self::attempt`] goes on.
+    /// Retries after an answer with status 200 that contains an error of this status. True if [`Self::attempt`] is to be called again.
     pub async fn asks_again(&mut self, status: u16) -> bool {
         let failed = Failed::Status(status, None);
         !self.fetched && failed.passes() && self.recover(failed, false).await.is_some()
     }
 
-    /// One request; how it came out, and how it failed, where another may come out otherwise.
+    /// Sends one request. Returns its outcome and, if a retry may help, the kind of failure.
     async fn once(&mut self, trial: bool) -> (Result<Reply, Failure>, Option<Failed>) {
         self.step_aside(0).await;
         let body = match self.outgoing() {
@@ -157,7 +157,7 @@ impl Run {
         passage.report(self.worker.app.uptime_ms_at(self.seen), if fault.is_some() { Outcome::Failed } else { Outcome::Answered });
     }
 
-    /// What an error teaches; it may mean another try, or another upstream.
+    /// Learns from an error response, such as a parameter that the upstream rejects. That may make a retry or a fallback worthwhile.
     fn after(&mut self, outcome: Result<Reply, Failure>, failed: Option<Failed>) -> (Result<Reply, Failure>, Option<Failed>) {
         let (Ok(Reply::Error(status, _, body)), Some(_)) = (&outcome, failed) else { return (outcome, failed) };
         let error = Reported::read(body).unwrap_or_default();
@@ -181,13 +181,13 @@ impl Run {
         }
     }
 
-    /// An error that is the answer.
+    /// Records that the upstream answered, with an error that is passed on.
     fn answered(&mut self, outcome: Result<Reply, Failure>, failed: Option<Failed>) -> (Result<Reply, Failure>, Option<Failed>) {
         self.way.answered = Some(self.endpoint().settings.name.clone());
         (outcome, failed)
     }
 
-    /// Does the request say what this path of `drop` names?
+    /// True if the request contains the parameter at this path, written as in `drop`.
     fn says(&self, path: &str) -> bool {
         let Ok(document) = Document::parse(self.body.clone()) else { return false };
         let first = path.split('.').next().unwrap_or_default();
@@ -198,7 +198,8 @@ impl Run {
         memchr::memmem::find(&self.body, format!("\"{member}\"").as_bytes()).is_some()
     }
 
-    /// After a failure: `Some` where the request is to be sent again, here or elsewhere; as a trial, or not.
+    /// Plans the next request after a failure: `Some` if it is to be sent again, here or to another upstream; true for a
+    /// half-open probe of the breaker.
     async fn recover(&mut self, failed: Failed, trial: bool) -> Option<bool> {
         let calls = &self.context.rules.policy.calls;
         let left = Left {
@@ -236,15 +237,15 @@ impl Run {
         }
     }
 
-    /// Would another try do something twice, because the upstream keeps the conversation?
+    /// True if a retry could do something twice, because the upstream stores the conversation or runs the request in the background.
     fn is_kept_upstream(&self) -> bool {
         !self.way.is_chat() && (self.body_has("conversation") || self.body_has("background"))
     }
 
-    /// Goes to the first upstream from this place on that may be asked; says whether that is a trial.
+    /// Selects the first upstream from this index on that may be asked. True if the request is a half-open probe of its breaker.
     ///
     /// # Errors
-    /// [`Failure`]: none may.
+    /// [`Failure`] if none may be asked.
     async fn choose(&mut self, from: usize) -> Result<bool, Failure> {
         let before = self.way.at;
         let (mut last, mut down, mut reasons) = (None, None, Vec::new());
@@ -278,7 +279,7 @@ impl Run {
         })
     }
 
-    /// May the upstream that is next be asked, and is it a trial?
+    /// Checks whether the current upstream may be asked. True if the request is a half-open probe of its breaker.
     async fn may(&mut self) -> Result<bool, Not> {
         if self.stage.plays() {
             return Ok(false);
@@ -309,12 +310,12 @@ impl Run {
         }
     }
 
-    /// May tools be called in this exchange? Where nothing is changed, nothing is held to it.
+    /// True if tools may be called in this exchange. Always false in observe mode.
     fn wants_tools(&self) -> bool {
         self.context.tools.any && self.context.turn.tool_choice != ToolChoice::None && !self.context.observes()
     }
 
-    /// Do calls work there? Asks where that isn't known.
+    /// Checks that the model calls functions there; probes it if that isn't known.
     async fn calls_work(&self, upstream: usize) -> Result<(), Not> {
         let settings = &self.endpoint().settings;
         let model = self.way.model().unwrap_or(&self.model);
@@ -348,7 +349,7 @@ impl Run {
         }
     }
 
-    /// What live traffic teaches about the model.
+    /// Records what judged answers show about the model: that it calls functions, or writes calls as text.
     pub fn learn(&self, judged: &[JudgedChoice]) {
         let Some(standing) = self.worker.app.standings.get(self.way.upstream()) else { return };
         let model = self.way.model().unwrap_or(&self.model);
@@ -363,7 +364,7 @@ impl Run {
         }
     }
 
-    /// A request as it goes to the upstream that is asked: changed in what that refuses or needs.
+    /// The request as it goes to the current upstream: without the parameters that it rejects, and with those that it needs.
     pub(in crate::proxy) fn fitted(&self, body: &Bytes) -> Result<Bytes, Misfit> {
         let (settings, foreign) = (&self.endpoint().settings, self.way.is_foreign());
         if self.context.observes() && !foreign {
@@ -380,7 +381,7 @@ impl Run {
     }
 }
 
-/// A number from 0 to 1.
+/// Random number from 0 to 1, for jitter.
 fn chance() -> f64 {
     let mut bytes = [0; 4];
     // Without randomness: the longest pause.

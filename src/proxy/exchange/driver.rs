@@ -1,4 +1,4 @@
-//! One exchange's state over all its attempts, and the log line at its end.
+//! State of one exchange over all its attempts, and the log line at its end.
 //!
 //! Attempts are bounded in number and time here, and nowhere else.
 
@@ -41,30 +41,30 @@ use crate::{
     wire::json::{Document, string::quote},
 };
 
-/// Answers to one request that are judged without stepping aside: each has its own steps.
+/// Maximum choices of one request that are judged without moving to another thread. Each choice adds steps of its own.
 const CHOICES_AT_ONCE: u64 = 2;
 
-/// What an attempt came to.
+/// Outcome of an attempt.
 pub enum Reply {
-    /// The head of an answer.
+    /// Head of an answer.
     Answer(Answer),
-    /// An error of the upstream's, to be passed on.
+    /// Error of the upstream, to be passed on.
     Error(StatusCode, HeaderMap, Bytes),
-    /// The upstream itself refused the model's call (Groq's `tool_use_failed`).
+    /// The upstream itself rejected the model's call (Groq's `tool_use_failed`).
     FailedCall(EchoedTurn),
 }
 
-/// Who asks, as far as the record says it.
+/// The caller, as far as the record names it.
 #[derive(Clone, Debug, Default)]
 pub struct Who {
     /// The name that `[[clients]]` give the caller.
     pub client: Option<Box<str>>,
-    /// What the caller calls the conversation: the header `toolmark-session`.
+    /// The caller's name for the conversation, from the header `toolmark-session`.
     pub session: Option<Box<str>>,
 }
 
 impl Who {
-    /// Reads it off a request. A session's name that is no text, or empty, is none.
+    /// Reads the session's name from the headers. A name that is empty or not UTF-8 counts as none.
     pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
         let session = headers.get(SESSION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
         let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
@@ -72,67 +72,67 @@ impl Who {
     }
 }
 
-/// One exchange.
+/// State of one exchange.
 pub struct Run {
-    /// Its worker.
+    /// Worker that serves the exchange.
     pub worker: Arc<Worker>,
-    /// What it is judged by.
+    /// Inputs for judging.
     pub context: Arc<Context>,
-    /// What was found.
+    /// Findings so far.
     pub tally: Tally,
     /// The sum of `usage` over the attempts that were not passed on.
     pub usage: Option<serde_json::Value>,
-    /// The model asked for.
+    /// Model that the request names.
     pub model: String,
-    /// The request that goes upstream next.
+    /// Request body that goes upstream next.
     pub body: Bytes,
-    /// What is noted for its record.
+    /// Facts collected for the record.
     pub notes: Notes,
-    /// The calls that toolmark ran in it.
+    /// Rounds of calls that toolmark ran.
     pub rounds: Rounds,
-    /// What was asked of the world.
+    /// Results of state checks.
     pub(in crate::proxy) asked: Asked,
     pub(in crate::proxy) who: Who,
     pub(in crate::proxy) api: Api,
-    /// Which of the context's executions it is the first to show.
+    /// Indices of the context's executions that are shown for the first time.
     pub(in crate::proxy) fresh: Vec<usize>,
-    /// Its record was made.
+    /// The record was made.
     pub(in crate::proxy) recorded: bool,
-    /// To whom it goes.
+    /// Upstreams that may answer, and the one that is asked now.
     pub way: Way,
     pub(in crate::proxy) trace: Option<Box<ExchangeTrace>>,
     _held: Held,
     pub(in crate::proxy) attempts: u32,
     signature: Option<blake3::Hash>,
-    /// When an answer was rejected first, in this round of the calls that toolmark runs.
+    /// First rejection of an answer in this round of calls.
     rejected_at: Option<Instant>,
     pub(in crate::proxy) looping: Looping,
-    /// What is to be remembered if nothing comes after the turn that was rejected last.
+    /// Conversation update to store if the exchange ends without an accepted turn.
     pub(in crate::proxy) unanswered: Option<Memo>,
     pub(in crate::proxy) started: Began,
-    /// When the clock was looked at last: as an attempt began, or when what was waited for had come.
+    /// Last reading of the clock: at the start of an attempt, or at the end of a wait.
     pub(in crate::proxy) seen: Instant,
-    /// When all of the request had come, in Unix milliseconds.
+    /// Time at which the request had arrived completely, in Unix milliseconds.
     pub(in crate::proxy) came_ms: u64,
     pub(in crate::proxy) upstream_time: Duration,
-    /// Since when the upstream is waited for, while it is.
+    /// Start of the current wait for the upstream; `None` outside of a wait.
     pub(in crate::proxy) waiting: Option<Instant>,
     pub(in crate::proxy) stream: bool,
     pub(in crate::proxy) outcome: Option<u16>,
     /// Bytes of streamed answers so far.
     pub(in crate::proxy) received: usize,
-    /// What is recorded, played or put in.
+    /// Recording, playback and injected faults.
     pub(in crate::proxy) stage: Stage,
-    /// The answer was asked for before, and is fetched now: it is never repaired, and never asked for again.
+    /// The answer was requested earlier and is fetched now: it is never repaired or requested again.
     pub(in crate::proxy) fetched: bool,
-    /// It is kept that the stream's response has begun.
+    /// The start of the stream's response was stored.
     begun: bool,
-    /// What became of items of attempts that were rejected, where the upstream keeps them.
+    /// Dispositions of items of rejected attempts, if the upstream stores them.
     pub(in crate::proxy) dropped: Vec<(String, Fate)>,
 }
 
 impl Run {
-    /// Begins with a prepared request; boxed, as it is handed on from stage to stage.
+    /// Starts an exchange with a prepared request; boxed, as it is passed from stage to stage.
     #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
     pub fn new(
         worker: Arc<Worker>,
@@ -191,13 +191,13 @@ impl Run {
         })
     }
 
-    /// What a translated answer repeats of the request, where answers are translated.
+    /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
     pub fn origin(&self) -> Option<Origin> {
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
         self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
     }
 
-    /// What goes upstream: the request as it stands, translated where the upstream needs that, and made to fit.
+    /// Body for the upstream: the current request, translated if the upstream needs that, and adapted to it.
     pub(in crate::proxy) fn outgoing(&self) -> Result<Bytes, Failure> {
         let misfit = |why: Misfit| {
             let message = format!("this can't go to the upstream `{}`: {why}", self.endpoint().settings.name);
@@ -218,7 +218,7 @@ impl Run {
         self.fitted(&translate::request::request(&document).map_err(refused)?).map_err(misfit)
     }
 
-    /// The upstream that serves it.
+    /// The current upstream.
     pub fn endpoint(&self) -> &Endpoint {
         // INVARIANT: the index came from this very list.
         &self.worker.endpoints[self.way.upstream()]
@@ -248,23 +248,23 @@ impl Run {
         })
     }
 
-    /// What came can't be judged, and passes all the same: only in observe mode.
+    /// Records that the response can't be judged and passes all the same: only in observe mode.
     pub fn not_judged(&mut self) {
         let message = "what the upstream sent can't be judged";
         self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
     }
 
-    /// The turn that the upstream refused, where that is what the error says.
+    /// The turn with the rejected call, if the error reports that the upstream rejected one.
     pub fn failed_call(&self, error: &Reported) -> Option<EchoedTurn> {
         EchoedTurn::of_failed_call(error, &self.context.rules.checks)
     }
 
-    /// An answer is judged now.
+    /// Prepares loop control for judging an answer.
     pub fn judging(&self) {
         self.context.loops.judging(self.now_ms(), &self.looping);
     }
 
-    /// Takes up what was found in an answer.
+    /// Records the findings of a judged answer.
     pub fn found(&mut self, judged: &[JudgedChoice]) {
         self.tally.add(judged);
         self.looping.note(judged, self.context.rules.policy.loops.on_limit);
@@ -272,7 +272,7 @@ impl Run {
         app.loops.note(judged, self.who.session.as_deref(), self.now_ms());
     }
 
-    /// What is left to try with, for a turn like this one.
+    /// Limits left for a repair of a turn like this one. Records the turn as rejected.
     pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
         // Where nothing is changed, valid calls pass and are noted then.
         let bad = |turn: &&EchoedTurn| !self.context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty());
@@ -301,22 +301,22 @@ impl Run {
         }
     }
 
-    /// An answer is rejected: from the first time on, repairs have their time.
+    /// Records the time of the first rejection, from which repairs have their time.
     fn rejected(&mut self) {
         let before = self.rejected_at.filter(|at| self.rounds.since.is_none_or(|since| *at >= since));
         self.rejected_at = before.or_else(|| Some(Instant::now()));
     }
 
-    /// What is left of `repair_deadline`: since the first rejection; before one, since the request or the last round came.
+    /// Rest of `repair_deadline`: since the first rejection; before one, since the start of the request or the end of the last round.
     pub(in crate::proxy) fn repair_time(&self) -> Duration {
         let since = self.rejected_at.max(self.rounds.since).unwrap_or(self.started.at);
         self.context.rules.policy.calls.repair_deadline.saturating_sub(since.elapsed())
     }
 
-    /// Makes the next attempt's request.
+    /// Makes the repair request for the next attempt.
     ///
     /// # Errors
-    /// [`Failure`] where that can't be done, which would be our own fault.
+    /// [`Failure`] if that can't be made, which would be toolmark's own fault.
     pub fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
         self.tally.repairs += 1;
         self.reject(turn);
@@ -330,13 +330,13 @@ impl Run {
         Ok(())
     }
 
-    /// Notes a turn that isn't passed on.
+    /// Stores a rejected turn for the conversation update.
     pub fn reject(&mut self, turn: &EchoedTurn) {
         self.dropped.extend(conversation_update::dropped(&self.context, turn));
         self.unanswered = conversation_update::unanswered(&self.context, turn);
     }
 
-    /// How judged choices end downstream, when nothing more is tried.
+    /// Final outcomes of judged choices, if nothing more is tried.
     pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
         // The calls of one turn have one time, by which they are known for one turn's later.
         let now_ms = self.now_ms();
@@ -365,7 +365,7 @@ impl Run {
         judged.into_iter().map(&mut end).collect()
     }
 
-    /// Records the calls that pass unjudged, of tools that the upstream runs or defines.
+    /// Logs the calls that pass unjudged, of tools that the upstream runs or defines.
     pub fn record_hosted(&self, said: impl FnOnce() -> Said) {
         if tracing::enabled!(tracing::Level::DEBUG) {
             for kind in said().hosted() {
@@ -374,12 +374,12 @@ impl Run {
         }
     }
 
-    /// What an answer in toolmark's own words is made of. `verdict`: a JSON object.
+    /// Parts of an answer in toolmark's own words. `verdict`: a JSON object.
     pub fn made<'m>(&'m self, words: &'m str, verdict: &'m str) -> Made<'m> {
         Made { words, model: &self.model, created: self.now_ms() / 1000, verdict }
     }
 
-    /// Keeps what later exchanges need to know of this one.
+    /// Stores the conversation update that later exchanges need.
     pub fn remember(&mut self, memo: Option<Memo>) {
         self.unanswered = None;
         if let Some(mut memo) = memo {
@@ -401,7 +401,7 @@ impl Run {
         }
     }
 
-    /// Keeps which upstream has an object.
+    /// Stores the upstream that has an object, and what the application got of it.
     fn keep_object(&self, id: &str, got: Got) {
         let (app, upstream) = (&self.worker.app, self.way.upstream());
         // Who has it is known, and stays so.
@@ -410,7 +410,8 @@ impl Run {
         app.originals.keep(&self.context.scope, id, Object { upstream, foreign, got });
     }
 
-    /// A stream's response has begun: until it has ended it isn't to be had otherwise, unless it is made in the background.
+    /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
+    /// generated in the background.
     pub(in crate::proxy) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
         if self.begun || self.fetched || !self.context.hidden.store || self.context.observes() {
             return;
@@ -421,27 +422,27 @@ impl Run {
         self.keep_object(&id, if background { Got::Awaited(self.context.request().bytes().clone()) } else { Got::Withheld });
     }
 
-    /// The same where the upstream gave no answer in the end: its conversation is where the attempt before left it.
+    /// [`Self::remember`] if the upstream gave no answer in the end: the conversation stays where the attempt before left it.
     pub fn remember_without_answer(&mut self, memo: Option<Memo>) {
         let unanswered = self.unanswered.take();
         self.remember(memo.map(|memo| Memo { conversation: None, ..memo }));
         self.unanswered = unanswered;
     }
 
-    /// Between two stages, lets others at hand come as far; alone it goes on.
+    /// Yields to other exchanges between two stages, if there are any.
     pub async fn step(&self) {
         if self.worker.app.load.is_shared() {
             abreast::step().await;
         }
     }
 
-    /// The upstream is waited for from this moment on. Who leaves meanwhile has waited for it, not for toolmark.
+    /// Starts a wait for the upstream at this instant. A client that disconnects meanwhile has waited for the upstream, not for toolmark.
     pub fn waits(&mut self, since: Instant) -> Instant {
         self.waiting = Some(since);
         since
     }
 
-    /// Steps aside where so many bytes of an answer, and what they are compared with, take long to look at.
+    /// Moves to another thread if this many bytes of an answer, and the request they are compared with, take long to process.
     pub async fn step_aside(&self, bytes: usize) {
         let all = bytes.saturating_add(self.context.request().bytes().len());
         if all > helper_threads::BYTES_MAX || self.context.choices > CHOICES_AT_ONCE {
@@ -449,7 +450,7 @@ impl Run {
         }
     }
 
-    /// Counts time that was spent waiting for the upstream.
+    /// Ends a wait for the upstream, and adds its time.
     pub fn waited(&mut self, since: Instant) {
         self.waiting = None;
         self.seen = Instant::now();
@@ -458,7 +459,7 @@ impl Run {
         self.notes.waited(time);
     }
 
-    /// Ends it once the response is on its way: nobody waits for its line in the log.
+    /// Ends the exchange in a task of its own, so that the response doesn't wait for the log line.
     pub fn end_behind(self: Box<Self>) {
         tokio::spawn(Movable::new(async move {
             self.step_aside(0).await;
@@ -466,7 +467,7 @@ impl Run {
         }));
     }
 
-    /// Notes the status that the caller got; from here on the exchange counts as ended.
+    /// Records the status that the caller got; from here on the exchange counts as ended.
     pub fn finish(&mut self, status: StatusCode) {
         self.outcome = Some(status.as_u16());
     }

@@ -1,4 +1,4 @@
-//! How an exchange ends, however it ended: its line in the log, its record, and what the upstream waits for.
+//! End of an exchange, also of an abandoned one: its log line, its record, and the wait until the record is on disk.
 
 use std::time::Duration;
 
@@ -35,10 +35,10 @@ impl Drop for Run {
 }
 
 impl Run {
-    /// Where the settings ask for it, waits until the exchange is on disk, before the end of its answer leaves.
+    /// Waits until the record is on disk, if the settings ask for it, before the end of the answer is sent.
     ///
     /// # Errors
-    /// 503 where that takes too long and the policy blocks on it; otherwise it is a violation like any other.
+    /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
     pub async fn commit(&mut self) -> Result<(), Failure> {
         let app = self.worker.app.clone();
         if !app.recorder.commits() {
@@ -73,7 +73,7 @@ impl Run {
         Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message))
     }
 
-    /// The same for a response that is whole.
+    /// [`Self::commit`] for a complete response, which an error replaces.
     pub async fn committed(&mut self, mut response: Response<Body>) -> Response<Body> {
         let known = self.tally.violations.len();
         if let Err(failure) = self.commit().await {
@@ -122,7 +122,7 @@ impl Run {
         );
     }
 
-    /// What became of it after its record was handed over: a record of its own, as the first may be written by now.
+    /// Amending record for a violation found after the first record was handed over, which may be written by now.
     fn amendment(&self, first: &ExchangeRecord, late: Violation) -> ExchangeRecord {
         let late = Tally { violations: vec![late], ..Tally::default() };
         ExchangeRecord {
@@ -140,7 +140,7 @@ impl Run {
         }
     }
 
-    /// The exchange as it is kept.
+    /// Record of the exchange.
     fn record(&mut self, total: Duration) -> ExchangeRecord {
         let app = &self.worker.app;
         let rules = &self.context.rules;

@@ -1,4 +1,4 @@
-//! GETs of state rules: to hosts that the settings name, at addresses that were looked at, once, bounded, following nothing.
+//! GETs of state rules: only to hosts in the settings, at checked addresses, one request each, bounded, without redirects.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
     settings::ProbeHosts,
 };
 
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Resolves names, and gives back only what may be asked: the connection is made to these very addresses, so that a name that
-/// is resolved again to something else gains nothing.
+/// Resolver that returns only addresses that may be asked. The connection is made to these very addresses, so that a name
+/// that resolves differently later gains nothing.
 struct Guarded(ProbeHosts);
 
 impl Resolve for Guarded {
@@ -38,14 +38,14 @@ impl Resolve for Guarded {
     }
 }
 
-/// What asks; made when first needed, one for each probe: they are rare, and share nothing with exchanges.
+/// HTTP client, created for each probe: probes are rare, and share nothing with exchanges.
 fn client(hosts: &ProbeHosts) -> Result<Client, String> {
     let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).pool_max_idle_per_host(0);
     let client = client.referer(false).user_agent(concat!("toolmark/", env!("CARGO_PKG_VERSION")));
     client.dns_resolver(Arc::new(Guarded(hosts.clone()))).build().map_err(|error| error.to_string())
 }
 
-/// The first host that a policy's rules ask and the settings don't name.
+/// First probe of a policy's rules whose host isn't in the settings.
 pub fn unnamed<'r>(rules: &'r Rules, hosts: &ProbeHosts) -> Option<&'r HttpProbe> {
     rules.state.iter().find_map(|rule| match &rule.probe {
         CompiledProbe::Http(probe) => Some(probe).filter(|probe| !hosts.names(&probe.host, probe.port)),
@@ -53,7 +53,7 @@ pub fn unnamed<'r>(rules: &'r Rules, hosts: &ProbeHosts) -> Option<&'r HttpProbe
     })
 }
 
-/// What is to be said of it.
+/// Message for a probe whose host isn't in the settings.
 pub fn unnamed_words(probe: &HttpProbe) -> String {
     let (host, port) = (&probe.host, probe.port);
     let written = if matches!(port, 80 | 443) { host.to_string() } else { format!("{host}:{port}") };
@@ -62,10 +62,10 @@ pub fn unnamed_words(probe: &HttpProbe) -> String {
     )
 }
 
-/// Asks. A deadline is the caller's.
+/// Sends the request of a probe. The caller sets the deadline.
 ///
 /// # Errors
-/// Why there is no answer.
+/// Message with the reason for which there is no answer.
 pub async fn get(hosts: &ProbeHosts, probe: &HttpProbe, values: &Values) -> Result<Value, String> {
     if !hosts.names(&probe.host, probe.port) {
         return Err(unnamed_words(probe));
@@ -103,7 +103,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// What an error says with its causes, but for the URL, which has values of the conversation in it.
+/// An error and its causes in words, without the URL, which contains values of the conversation.
 fn chain(error: &reqwest::Error) -> String {
     let mut words = match (error.is_timeout(), error.is_connect()) {
         (true, _) => "no answer in time".to_owned(),

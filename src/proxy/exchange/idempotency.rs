@@ -1,8 +1,8 @@
-//! Which calls were begun and how they ended, so that a request that a client sends again runs nothing again.
+//! Journal of tool calls with their outcomes, so that a request that a client retries runs no call twice.
 //!
-//! OpenAI's clients send a request again when its connection broke or it took too long, and say so. The model is asked anew
-//! then, and calls anew: a call that is the same as in the first attempt is given what came of that. Where that can't be known,
-//! because toolmark itself ended meanwhile, the result says so. Calls that may be made again are.
+//! OpenAI's clients retry a request after a broken connection or a timeout, and say so. The model then generates its calls
+//! anew: a call equal to one of the first attempt gets the outcome of that one. If the outcome can't be known, because
+//! toolmark itself was stopped meanwhile, the result says so. Calls that are safe to repeat are run again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,21 +21,21 @@ use crate::{
     wire::json::canonical::canonical,
 };
 
-/// Calls of this process that are known by their requests.
+/// Maximum calls in the cache of this process.
 const RECENT_MAX: usize = 1 << 16;
 
-/// A call that was begun, as it is kept.
+/// Journal entry of a call that was started.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Begun {
-    /// Its mark.
+    /// Mark of the call.
     mark: Box<str>,
     time_ms: u64,
     counter: u16,
-    /// What came of it, once that is known.
+    /// Outcome; `None` while it isn't known.
     outcome: Option<Outcome>,
 }
 
-/// Calls that this process began, by the requests that they were for.
+/// Calls that this process started, by request, tool, arguments and ordinal.
 pub struct Journal(Cache<Key, Begun>);
 
 impl Default for Journal {
@@ -44,7 +44,7 @@ impl Default for Journal {
     }
 }
 
-/// What tells a request from others, and whether it is one that comes again.
+/// Fingerprint of a request, and whether the request may be a retry.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     digest: Key,
@@ -52,7 +52,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a request with these headers and this body.
+    /// Fingerprint of a request with these headers and this body.
     pub fn of(scope: &Scope, path: &str, headers: &HeaderMap, body: &[u8]) -> Self {
         let header = |name: &str| headers.get(name).map_or(&b""[..], |value| value.as_bytes());
         let key = header("idempotency-key");
@@ -65,12 +65,12 @@ impl Identity {
     }
 }
 
-/// The calls of one exchange, by what they are.
+/// Number of equal calls in one exchange, by tool and arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Ordinals(HashMap<Key, u32>);
 
 impl Ordinals {
-    /// What a call is known by: the same call a second time is another.
+    /// Key of a call. A second call with the same tool and arguments gets another key.
     fn key(&mut self, identity: &Identity, tool: &str, arguments: &str) -> Key {
         let mut hasher = blake3::Hasher::new_keyed(&identity.digest);
         let arguments = canonical(if arguments.trim().is_empty() { "{}" } else { arguments }).unwrap_or_else(|| arguments.to_owned());
@@ -83,32 +83,32 @@ impl Ordinals {
     }
 }
 
-/// A call that is due.
+/// Call that is to be executed.
 pub struct Due {
-    /// What is to be run, should it be.
+    /// Request to run the tool.
     pub asked: Asked,
-    /// Its mark's moment.
+    /// Moment of the call's mark.
     pub moment: Moment,
     key: Key,
     known: Known,
-    /// Where its beginning is noted.
+    /// Place in which the ledger notes the call's start.
     noted: sealed_kv::Noted,
 }
 
-/// What is known of it from an attempt before.
+/// Knowledge about an earlier run of the same call.
 enum Known {
-    /// It is to be run.
+    /// It was not run.
     Nothing,
     /// It runs, or ran, in this process.
     Here(Begun),
-    /// It was begun, and perhaps ended.
+    /// The ledger has its start, and perhaps its outcome.
     Before(Begun),
-    /// The ledger doesn't say.
+    /// The ledger can't be asked.
     Untold,
 }
 
 impl Due {
-    /// The moment that its mark is to have: that of the call that it repeats, where it does.
+    /// Moment for the call's mark: that of the call that it repeats, if it does.
     pub fn moment(&self) -> Moment {
         match &self.known {
             Known::Here(begun) | Known::Before(begun) => Moment { time_ms: begun.time_ms, counter: begun.counter },
@@ -118,7 +118,7 @@ impl Due {
 }
 
 impl Run {
-    /// Looks up whether these calls were begun in an attempt before. Comes before their marks are used.
+    /// Looks up whether an earlier attempt started these calls. To be called before their marks are used.
     pub(in crate::proxy) async fn due(&mut self, asked: Vec<(Asked, Moment)>) -> Vec<Due> {
         let app = self.worker.app.clone();
         let identity = self.rounds.identity();
@@ -144,10 +144,10 @@ impl Run {
         dues
     }
 
-    /// Notes that these calls begin, before they do.
+    /// Records in the journal that these calls start, before they do.
     ///
     /// # Errors
-    /// The violation, where that couldn't be noted and the policy blocks on it.
+    /// The violation, if that can't be recorded and the policy blocks on it.
     pub(in crate::proxy) async fn begin_calls(&mut self, dues: &mut [Due]) -> Result<(), Violation> {
         let app = self.worker.app.clone();
         let begin = async |due: &mut Due| -> Result<(), Unanswered> {
@@ -184,12 +184,12 @@ impl Begun {
     }
 }
 
-/// What may be made again needs no journal.
+/// True if the call needs the journal: a read-only or idempotent one doesn't.
 fn is_journaled(asked: &Asked) -> bool {
     !(asked.tool.read_only || asked.tool.idempotent)
 }
 
-/// What the ledger tells of a call.
+/// The ledger's knowledge about a call.
 fn before(told: Result<&[(Key, Vec<u8>)], &Unanswered>, key: &Key) -> Known {
     let Ok(rows) = told else { return Known::Untold };
     match rows.iter().find(|(own, _)| own == key).map(|(_, body)| serde_json::from_slice::<Begun>(body)) {
@@ -199,7 +199,7 @@ fn before(told: Result<&[(Key, Vec<u8>)], &Unanswered>, key: &Key) -> Known {
     }
 }
 
-/// Runs a call that is due, or gives what came of it before. Goes on to its end, and notes it, when nobody waits any more.
+/// Executes a call, or returns the outcome of its earlier run. It runs to its end, which is recorded, even if the caller stops waiting.
 pub async fn run(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
     let name = due.asked.tool.name.clone();
     let running = tokio::spawn(run_due(app, mcp, due));

@@ -1,5 +1,5 @@
-//! What an exchange asks the ledger: whether a result is the one that was first seen for its call, and whose session an
-//! execution belongs to. Each with a deadline; what can't be told in time is a violation of its own, never a pass.
+//! Ledger checks of an exchange: whether a result is the first one recorded for its call, and the session that an execution
+//! belongs to. Each has a deadline; a missing reply is a violation of its own, never a pass.
 
 use bytes::Bytes;
 
@@ -24,12 +24,12 @@ use crate::{
 };
 
 impl Run {
-    /// Compares the results in the request with the first ones, before anything goes upstream.
+    /// Compares the results in the request with the first ones recorded, before anything goes upstream.
     pub async fn witness(&mut self) {
         self.witness_from(0).await;
     }
 
-    /// The same for those from this place on.
+    /// [`Self::witness`] for executions from this index on.
     pub(in crate::proxy) async fn witness_from(&mut self, from: usize) {
         if self.context.executions.len() <= from {
             return;
@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// Asks the ledger about executions that this process doesn't know.
+    /// Looks up executions that this process doesn't know in the ledger.
     async fn settle(&mut self, unsure: Vec<(usize, ExecutionKey, Entry)>, rewritten: &mut Vec<usize>) {
         let app = self.worker.app.clone();
         let first = |(_, key, entry): &(usize, ExecutionKey, Entry)| First {
@@ -111,10 +111,10 @@ impl Run {
         }
     }
 
-    /// Reads and judges a whole answer; where judging asks the ledger, once more with what it says.
+    /// Reads and judges a buffered answer; again with the ledger's replies, if judging asks the ledger.
     ///
     /// # Errors
-    /// [`Fault`] where it is no answer, or can't be judged.
+    /// [`Fault`] if the answer can't be read or judged.
     pub async fn judge_whole<A: Adapter>(&mut self, body: &Bytes) -> Result<(A::Answer, Vec<JudgedChoice>), Fault> {
         let context = self.context.clone();
         loop {
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// Answers what judging has asked: whose session the executions belong to that the answer cites.
+    /// Looks up the sessions of the executions that the answer cites, as judging has asked.
     pub async fn answer(&self) {
         let app = self.worker.app.clone();
         let asked = self.context.inquiry.asked();

@@ -1,6 +1,6 @@
-//! One exchange, from the request to the response: the path, top to bottom.
+//! One exchange, from the request to the response: the whole path, top to bottom.
 //!
-//! Waits and sends; what is judged and decided is in [`crate::exchange`], the APIs' adapters and
+//! Waits and sends; judging and deciding are in [`crate::exchange`], the APIs' adapters and
 //! [`crate::judge`].
 
 pub mod attempt;
@@ -67,21 +67,21 @@ use driver::{Reply, Run, Who};
 use idempotency::Identity;
 use tool_rounds::{Next, Origin, Rounds};
 
-/// A request as it came, read to its end.
+/// Request that was read to its end.
 pub struct Incoming {
-    /// Its headers.
+    /// Request headers.
     pub headers: HeaderMap,
-    /// Its query.
+    /// Query string.
     pub query: Option<String>,
-    /// Its body.
+    /// Request body.
     pub body: Bytes,
-    /// Who sent it.
+    /// Caller of the request.
     pub caller: Caller,
-    /// When its head was read.
+    /// Time at which the head of the request was read.
     pub started: Began,
-    /// Where it is recorded, if it is.
+    /// Recording of the exchange, if it is recorded.
     pub tape: Option<Tape>,
-    /// What it is counted as.
+    /// The request's share of the limits, released on drop.
     pub held: Held,
 }
 
@@ -93,7 +93,7 @@ pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     }
 }
 
-/// Everything before the first byte goes upstream.
+/// Prepares an exchange: everything before the first byte goes upstream.
 async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
@@ -138,7 +138,7 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     Ok((run, stream))
 }
 
-/// Reads a request's JSON, passing over tools that were met before. `depth`: how deep it must be known.
+/// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
 pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
     let recent = standard.tools.recent();
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
@@ -146,7 +146,7 @@ pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Doc
     Document::parse_noting(body, depth, &known).map_err(invalid)
 }
 
-/// What an exchange is judged by that begins now.
+/// Inputs for judging an exchange that begins now.
 pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream, scope: Scope, tools: Arc<ToolSet>) -> Basis<'b> {
     Basis {
         id: Uuid::now_v7(),
@@ -164,15 +164,15 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
     }
 }
 
-/// What an exchange comes to.
+/// Result of an exchange.
 enum Served {
-    /// The response, whole.
+    /// Complete response.
     Whole(Response<Body>),
-    /// An answer that streams.
+    /// Answer that streams.
     Stream(Answer),
 }
 
-/// Serves a request that was prepared.
+/// Serves a prepared request.
 pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Response<Body> {
     match serve::<A>(&mut run, stream).await {
         Served::Whole(response) => {
@@ -184,7 +184,7 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
     }
 }
 
-/// Judges an answer that was asked for before and is fetched now: it is never repaired.
+/// Judges an answer that was requested earlier and is fetched now: it is never repaired.
 pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Response<Body> {
     run.fetched = true;
     run.rounds = Rounds::default();
@@ -250,7 +250,7 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
     }
 }
 
-/// Is it a stream of events although its `Content-Type` doesn't say so? Then it does from here on.
+/// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
 async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool, Failure> {
     let endpoint = run.endpoint();
     let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
@@ -274,10 +274,10 @@ fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     response
 }
 
-/// What is said where a call that the upstream refused can't be repaired.
+/// Text that replaces a call that the upstream refused and that can't be repaired.
 ///
 /// # Errors
-/// 422 where the policy wants an error.
+/// 422 if the policy asks for an error.
 pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
     run.tally.blocked = true;
     let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
@@ -295,7 +295,7 @@ fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) ->
     response
 }
 
-/// Judges a whole answer: the response, or `None` where the model is to be asked again.
+/// Judges a buffered answer: the response, or `None` if the model is to be asked again.
 async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let begun = run.waits(run.seen);
     let (status, headers) = (response.status(), run.endpoint().downstream_headers(response.headers(), true));
@@ -369,7 +369,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     Ok(Some(passed(run, status, headers, written.body)))
 }
 
-/// An error with status 200: passed on with the status that it names itself.
+/// Handles an error that came with status 200: it is repaired, retried, or passed on with the status that it contains.
 async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
@@ -413,7 +413,7 @@ fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
     response
 }
 
-/// An answer in toolmark's own words, where the upstream never gave one.
+/// Answer in toolmark's own words, if the upstream's can't be used.
 fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
     let verdict = run.tally.json();
     let made = run.made(words, &verdict);

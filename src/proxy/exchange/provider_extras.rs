@@ -1,6 +1,6 @@
-//! What an upstream wants back with its calls is kept by their marks, because frameworks drop what they don't know.
+//! Provider extras of calls (reasoning, thought signatures) are cached by mark, because frameworks drop members that they don't know.
 //!
-//! Kept in this process, bounded, by scope ([`crate::proxy::conversations::cache`]); what is forgotten is converted instead
+//! Cached in this process, bounded, by scope ([`super::memory`]); for calls that are no longer cached, requests are converted instead
 //! ([`crate::upstreams::quirks`]).
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::{
     upstreams::quirks::Kept,
 };
 
-/// Bytes of what was thought before one turn's calls.
+/// Maximum bytes of the reasoning before one turn's calls.
 const REASONING_BYTES_MAX: usize = 256 << 10;
-/// Bytes of one call's `extra_content`.
+/// Maximum bytes of one call's `extra_content`.
 const EXTRA_BYTES_MAX: usize = 64 << 10;
 
 impl Run {
-    /// Keeps what came beside the calls that are passed on. `said`: what a choice says.
+    /// Caches the provider extras of calls that are passed on. `said`: the content of a choice.
     pub fn keep_beside(&self, finals: &[Final], said: impl Fn(usize) -> Said) {
         let put_back = self.endpoint().settings.fitting.put_back;
         if put_back.is_nothing() || self.context.observes() {

@@ -1,4 +1,4 @@
-//! What one exchange leaves for its record, noted as it goes, and put together when it has ended.
+//! Builder of an exchange's record: facts are collected while the exchange runs, and assembled when it has ended.
 
 use std::time::Duration;
 
@@ -16,49 +16,49 @@ use crate::{
     wire::json::{Document, Value, canonical::canonical},
 };
 
-/// Calls of one exchange that are recorded.
+/// Maximum calls recorded per exchange.
 const CALLS_MAX: usize = 1024;
 
-/// What was noted so far.
+/// Facts for the record that were collected so far.
 #[derive(Debug, Default)]
 pub struct Notes {
     attempts: Vec<Attempt>,
     calls: Vec<CallRecord>,
-    /// Which of the calls were passed on, and their marks' moments.
+    /// Calls that were passed on, as indices into `calls`, each with the moment of its mark.
     moments: Vec<(usize, Moment)>,
-    /// Violations that were known when the attempt of that place began.
+    /// Number of violations already found when each attempt began.
     known: Vec<usize>,
 }
 
 impl Notes {
-    /// An attempt begins. `violations`: how many are known.
+    /// Starts an attempt. `violations`: number found so far.
     pub fn attempt(&mut self, upstream: &str, model: &str, violations: usize) {
         self.attempts.push(Attempt { upstream: upstream.into(), model: model.into(), ..Attempt::default() });
         self.known.push(violations);
     }
 
-    /// Its status has come.
+    /// Records the status of the attempt's response.
     pub fn status(&mut self, status: u16) {
         if let Some(attempt) = self.attempts.last_mut() {
             attempt.status = Some(status);
         }
     }
 
-    /// It was waited for.
+    /// Adds time that was spent waiting for the attempt's answer.
     pub fn waited(&mut self, time: Duration) {
         if let Some(attempt) = self.attempts.last_mut() {
             attempt.duration_us = attempt.duration_us.saturating_add(micros(time));
         }
     }
 
-    /// Its answer said what it cost: `usage`.
+    /// Records the tokens that `usage` of the attempt's answer states.
     pub fn usage(&mut self, usage: Option<Value<'_>>) {
         if let (Some(attempt), Some(usage)) = (self.attempts.last_mut(), usage) {
             attempt.tokens = tokens(usage);
         }
     }
 
-    /// The same as JSON text.
+    /// Records the tokens that `usage`, as JSON text, states.
     pub fn usage_text(&mut self, usage: Option<&str>) {
         let parse = |usage: &str| Document::parse_noting(bytes::Bytes::copy_from_slice(usage.as_bytes()), 1, &[]).ok();
         if let Some(document) = usage.and_then(parse) {
@@ -66,7 +66,7 @@ impl Notes {
         }
     }
 
-    /// A turn came that isn't passed on.
+    /// Records the calls of a turn that isn't passed on.
     pub fn turn(&mut self, turn: &EchoedTurn, ledger: &Ledger) {
         let attempt = self.attempts.len() as u32;
         let room = CALLS_MAX.saturating_sub(self.calls.len());
@@ -82,7 +82,7 @@ impl Notes {
         }));
     }
 
-    /// A call is passed on.
+    /// Records a call that is passed on.
     pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &Ledger) {
         if self.calls.len() >= CALLS_MAX {
             return;
@@ -100,12 +100,12 @@ impl Notes {
         });
     }
 
-    /// A call's mark has another moment than was noted.
+    /// Replaces the moment of a call's mark.
     pub fn moved(&mut self, from: Moment, to: Moment) {
         self.moments.iter_mut().filter(|(_, moment)| *moment == from).for_each(|(_, moment)| *moment = to);
     }
 
-    /// The attempts and calls; nothing is left. `marks`: those that calls were given, by their moments.
+    /// Returns the attempts and calls, and empties the builder. `marks`: the marks that calls were given, by their moments.
     pub fn take(&mut self, marks: &[(Moment, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {
             if let Some(call) = self.calls.get_mut(at) {
@@ -115,7 +115,7 @@ impl Notes {
         (std::mem::take(&mut self.attempts), std::mem::take(&mut self.calls))
     }
 
-    /// Everything that was wrong.
+    /// Records of all violations.
     pub fn violations(&self, tally: &Tally, ledger: &Ledger) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| {
             let detail = violation.detail.as_deref();
@@ -135,15 +135,15 @@ impl Notes {
     }
 }
 
-/// What the answer claimed: what it cites, and what is wrong with its text.
+/// Claims of the answer: the executions that it cites, and the codes of violations in its text.
 pub fn claims(tally: &Tally) -> Vec<Claim> {
     let cited = tally.citations.iter().map(|id| Claim { execution: Some(id.as_str().into()), code: None });
     let wrong = tally.violations.iter().filter(|violation| violation.code.place() == Place::Text);
     cited.chain(wrong.map(|violation| Claim { execution: None, code: Some(violation.code) })).collect()
 }
 
-/// The executions that this exchange is the first to show: `fresh`, of those of its context. `now_ms`: when their results
-/// arrived.
+/// Executions shown for the first time in this exchange: `fresh` are their indices in the context. `now_ms`: time at which
+/// their results arrived.
 pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
     let fresh: Vec<&Execution> = fresh.iter().filter_map(|at| context.executions.get(*at)).collect();
     if fresh.is_empty() {
@@ -173,19 +173,19 @@ pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, led
     fresh.into_iter().map(record).collect()
 }
 
-/// A text of a tool's, where such are kept.
+/// Text of a tool's call or result for the record; `None` unless the settings store bodies of this tool.
 fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<Body> {
     (ledger.store == Store::Bodies && ledger.body_tools.covers(tool)).then(|| Body::of(text, ledger.body_bytes))
 }
 
-/// What is wrong, where that may be kept: it may quote any tool's arguments.
+/// Text of a violation for the record; `None` unless the settings store bodies of its tool, or of all tools: it may quote arguments.
 fn kept(words: &str, violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
     let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
     let cut = || Body::of(words, ledger.body_bytes).text;
     (ledger.store == Store::Bodies && covered).then(cut)
 }
 
-/// A time in whole microseconds.
+/// Duration in whole microseconds.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -201,7 +201,7 @@ fn of_arguments(arguments: &str) -> Digest {
     }
 }
 
-/// Reads `usage` of either API.
+/// Token counts in `usage` of either API.
 fn tokens(usage: Value<'_>) -> Option<Tokens> {
     let count = |names: [&str; 2]| names.iter().find_map(|name| usage.get(name).and_then(Value::integer));
     let (input, output) = (count(["prompt_tokens", "input_tokens"]), count(["completion_tokens", "output_tokens"]));

@@ -1,4 +1,4 @@
-//! One exchange of the Responses API: what is remembered of its conversation is looked up, the rest is as for chat.
+//! One exchange of the Responses API: looks up its cached conversation; the rest is as for chat.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
     }
 }
 
-/// Everything before the first byte goes upstream.
+/// Prepares an exchange: everything before the first byte goes upstream.
 pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();

@@ -1,4 +1,4 @@
-//! State rules asked of the world, before an answer is released: by tools of MCP servers that only read, or by a GET.
+//! Checks of state rules before an answer is released: by read-only tools of MCP servers, or by a GET.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use crate::{
     violation::{Code, Violation},
 };
 
-/// What was asked in one exchange, and what came of it: `None` where the world agrees.
+/// Checks made in one exchange, each with its violation; `None` if the state agrees with the answer.
 #[derive(Default)]
 pub struct Asked(Vec<(Due, Option<Violation>)>);
 
 impl Asked {
-    /// The world may have changed: it is asked anew.
+    /// Forgets all checks: the state may have changed, so they are made again.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 }
 
 impl Run {
-    /// Is there anything to check?
+    /// True if the policy has state rules.
     pub(in crate::proxy) fn has_state_rules(&self) -> bool {
         !self.context.rules.state.is_empty()
     }
 
-    /// Checks what an answer says, or was preceded by, against the world.
+    /// Checks what an answer says, or what was called before it, against the actual state.
     pub(in crate::proxy) async fn check_state(&mut self, judged: &mut [JudgedChoice], text: Option<String>) {
         let rules = self.context.rules.clone();
         let (Some(text), [choice]) = (text, judged) else { return };
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-/// Looks, within the rule's deadline.
+/// Checks one rule, within its deadline.
 async fn ask(app: &App, rule: &CompiledState, values: &Values) -> Result<bool, String> {
     let found = async {
         match &rule.probe {

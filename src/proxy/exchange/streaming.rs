@@ -1,4 +1,4 @@
-//! A streamed answer, from the first event to `[DONE]`, repairs inside the same stream included.
+//! A streamed answer, from the first event to `[DONE]`, including repairs inside the same stream.
 //!
 //! Runs inside the response body ([`crate::proxy::http::body`]): dropped with it when the client goes away.
 
@@ -39,19 +39,19 @@ use crate::{
     wire::sse,
 };
 
-/// So often a client that waits hears that it isn't forgotten.
+/// Interval of the comments that keep a waiting client's connection alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// What of a stream is held takes no more memory than so many times `limits.response_bytes`.
+/// Factor of `limits.response_bytes` that bounds the memory for the held part of a stream.
 const HELD_SHARE: usize = 4;
-/// Changes of that in bytes, from which on they are weighed.
+/// Change in bytes from which the memory permit is updated.
 const WEIGHED: usize = 64 << 10;
 
-/// Why a stream ends before its answer.
+/// Reason for which a stream ends before its answer does.
 enum Broken {
     Fault(Fault),
     Failure(Failure),
-    /// A call that the upstream refused can't be repaired: what is said instead.
+    /// A call that the upstream rejected can't be repaired: the text instead of the answer.
     Exhausted(String),
 }
 
@@ -67,7 +67,7 @@ impl From<Failure> for Broken {
     }
 }
 
-/// Serves the stream that `response` begins.
+/// Serves the stream that starts with `response`.
 pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Outlet) {
     let mut out = BytesMut::new();
     let mut judge = A::Stream::new(run.context.clone(), None);
@@ -85,7 +85,7 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
         breaks = !matches!(broken, Broken::Fault(Fault::Reported(_)));
         run.tally.failed |= !run.tally.blocked;
         let failure = failure_json(&run, broken);
-        // The status is long sent; the envelope is what clients still understand (FACTS §0 rule 5).
+        // The status is long sent; the envelope is what clients still understand (docs/wire-facts.md#emission-rules).
         run.finish(StatusCode::BAD_GATEWAY);
         if !run.context.observes() {
             out.extend_from_slice(format!(": toolmark {}\n\n", run.tally.json()).as_bytes());
@@ -145,7 +145,7 @@ async fn attempts<A: Adapter>(
     }
 }
 
-/// The upstream's refusal of a call, in mid-stream: to be repaired, else passed on.
+/// Handles the upstream's rejection of a call within a stream: the turn to be repaired, or the error to be passed on.
 fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
     let turn = Reported::read(json.as_bytes()).filter(|_| !run.context.observes()).and_then(|error| run.failed_call(&error));
     let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
@@ -156,7 +156,7 @@ fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
     Err(Broken::Exhausted(exhausted(run, &turn)?))
 }
 
-/// Judges an answer that has come to its end, where need be with what the ledger says.
+/// Judges an answer that has ended; again with the ledger's replies, if judging asks the ledger.
 async fn conclude<A: Adapter>(run: &Run, judge: &mut A::Stream) -> Result<Vec<JudgedChoice>, Broken> {
     loop {
         let judged = judge.conclude()?;
@@ -167,17 +167,17 @@ async fn conclude<A: Adapter>(run: &Run, judge: &mut A::Stream) -> Result<Vec<Ju
     }
 }
 
-/// What becomes of a judged answer.
+/// Continuation after a judged answer.
 enum Settled {
-    /// The stream is ended.
+    /// The stream has ended.
     Ended,
-    /// Calls were run: the model is asked on.
+    /// Calls were run: the model is asked again.
     AskOn,
     /// This turn is to be repaired.
     Repair(EchoedTurn),
 }
 
-/// Decides about a judged answer.
+/// Decides on a judged answer.
 async fn settle<A: Adapter>(
     run: &mut Run,
     judge: &mut A::Stream,
@@ -237,7 +237,7 @@ async fn settle<A: Adapter>(
     Ok(Settled::Ended)
 }
 
-/// Runs what is toolmark's to run, while the client is kept from giving up.
+/// Runs the calls that are toolmark's to run, while the client's connection is kept alive.
 async fn own_calls<A: Adapter>(
     run: &mut Run,
     judge: &mut A::Stream,
@@ -253,8 +253,8 @@ async fn own_calls<A: Adapter>(
     kept_alive(Box::pin(run.own_calls::<A>(finals, said, spent)), KEEP_ALIVE, outlet).await
 }
 
-/// Waits for `work`, while the client hears that it isn't forgotten: first after `first`, where that takes so long.
-/// Boxed, as what is rare and large would make every stream as large.
+/// Waits for `work`, and sends keep-alive comments: the first after `first`, if it takes that long. Boxed, as a rare large
+/// future would make every stream as large.
 async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Duration, outlet: &Outlet) -> T {
     let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + first, KEEP_ALIVE);
     loop {
@@ -267,21 +267,21 @@ async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Durat
     }
 }
 
-/// Sends what may leave.
+/// Sends the bytes that were released.
 fn leave(run: &mut Run, outlet: &Outlet, out: &mut BytesMut) {
     run.rounds.tap(out);
     hide_key(run, out);
     outlet.write(out);
 }
 
-/// An upstream may quote toolmark's own key in an error, whatever event that comes in.
+/// Hides toolmark's own key: an upstream may quote it in an error, in any kind of event.
 fn hide_key(run: &Run, out: &mut BytesMut) {
     if let Some(key) = run.endpoint().own_key() {
         error_key_removal::hide(out, key.as_bytes());
     }
 }
 
-/// Reads one attempt's events until the answer is whole.
+/// Reads one attempt's events until the answer is complete.
 async fn read<A: Adapter>(
     run: &mut Run,
     mut response: Answer,
@@ -359,7 +359,7 @@ async fn read<A: Adapter>(
     Ok(())
 }
 
-/// The next attempt, while the client is kept from giving up.
+/// Starts the next attempt, while the client's connection is kept alive.
 async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answer, Broken> {
     let name = run.endpoint().settings.name.clone();
     loop {
@@ -379,7 +379,7 @@ async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answ
     }
 }
 
-/// What the client is told, as the envelope that it understands in mid-stream.
+/// Error for the client, in the envelope that clients understand within a stream.
 fn failure_json(run: &Run, broken: Broken) -> String {
     let name = &*run.endpoint().settings.name;
     let json = match broken {

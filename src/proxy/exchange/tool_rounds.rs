@@ -1,5 +1,5 @@
-//! Calls that toolmark runs within an exchange: the model is asked on with their results until it answers, or calls
-//! what the application runs.
+//! Tool-call rounds: calls that toolmark runs within an exchange. The model is asked again with their results until it
+//! answers, or calls tools that the application runs.
 //!
 //! ```text
 //! accepted ──only ours──▶ run, in parallel ──▶ the request with the round behind it ──▶ next attempt
@@ -41,60 +41,60 @@ use crate::{
     wire::{json::Document, sse::Parser},
 };
 
-/// Characters of an answer that may be found again.
+/// Maximum bytes of an answer's text by which its hidden rounds can be found again.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// The rounds of one exchange.
+/// Rounds of one exchange.
 #[derive(Default)]
 pub struct Rounds {
     begun: Option<Box<Origin>>,
     count: u32,
-    /// When the last one ended: repairs have their time from there.
+    /// End of the last round, from which the time for repairs is counted.
     pub(in crate::proxy) since: Option<Instant>,
-    /// Its calls so far.
+    /// Ordinals of its calls so far.
     pub(in crate::proxy) ordinals: Ordinals,
     before: Vec<String>,
     mixed: Option<Box<(Vec<Key>, Kept)>>,
-    /// The response's id as the upstream has it, where the application knows it by another.
+    /// The upstream's IDs of responses that the application knows by others.
     known_as: Vec<(Vec<Key>, Kept)>,
-    /// What the model said in the attempt that ends, where it isn't all that the application gets.
+    /// Turn of the current attempt, if the application doesn't get all of it.
     last: Vec<String>,
     tap: Tap,
 }
 
-/// How an API begins the exchange of a request anew.
+/// Function by which an API prepares an exchange again from an extended request.
 pub type Again = Box<dyn Fn(&Document, Basis<'_>) -> Result<Begun, Refusal> + Send + Sync>;
 
-/// Where the rounds of an exchange begin.
+/// Inputs from which each round prepares its request.
 pub struct Origin {
-    /// What it is judged by.
+    /// Policy that judges the exchange.
     pub standard: Arc<Standard>,
-    /// What the upstream needs.
+    /// The upstream's requirements.
     pub upstream: Upstream,
-    /// What loop control counts besides the conversation.
+    /// Loop control's counts from outside the conversation.
     pub beyond: Beyond,
     /// The request as the application sent it.
     pub came: Document,
-    /// What tells it from others.
+    /// Fingerprint of the request.
     pub identity: Identity,
-    /// How it begins with a round behind it.
+    /// Prepares the exchange again with a round appended.
     pub again: Again,
-    /// How the text of a stream is read off its events.
+    /// Appends the text in one event's data to a string.
     pub tap: fn(&Bytes, &mut String),
 }
 
-/// What becomes of an accepted answer.
+/// Continuation after an accepted answer.
 pub enum Next {
-    /// The model is asked on.
+    /// The model is asked again, with the results of its calls.
     Again,
-    /// It ends like this.
+    /// The answer ends with these choices.
     End(Vec<Final>),
 }
 
-/// Refuses what can't be done where toolmark runs tools.
+/// Refuses requests that can't be served while toolmark runs tools.
 ///
 /// # Errors
-/// 503 where a server that is required is missing; 400 for several answers at once.
+/// 503 if a required MCP server is missing; 400 for more than one choice.
 pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
     let offered = &standard.offered.1;
     let enforced = standard.rules.policy.mode == crate::policy::Mode::Enforce;
@@ -109,32 +109,32 @@ pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
 }
 
 impl Rounds {
-    /// For an exchange that begins; nothing where toolmark runs no tools.
+    /// Rounds of a new exchange; inactive if toolmark runs no tools.
     pub fn of(standard: &Standard, origin: impl FnOnce() -> Origin) -> Self {
         Self { begun: standard.offered.1.runs().then(|| Box::new(origin())), ..Self::default() }
     }
 
-    /// Does toolmark run tools in this exchange?
+    /// True if toolmark runs tools in this exchange.
     pub fn begun(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// How many there were.
+    /// Number of rounds so far.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Were there any that the application doesn't see?
+    /// True if the application doesn't see some of the rounds.
     pub fn hide(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// What tells the request from others.
+    /// Fingerprint of the request.
     pub(in crate::proxy) fn identity(&self) -> Identity {
         self.begun.as_ref().map(|origin| origin.identity.clone()).unwrap_or_default()
     }
 
-    /// Takes note of what the application's next request may refer to.
+    /// Records the response IDs that the application's next request may refer to.
     pub fn refer(&mut self, scope: &Scope, memo: &Memo) {
         if let (Some(own), true) = (&memo.thread.upstream_id, self.begun()) {
             let keys: Vec<Key> = memo.responses.iter().map(|id| key_of_response(scope, id)).collect();
@@ -142,7 +142,7 @@ impl Rounds {
         }
     }
 
-    /// Takes note of what the application gets in a stream.
+    /// Records the text that the application gets in a stream.
     pub fn tap(&mut self, out: &[u8]) {
         if let Some(origin) = &self.begun {
             self.tap.take(out, origin.tap);
@@ -150,19 +150,19 @@ impl Rounds {
     }
 }
 
-/// The calls of a turn that toolmark runs.
+/// Calls of one turn that toolmark runs.
 struct Own {
-    /// By their places in the turn.
+    /// Tools, each with the index of its call in the turn.
     tools: Vec<(usize, Offered)>,
-    /// The most rounds that their servers allow.
+    /// The smallest of their servers' limits of rounds.
     limit: u32,
 }
 
 impl Run {
-    /// Runs what is toolmark's to run in an accepted answer. `spent`: the attempt's usage.
+    /// Runs the calls of an accepted answer that are toolmark's to run. `spent`: the attempt's usage.
     ///
     /// # Errors
-    /// [`Failure`] where the conversation can't go on.
+    /// [`Failure`] if the conversation can't be continued.
     pub(in crate::proxy) async fn own_calls<A: Adapter>(
         &mut self,
         mut finals: Vec<Final>,
@@ -230,7 +230,7 @@ impl Run {
         Own { tools, limit }
     }
 
-    /// Runs the calls of one turn, in parallel; what came of each.
+    /// Runs the calls of one turn in parallel. Returns their outcomes.
     async fn run_all<A: Adapter>(
         &mut self,
         mcp: &Arc<Mcp>,
@@ -278,7 +278,7 @@ impl Run {
         words
     }
 
-    /// The exchange goes on with these behind its request, so many of them results.
+    /// Continues the exchange with these items appended to its request; `results`: number of results among them.
     async fn go_on<A: Adapter>(&mut self, added: &[String], results: usize) -> Result<(), Failure> {
         let broken =
             || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the request with the tools' results can't be made");
@@ -308,10 +308,10 @@ impl Run {
         Ok(())
     }
 
-    /// Keeps what the application doesn't get, for its next request. `answer`: the text that it gets.
+    /// Stores the rounds that the application doesn't see for its next request. `answer`: the text that it gets.
     ///
     /// # Errors
-    /// 503 where it may not outlive this process, and the policy blocks on that.
+    /// 503 if they may be lost with this process and the policy blocks on that.
     pub(in crate::proxy) async fn keep_rounds<A: Adapter>(&mut self, answer: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
         let Some(origin) = &self.rounds.begun else { return Ok(()) };
         let mut all = std::mem::take(&mut self.rounds.known_as);
@@ -337,7 +337,7 @@ impl Run {
         }
     }
 
-    /// The same for a stream, whose text was tapped.
+    /// [`Self::keep_rounds`] for a stream, whose text was recorded.
     ///
     /// # Errors
     /// As [`Self::keep_rounds`].
@@ -346,7 +346,7 @@ impl Run {
         self.keep_rounds::<A>(|| text).await
     }
 
-    /// Is an accepted answer nothing but calls that toolmark runs, and text beside them?
+    /// True if an accepted answer consists only of calls that toolmark runs, and text.
     pub(in crate::proxy) fn runs_all(&self, finals: &[Final]) -> bool {
         let [Final::Accept(calls)] = finals else { return false };
         self.rounds.begun() && !calls.is_empty() && calls.iter().all(|(call, _)| self.context.tools.runs(call.name()).is_some())
@@ -358,10 +358,10 @@ fn passed<'c>(calls: &'c [(ValidCall, Moment)], marks: &'c [String]) -> Vec<(&'c
     calls.iter().zip(marks).map(|((call, _), mark)| (call, mark.as_str())).collect()
 }
 
-/// Reads the text off the events that leave.
+/// Extracts the text from the events that are sent.
 struct Tap {
     parser: Parser,
-    /// `None` where it can't be told, or is too long.
+    /// `None` if it is too long, or can't be extracted.
     text: Option<String>,
 }
 

@@ -1,11 +1,11 @@
-//! An exchange's place in a trace. Where nobody asks for traces, nothing here does anything.
+//! Trace context of an exchange. Does nothing if traces are off.
 
 use http::HeaderMap;
 
 use crate::{ledger::record::ExchangeRecord, proxy::exchange::driver::Run};
 
 impl Run {
-    /// The headers of the attempt that begins: with its span in `traceparent`; without traces the caller's own passes as any header.
+    /// Headers of the next attempt, with its span in `traceparent`; without traces the caller's own passes like any header.
     pub(in crate::proxy) fn traced_headers(&mut self) -> HeaderMap {
         let mut headers = self.way.headers();
         if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, &mut self.trace) {
@@ -14,7 +14,7 @@ impl Run {
         headers
     }
 
-    /// Hands over the spans of an exchange that has ended.
+    /// Exports the spans of an exchange that has ended.
     pub(in crate::proxy) fn end_trace(&mut self, record: &ExchangeRecord) {
         if let (Some(traces), Some(trace)) = (&self.worker.app.observed.traces, self.trace.take()) {
             traces.end(&trace, record);

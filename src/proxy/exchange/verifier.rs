@@ -1,7 +1,7 @@
-//! The second opinion: asks one model of one upstream about an answer that cites, within a deadline and a cap.
+//! The verifier asks one model of one upstream for a second opinion on an answer that cites, within a deadline and a cap.
 //!
-//! Nothing that happens here stops or changes an answer but a finding that the policy blocks. Failures are counted, and
-//! said in the log once a minute at most. What is asked and what is believed is in [`crate::judge::verifier`].
+//! Only a finding that the policy blocks stops or changes an answer. Failures are counted, and logged once a minute at
+//! most. The question and the reading of its answer are in [`crate::judge::verifier`].
 
 use std::{
     sync::{
@@ -52,17 +52,17 @@ use crate::{
     violation::{Code, Severity},
 };
 
-/// How often its failures are said in the log, in milliseconds.
+/// Minimum interval between log lines on failures, in milliseconds.
 const SAID_EVERY_MS: u64 = 60_000;
-/// Tokens that an answer is taken for before it is known.
+/// Estimate of an answer's tokens before it is known.
 const ANSWER_TOKENS: u64 = 1_000;
 
-/// See the module.
+/// Client for second opinions: cache, caps, health and counts.
 pub struct Verifier {
     settings: settings::Verifier,
     secret: [u8; 32],
     cache: Option<Cache<[u8; 32], Arc<Checked>>>,
-    /// How it fares: apart from the exchanges that go to the same upstream, whose deadlines are other ones.
+    /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
     gauge: Gauge,
     allowance: Mutex<Allowance>,
     counts: Arc<OfVerifier>,
@@ -70,11 +70,11 @@ pub struct Verifier {
     unsaid: AtomicU64,
 }
 
-/// Why there is no verdict.
+/// Failure to get a second opinion.
 struct Failed {
     outcome: Outcome,
     why: String,
-    /// How long it wants to be left alone.
+    /// Pause that the upstream asks for (`retry-after`).
     pause: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ impl Failed {
     }
 }
 
-/// A call that was let through, until it is known how it came out. Dropped before that, nobody waited for it.
+/// Admitted call of the verifier. If it is dropped without an outcome, it counts as abandoned.
 struct Asking<'v> {
     verifier: &'v Verifier,
     app: &'v App,
@@ -111,10 +111,10 @@ impl Drop for Asking<'_> {
 }
 
 impl Verifier {
-    /// Of these settings.
+    /// Verifier with these settings.
     ///
     /// # Errors
-    /// Where the system gives no randomness.
+    /// [`Error`] if the system provides no random numbers.
     pub fn new(settings: &settings::Verifier, counts: Arc<OfVerifier>) -> Result<Self, Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(Error::Random)?;
@@ -135,7 +135,7 @@ impl Verifier {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it objects to; `None` where that isn't known.
+    /// Findings on an answer; `None` if there is no second opinion.
     async fn opinion(&self, worker: &Worker, question: &Question<'_>) -> Option<Arc<Checked>> {
         let Self { settings, counts, .. } = self;
         let key = self.cache.as_ref().map(|cache| (cache, question.key(&self.secret, &settings.upstream, &settings.model)));
@@ -162,7 +162,7 @@ impl Verifier {
         }
     }
 
-    /// One call, within its deadline.
+    /// Makes one call, within its deadline.
     async fn ask(&self, worker: &Worker, question: &Question<'_>) -> Result<Checked, Failed> {
         let (app, at) = (&*worker.app, self.settings.at);
         let resting = || Failed::new(Outcome::Resting, "it failed of late and is left alone for a while");
@@ -194,7 +194,7 @@ impl Verifier {
         came
     }
 
-    /// The question as it goes out, without what its upstream is known to refuse.
+    /// Request body of the question, without the parameters that its upstream is known to reject.
     fn request(&self, endpoint: &Endpoint, standing: &Standing, question: &Question<'_>) -> Result<Bytes, Failed> {
         let request = Bytes::from(question.request(&self.settings.model));
         let known = standing.models.find(&self.settings.model).map(|model| model.known().clone());
@@ -236,7 +236,7 @@ impl Verifier {
         Ok(check::check(&entries, beyond, question.answer, &question.results))
     }
 
-    /// Says in the log that there is no second opinion, unless that was said a moment ago.
+    /// Logs that there is no second opinion, at most once per interval.
     fn say(&self, failed: &Failed, now_ms: u64) {
         let Some(times) = self.unsaid(now_ms) else { return };
         let (upstream, model, why) = (&*self.settings.upstream, &*self.settings.model, &*failed.why);
@@ -251,7 +251,7 @@ impl Verifier {
         );
     }
 
-    /// Counts a failure: how many there were since the log said so last, where it is to say so now.
+    /// Counts a failure. Returns the number of failures since the last log line, if another is due.
     fn unsaid(&self, now_ms: u64) -> Option<u64> {
         self.unsaid.fetch_add(1, Ordering::Relaxed);
         let until = self.quiet_until_ms.load(Ordering::Relaxed);
@@ -262,7 +262,7 @@ impl Verifier {
     }
 }
 
-/// The body of an answer, as far as one is read.
+/// Body of an answer, bounded in bytes.
 async fn body(mut response: Answer) -> Result<Bytes, Failed> {
     let mut body = BytesMut::new();
     loop {
@@ -276,8 +276,7 @@ async fn body(mut response: Answer) -> Result<Bytes, Failed> {
 }
 
 impl Run {
-    /// Who is asked for a second opinion on this answer, if anybody: on a single text that cites something, that nothing
-    /// blocks, and that isn't JSON alone.
+    /// Verifier to ask about this answer: `None` unless it is a single text that cites something, isn't blocked, and isn't JSON alone.
     pub(in crate::proxy) fn verifier(&self, judged: &[JudgedChoice]) -> Option<Arc<Verifier>> {
         let verifier = self.worker.app.verifier.as_ref()?;
         let [choice] = judged else { return None };
@@ -293,13 +292,12 @@ impl Run {
         asks.then(|| verifier.clone())
     }
 
-    /// Must a stream's text wait for the second opinion?
+    /// True if a stream's text must be held until the second opinion.
     pub(in crate::proxy) fn holds_for_verifier(&self) -> bool {
         self.context.rules.checks.severity(Code::VerifierContradiction) == Severity::Block
     }
 
-    /// Asks for a second opinion on what an answer says, and takes up what it objects to. It never fails, and takes no
-    /// longer than its deadline.
+    /// Gets a second opinion on an answer, and adds its findings to the violations. It never fails, and takes no longer than its deadline.
     pub(in crate::proxy) async fn verify(&mut self, verifier: Arc<Verifier>, judged: &mut [JudgedChoice], answer: String) {
         let (context, worker) = (self.context.clone(), self.worker.clone());
         let ([choice], Some(grounds)) = (judged, context.grounds()) else { return };

@@ -1,4 +1,4 @@
-//! Response bodies: whole, passed through, or written piece by piece by an exchange that is still running.
+//! Response bodies: complete, passed through, or written piece by piece by an exchange that is still running.
 //!
 //! A running exchange is a future that writes into an [`Outlet`]; the body polls it, so that there is no
 //! task and no channel between upstream and downstream, what is ready leaves in one write, and a client
@@ -30,21 +30,21 @@ use crate::{
     },
 };
 
-/// Bytes written ahead of the client; a client that reads slowly stops its upstream here.
+/// Maximum bytes written ahead of the client; beyond that a slow client holds up its upstream.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
 
-/// How long the last bytes of a stream that breaks off have to leave before its connection is cut: the server drops what
-/// it hasn't written then.
+/// Time for the last bytes of a stream that breaks off to be sent before its connection is cut: the server drops what it
+/// hasn't written by then.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
-/// The stream ends as it should.
+/// The stream ends normally.
 const WHOLE: u8 = 0;
-/// It is to break off behind its last bytes.
+/// The stream is to break off after its last bytes.
 const BREAKS: u8 = 1;
-/// Its last bytes have had their time.
+/// The time for the last bytes is over.
 const BROKEN: u8 = 2;
 
-/// Where a running exchange writes.
+/// Sink that a running exchange writes its response body to.
 #[derive(Clone, Default)]
 pub struct Outlet(Arc<Pending>);
 
@@ -55,7 +55,7 @@ struct Pending {
 }
 
 impl Outlet {
-    /// Hands over what is in `buffer`, and empties it.
+    /// Appends the content of `buffer` to the body, and empties it.
     pub fn write(&self, buffer: &mut BytesMut) {
         // Hardly ever contended: writer and reader are one task, whose writer may be aside.
         let mut pending = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Outlet {
         }
     }
 
-    /// Waits until the client has taken enough of what was written.
+    /// Waits until the client has received enough of what was written.
     pub async fn room(&self) {
         poll_fn(|_| {
             let full = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() > AHEAD_BYTES_MAX;
@@ -81,12 +81,12 @@ impl Outlet {
         self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner).split().freeze()
     }
 
-    /// When all that was written has left, the transfer breaks off: nobody takes it for a whole one.
+    /// Breaks the transfer off after all that was written, so that no client takes it for complete.
     pub fn break_off(&self) {
         self.0.ending.store(BREAKS, Ordering::Relaxed);
     }
 
-    /// What still runs when the exchange has ended.
+    /// Future to run after the exchange has ended: the time for the last bytes, if the stream is to break off.
     fn after(&self) -> Option<Movable<()>> {
         let breaks = self.0.ending.compare_exchange(BREAKS, BROKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         breaks.then(|| Movable::new(tokio::time::sleep(LAST_BYTES)))
@@ -99,20 +99,20 @@ impl Outlet {
 
 /// A response body.
 pub enum Body {
-    /// Known as a whole.
+    /// Complete body.
     Whole(Bytes),
-    /// Passed through as it comes.
+    /// Body of an upstream, passed through as it arrives.
     Pass(AnswerBody, Held),
-    /// The same, but for toolmark's own key in errors.
+    /// Body of an upstream, passed through, with toolmark's own key hidden in errors.
     PassUnkeyed(Box<(AnswerBody, Held, Unkeyed)>),
-    /// Written by a running exchange; `None` once that has ended.
+    /// Body written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Movable<()>>),
-    /// Any of these, recorded as it leaves.
+    /// Another body, recorded as it is sent.
     Recorded(Box<Body>, Tape),
 }
 
 impl Body {
-    /// A response whose body is recorded as it leaves.
+    /// Response whose body is recorded as it is sent.
     pub fn recorded(response: Response<Self>, tape: Tape) -> Response<Self> {
         tape.respond(response.status().as_u16(), response.headers().clone());
         if response.body().is_end_stream() {
@@ -121,7 +121,7 @@ impl Body {
         response.map(|body| Self::Recorded(Box::new(body), tape))
     }
 
-    /// The body that `exchange` writes.
+    /// Body that `exchange` writes.
     pub fn running(outlet: Outlet, exchange: impl Future<Output = ()> + Send + 'static) -> Self {
         Self::Running(outlet, Some(Movable::new(exchange)))
     }
@@ -133,7 +133,7 @@ impl From<String> for Body {
     }
 }
 
-/// The upstream broke off; the client sees a broken transfer, never a whole one.
+/// The upstream's body is truncated. The client sees a broken transfer, never a complete one.
 #[derive(Debug, thiserror::Error)]
 #[error("the upstream's answer broke off")]
 pub struct BrokenOff(#[source] Interrupted);

@@ -1,13 +1,13 @@
-//! What of a request lets its caller in somewhere: headers and parameters of the query. Pure.
+//! Credentials in a request: headers and query parameters. Pure.
 //!
-//! A caller's credential goes to the upstream that it is for, and to no other; it also tells one caller's marks from another's.
-//! What goes to another upstream is listed, as what may let someone in is not.
+//! A caller's credential goes only to the upstream that the request was routed to; it also separates one caller's marks
+//! from another's. Other upstreams get an allowlist of headers and parameters, because credentials can't be enumerated.
 
 use http::{HeaderMap, HeaderName, header};
 
 use crate::{cassette::redact::patterns::is_credential_header, marks::Scope};
 
-/// Headers in which providers and gateways take a key.
+/// Headers in which providers and gateways accept a key.
 const HEADERS: [&str; 8] = [
     "authorization",
     "api-key",
@@ -18,9 +18,9 @@ const HEADERS: [&str; 8] = [
     "x-portkey-api-key",
     "x-auth-token",
 ];
-/// Parameters in which they do.
+/// Query parameters in which providers and gateways accept a key.
 const PARAMETERS: [&str; 8] = ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key", "token", "auth"];
-/// Headers that say something of the request, and let nobody in.
+/// Headers that describe the request and carry no credential.
 const PLAIN_HEADERS: [&str; 11] = [
     "accept",
     "accept-language",
@@ -35,22 +35,22 @@ const PLAIN_HEADERS: [&str; 11] = [
     "x-request-id",
 ];
 
-/// Does this header let its caller in? Cookies do, too.
+/// True for a header that carries a credential, cookies included.
 pub fn is_credential(name: &HeaderName) -> bool {
     HEADERS.contains(&name.as_str()) || *name == header::COOKIE
 }
 
-/// May this header go to an upstream that the request wasn't for?
+/// True for a header that may go to an upstream that the request wasn't routed to.
 pub fn is_plain(name: &HeaderName) -> bool {
     PLAIN_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("x-stainless-")
 }
 
-/// The query without what lets its caller in; `None` where nothing is left.
+/// The query without credentials; `None` if nothing is left.
 pub fn without_credentials(query: &str) -> Option<String> {
     kept(query, |name| !is_parameter(name))
 }
 
-/// What of the query may go to an upstream that the request wasn't for: the version of an API (Azure).
+/// The part of the query that may go to an upstream that the request wasn't routed to: the API version (Azure).
 pub fn plain_query(query: &str) -> Option<String> {
     kept(query, |name| name.eq_ignore_ascii_case("api-version"))
 }
@@ -59,16 +59,16 @@ fn is_parameter(name: &str) -> bool {
     PARAMETERS.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// The parameters of these names, as they were written.
+/// Query parameters whose names `keeps` accepts, as they were written; `None` if there is none.
 fn kept(query: &str, keeps: impl Fn(&str) -> bool) -> Option<String> {
     let name = |pair: &str| form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.trim().to_owned()).unwrap_or_default();
     let pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && keeps(&name(pair))).collect();
     (!pairs.is_empty()).then(|| pairs.join("&"))
 }
 
-/// What the marks of a caller are bound to whom no setting names: any credential that it sends, all of them where it sends several.
+/// Scope for the marks of a caller that isn't in `[[clients]]`: its credential, or all of them together if it sends several.
 ///
-/// A cookie makes no scope: browsers send those of every program on a host, and they change with each visit.
+/// A cookie isn't part of a scope: browsers send the cookies of every program on a host, and cookies change with each visit.
 pub fn scope(headers: &HeaderMap, query: Option<&str>) -> Scope {
     let mut sent = sent(headers, query, |name| HEADERS.contains(&name));
     if sent.is_empty() {
@@ -91,7 +91,7 @@ pub fn scope(headers: &HeaderMap, query: Option<&str>) -> Scope {
     }
 }
 
-/// Names and values, in an order that doesn't depend on how they were sent.
+/// Names and values of the credentials, in an order that doesn't depend on how they were sent.
 fn sent(headers: &HeaderMap, query: Option<&str>, counts: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
     let of_headers = headers.iter().filter(|(name, value)| counts(name.as_str()) && !value.as_bytes().trim_ascii().is_empty());
     let mut sent: Vec<(String, Vec<u8>)> = of_headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();

@@ -1,6 +1,6 @@
 //! Responses that toolmark makes itself: OpenAI's error envelope, with the status that clients expect.
 //!
-//! CONTRACT.md, "What a caller sees". Which statuses clients retry: FACTS §0.
+//! docs/contract.md#what-a-caller-sees; docs/wire-facts.md#statuses-that-clients-retry.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -11,7 +11,7 @@ use crate::{
     proxy::server::request_checks::{HEADER_BYTES_MAX, HEADERS_MAX},
 };
 
-/// A failure of one exchange, with what the caller is told; the message never holds bodies or keys.
+/// Error of one exchange, as the caller gets it. Its message never contains bodies or keys.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// HTTP status.
@@ -22,12 +22,12 @@ pub struct Failure {
     pub message: String,
     /// `error.param`
     pub param: Option<String>,
-    /// How long the caller is to wait before it tries again, in seconds.
+    /// Seconds that the caller is to wait before a retry.
     pub retry_after: Option<u64>,
 }
 
 impl Failure {
-    /// A failure of this status and code.
+    /// Error with this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), param: None, retry_after: None }
     }
@@ -38,7 +38,7 @@ impl Failure {
         Self::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
     }
 
-    /// What came is no HTTP.
+    /// The request is malformed HTTP.
     pub fn not_http() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "what came can't be read as an HTTP request")
     }
@@ -49,7 +49,7 @@ impl Failure {
         Self::new(StatusCode::BAD_GATEWAY, "upstream_unreachable", message)
     }
 
-    /// The upstream answered something that is no answer.
+    /// The upstream's response can't be interpreted (502).
     pub fn protocol(upstream: &str, what: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "upstream_protocol", format!("the answer of upstream `{upstream}` can't be passed on: {what}"))
     }
@@ -59,20 +59,20 @@ impl Failure {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", format!("the upstream `{upstream}` took too long: {what}"))
     }
 
-    /// No upstream is left on which the model calls functions. `why`: of each, why not.
+    /// No upstream is left on which the model calls functions. `why`: the reason for each.
     pub fn no_upstream_for_tools(model: &str, why: &str) -> Self {
         let message = format!("no upstream can answer this for the model `{model}`, and tools are never silently ignored: {why}");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_upstream_for_tools", message)
     }
 
-    /// With the time after which it is worth another try.
+    /// Sets the time after which a retry is worthwhile, in milliseconds.
     #[must_use]
     pub fn retry_after_ms(mut self, milliseconds: u64) -> Self {
         self.retry_after = Some(milliseconds.div_ceil(1_000));
         self
     }
 
-    /// Is it the upstream's fault, or its absence, and nobody else's?
+    /// True if the cause is the upstream or its absence alone.
     pub fn is_of_upstream(&self) -> bool {
         self.code.starts_with("upstream_") || self.code == "no_upstream_for_tools"
     }
@@ -87,12 +87,12 @@ impl Failure {
         }
     }
 
-    /// The envelope as JSON.
+    /// The error envelope as JSON.
     pub fn json(&self) -> String {
         envelope(&self.message, self.kind(), self.param.as_deref(), Some(self.code))
     }
 
-    /// The response.
+    /// The response with the error envelope.
     pub fn response(&self) -> Response<Body> {
         let mut response = json(self.status, self.json());
         let wait = self.retry_after.or((self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1));
@@ -100,7 +100,7 @@ impl Failure {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
         }
         if self.status == StatusCode::NOT_IMPLEMENTED {
-            // Clients would otherwise ask three times (FACTS §0, "HTTP-status behaviour").
+            // Clients would otherwise ask three times (docs/wire-facts.md#statuses-that-clients-retry).
             response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
         if self.status == StatusCode::UNAUTHORIZED {

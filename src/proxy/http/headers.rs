@@ -1,25 +1,25 @@
-//! toolmark's own headers: their names, checked and hashed once, and what every response says with them.
+//! toolmark's own headers: their names, parsed once, and their values for each response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::InvalidHeaderValue};
 use uuid::Uuid;
 
 use crate::proxy::exchange::driver::Run;
 
-/// What the caller calls the conversation.
+/// Request header: the caller's name for the conversation.
 pub const SESSION: HeaderName = HeaderName::from_static("toolmark-session");
-/// The exchange's id.
+/// Response header: the exchange's ID.
 pub const EXCHANGE: HeaderName = HeaderName::from_static("toolmark-exchange");
-/// The codes of its violations.
+/// Response header: codes of the exchange's violations.
 pub const VIOLATIONS: HeaderName = HeaderName::from_static("toolmark-violations");
-/// The upstream that answered.
+/// Response header: name of the upstream that answered.
 pub const UPSTREAM: HeaderName = HeaderName::from_static("toolmark-upstream");
-/// Its verdict.
+/// Response header: verdict on the exchange.
 pub const VERDICT: HeaderName = HeaderName::from_static("toolmark-verdict");
-/// How often the model was asked again.
+/// Response header: number of repairs.
 pub const REPAIRS: HeaderName = HeaderName::from_static("toolmark-repairs");
 
 impl Run {
-    /// The same for a response with this status: an error of the upstream's is no answer that passed, as the log and the metrics say.
+    /// Sets the headers of a response with this status. An error of the upstream has the verdict `failed`, as in the log and the metrics.
     pub fn mark_passed(&self, headers: &mut HeaderMap, status: StatusCode) {
         self.mark_headers(headers, true);
         if status.as_u16() >= 400 && !self.tally.blocked {
@@ -27,7 +27,7 @@ impl Run {
         }
     }
 
-    /// Headers that every enforced response has; `known`: the verdict is.
+    /// Sets the headers that every enforced response has; verdict and repairs only if they are `known` by now.
     pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
         let mut buffer = Uuid::encode_buffer();
         let id = self.context.id.hyphenated().encode_lower(&mut buffer);

@@ -1,15 +1,15 @@
-//! Exchanges of one worker go abreast: each a stage, then each the next.
+//! Cooperative yields between the stages of an exchange: the exchanges of one worker advance stage by stage together.
 //!
-//! The code of all stages is more than the processor's nearest cache holds. Where many exchanges are at hand, one after the
-//! other would fetch all of it for each; abreast they fetch it once, and what they send leaves together. The sockets are heard
-//! in portions, so that no more go abreast than that what they hold stays near, too.
+//! The code of all stages doesn't fit into the processor's first-level cache. Run one after the other, many exchanges would
+//! load all of it for each; stage by stage they load it once, and what they send leaves together. I/O events are read in
+//! portions, so that the data of the exchanges in one portion stays in the cache, too.
 
 use std::{future::poll_fn, mem, task::Poll};
 
-/// What the sockets have to say is heard in portions of so many: each is a request, an answer or a piece of one.
+/// Maximum number of I/O events that a worker's runtime handles per tick. Each is a request, an answer or a piece of one.
 pub const EVENTS_AT_ONCE: usize = 16;
 
-/// Between two stages: lets all who can run on this worker do so first.
+/// Yields between two stages: other tasks of this worker that are ready run first.
 pub async fn step() {
     let mut stepped = false;
     poll_fn(|context| {

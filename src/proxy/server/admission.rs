@@ -1,7 +1,7 @@
-//! How much is going on, and what is turned away before memory or descriptors run out.
+//! Admission control: counts what is running, and rejects more before memory or descriptors run out.
 //!
-//! Counters and nothing else: what is over a limit is refused at once (`overloaded`, 503, with `retry-after`), and nobody
-//! waits. What a client may do at a time is its own affair: a client over its rate is told so (429).
+//! Only counters: what is over a limit is rejected at once (`overloaded`, 503, with `retry-after`), and nothing waits. A
+//! client over its own rate or concurrency gets 429.
 
 use std::{
     num::NonZeroU32,
@@ -28,12 +28,12 @@ use crate::{
     settings::{Client, Limits},
 };
 
-/// A request's bytes count so often: as they came, as they go upstream, and what was noted of them.
+/// Factor by which a request's bytes count: as received, as sent upstream, and what was parsed of them.
 pub const REQUEST_SHARE: u64 = 3;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
 
-/// See the module.
+/// Admission control: counts of connections, exchanges and bytes in memory, with their limits.
 pub struct Load {
     connections: AtomicUsize,
     connections_max: AtomicUsize,
@@ -51,7 +51,7 @@ struct ClientLoad {
     concurrent_max: Option<usize>,
 }
 
-/// What is counted until it is dropped.
+/// Permit that is counted until it is dropped.
 pub struct Counted {
     load: Arc<Load>,
     what: What,
@@ -77,17 +77,17 @@ impl Drop for Counted {
     }
 }
 
-/// Bytes in memory for one exchange, counted until it is dropped.
+/// Memory permit: bytes of one exchange, counted until it is dropped.
 pub struct Weight {
     load: Arc<Load>,
     bytes: u64,
 }
 
 impl Weight {
-    /// So many more.
+    /// Adds this many bytes.
     ///
     /// # Errors
-    /// [`Failure`] `overloaded`: they are more than all exchanges may have together.
+    /// [`Failure`] `overloaded` if all exchanges together exceed `limits.bytes_in_flight`.
     pub fn grow(&mut self, bytes: u64) -> Result<(), Failure> {
         let before = self.load.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -101,7 +101,7 @@ impl Weight {
 }
 
 impl Weight {
-    /// So many in all, more or fewer than before.
+    /// Sets the number of bytes, which may grow or shrink.
     ///
     /// # Errors
     /// As [`Self::grow`].
@@ -123,19 +123,19 @@ impl Drop for Weight {
     }
 }
 
-/// What one request is counted as, until it is dropped.
+/// Permits of one request: they are released on drop.
 pub struct Held {
-    /// Its bytes in memory.
+    /// The request's bytes in memory.
     pub weight: Weight,
     _exchange: Counted,
     _of_client: Option<Counted>,
 }
 
 impl Held {
-    /// Counts a request of this caller in.
+    /// Admits a request of this caller.
     ///
     /// # Errors
-    /// [`Failure`]: it is too much, for all or for the client.
+    /// [`Failure`] if a limit of the proxy or of the client is exceeded.
     pub fn new(app: &App, caller: &Caller) -> Result<Self, Failure> {
         let of_client = app.client(caller).map(|client| app.load.of_client(client)).transpose()?.flatten();
         Ok(Self { weight: app.load.weight(), _exchange: app.load.begin()?, _of_client: of_client })
@@ -148,7 +148,7 @@ fn overloaded(message: impl Into<String>) -> Failure {
 }
 
 impl Load {
-    /// Nothing is going on yet.
+    /// Counters at zero, with the limits of the settings.
     pub fn new(limits: &Limits, clients: &[Client]) -> Arc<Self> {
         let client = |client: &Client| ClientLoad {
             name: client.name.clone(),
@@ -167,25 +167,25 @@ impl Load {
         })
     }
 
-    /// The system has descriptors for no more connections than these.
+    /// Lowers the limit of connections to the number that the system has descriptors for.
     pub fn bound_connections(&self, most: usize) {
         self.connections_max.fetch_min(most, Ordering::Relaxed);
     }
 
-    /// Connections at a time, at most.
+    /// Maximum number of concurrent connections.
     pub fn connections_max(&self) -> usize {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// Counts a connection in; `None` where there are too many.
+    /// Admits a connection; `None` if there are too many.
     pub fn connect(self: &Arc<Self>) -> Option<Counted> {
         count(self, &self.connections, self.connections_max(), What::Connection)
     }
 
-    /// Counts an exchange in.
+    /// Admits an exchange.
     ///
     /// # Errors
-    /// [`Failure`] `overloaded`.
+    /// [`Failure`] `overloaded` if there are too many.
     pub fn begin(self: &Arc<Self>) -> Result<Counted, Failure> {
         // Each needs a descriptor of its own towards its upstream, and HTTP/2 has many on one connection.
         let most = self.exchanges_max.min(self.connections_max());
@@ -193,10 +193,10 @@ impl Load {
         counted.ok_or_else(|| overloaded(format!("more than {most} exchanges at a time (`limits.exchanges`)")))
     }
 
-    /// Counts a request of a client in; `client`: which of `[[clients]]`.
+    /// Admits a request of a client; `client` is its index in `[[clients]]`.
     ///
     /// # Errors
-    /// [`Failure`] `rate_limit_exceeded` where it is over its rate, or has too many at a time.
+    /// [`Failure`] `rate_limit_exceeded` if it exceeds its rate or its concurrency.
     pub fn of_client(self: &Arc<Self>, client: usize) -> Result<Option<Counted>, Failure> {
         let Some(own) = self.clients.get(client) else { return Ok(None) };
         let too_many = |message: String, wait: Duration| {
@@ -217,17 +217,17 @@ impl Load {
         }
     }
 
-    /// Nothing in memory yet.
+    /// Memory permit of zero bytes.
     pub fn weight(self: &Arc<Self>) -> Weight {
         Weight { load: self.clone(), bytes: 0 }
     }
 
-    /// Is there more than one exchange under way?
+    /// True if more than one exchange is running.
     pub fn is_shared(&self) -> bool {
         self.exchanges.load(Ordering::Relaxed) > 1
     }
 
-    /// Connections, exchanges, and bytes in memory, now.
+    /// Current numbers of connections, exchanges, and bytes in memory.
     pub fn now(&self) -> (usize, usize, u64) {
         (self.connections.load(Ordering::Relaxed), self.exchanges.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
@@ -239,7 +239,7 @@ fn count(load: &Arc<Load>, counter: &AtomicUsize, most: usize, what: What) -> Op
     (before < most).then_some(counted)
 }
 
-/// So many requests in any `window`, all at once if need be.
+/// Limiter of this many requests in any `window`, which may come all at once.
 fn limiter(requests: NonZeroU32, window: Duration) -> Limiter {
     // INVARIANT: settings allow no window shorter than a second, so a request's share of it is no shorter than a nanosecond.
     let quota = Quota::with_period(window / requests.get()).unwrap_or(Quota::per_second(requests)).allow_burst(requests);

@@ -1,15 +1,15 @@
-//! Errors in what passes through, without toolmark's own key: an upstream may quote it, in a stream as anywhere else.
+//! Hides toolmark's own key in errors that pass through: an upstream may quote it, in a stream as elsewhere.
 //!
-//! Only lines that speak of an error are looked at, as a key may be a word that a text has too ("ollama"). What stands in its place
-//! is as long, so that lengths hold.
+//! Only lines that contain `error` are changed, as a key may be a word of ordinary text ("ollama"). The replacement has the
+//! same length, so that lengths stay valid.
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memmem, memrchr};
 
-/// Bytes of a line that is held until it is whole; of a longer one the rest isn't looked at.
+/// Maximum bytes of a line that is held until it is complete; of a longer line the rest isn't checked.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Hides the key in the lines of `text` that speak of an error.
+/// Hides the key in the lines of `text` that contain `error`.
 pub fn hide(text: &mut [u8], key: &[u8]) {
     if key.is_empty() || memmem::find(text, key).is_none() {
         return;
@@ -27,22 +27,22 @@ pub fn hide(text: &mut [u8], key: &[u8]) {
     }
 }
 
-/// Hides the key in what passes through piece by piece.
+/// Hides the key in a body that passes through in pieces.
 pub struct Unkeyed {
     key: Box<[u8]>,
-    /// The beginning of a line whose end hasn't come.
+    /// Start of a line that hasn't ended yet.
     held: BytesMut,
-    /// Of the line that comes, too much has left already.
+    /// Part of the current line was released already, as it is too long.
     long: bool,
 }
 
 impl Unkeyed {
-    /// For this key.
+    /// Filter for this key.
     pub fn new(key: &str) -> Self {
         Self { key: key.as_bytes().into(), held: BytesMut::new(), long: false }
     }
 
-    /// Takes a piece; what may leave.
+    /// Processes a piece. Returns the bytes that may be sent.
     pub fn take(&mut self, piece: Bytes) -> Bytes {
         // The usual case: whole lines, none held.
         if self.held.is_empty() && piece.last() == Some(&b'\n') && memmem::find(&piece, &self.key).is_none() {
@@ -66,14 +66,14 @@ impl Unkeyed {
         out.freeze()
     }
 
-    /// What is left at the end.
+    /// The rest at the end of the body.
     pub fn finish(&mut self) -> Bytes {
         let mut out = self.held.split();
         hide(&mut out, &self.key);
         out.freeze()
     }
 
-    /// Is nothing held?
+    /// True if nothing is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

@@ -1,8 +1,8 @@
-//! A client that takes nothing of its answer, or connects and says nothing, is let go: without this, its connection, its
-//! exchange and what they hold would stay for as long as the client likes.
+//! Timeouts for a client that doesn't read its answer, or connects and sends nothing: without them its connection, its
+//! exchange and their memory would stay for as long as the client likes.
 //!
-//! Sits between hyper and the socket. hyper bounds how long headers take only from when it knows which HTTP is spoken. The
-//! timer of writing starts when a write can't go on, and rings where nothing at all was taken.
+//! Sits between hyper and the socket. hyper bounds the time for headers only once it knows the HTTP version. The write
+//! timer starts when a write can't proceed, and fires if no byte at all was accepted.
 
 use std::{
     future::Future as _,
@@ -15,22 +15,22 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
-/// Bytes from which on hyper knows which HTTP is spoken: HTTP/2's greeting.
+/// Bytes after which hyper knows the HTTP version: the length of HTTP/2's preface.
 const GREETING_BYTES: usize = 24;
 
-/// A stream to a client.
+/// Connection to a client, with timeouts.
 pub struct Stalled<S> {
     inner: S,
-    /// How long it may take nothing.
+    /// Time limit for a write that doesn't proceed, and for the preface.
     limit: Duration,
     waits: Option<Pin<Box<Sleep>>>,
-    /// Bytes of the greeting that haven't come.
+    /// Bytes of the preface that haven't arrived.
     missing: usize,
     greets: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Stalled<S> {
-    /// Around a socket.
+    /// Wraps a socket.
     pub fn new(inner: S, limit: Duration) -> Self {
         Self { inner, limit, waits: None, missing: GREETING_BYTES, greets: None }
     }

@@ -1,8 +1,7 @@
 //! The listener and its workers: one single-threaded runtime per core, all accepting from one socket.
 //!
-//! A connection stays with its worker, and so does all that is done for it: nothing on the path of an
-//! exchange is handed between threads. On SIGTERM: no new connections, what runs may finish, at most
-//! [`GRACE`].
+//! A connection stays with its worker, and so does all that is done for it: nothing on the path of an exchange is handed
+//! between threads. On SIGTERM no new connections are accepted, and running exchanges may finish within [`GRACE`].
 
 pub(super) mod abreast;
 pub mod admission;
@@ -63,28 +62,28 @@ use passthrough::Passage;
 use rejections::Polite;
 use route::{Route, route};
 
-/// How far off the next timer of a worker is at most.
+/// Interval of a timer that keeps each worker's next timer near.
 const TICK: Duration = Duration::from_secs(1);
-/// How long what runs may still take after SIGTERM.
+/// Grace period for running exchanges after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(30);
-/// How long, and how much, a client whose body is too large may go on sending before it is answered.
+/// Time, and bytes, for which a client whose body is too large may go on sending before it gets the error.
 const PASSED_OVER: Duration = Duration::from_secs(2);
 const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
-/// Bytes set aside for a body before it comes.
+/// Maximum bytes allocated for a body before it arrives.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
-/// Bytes of buffered headers at which hyper itself gives up.
+/// Maximum bytes of buffered headers, at which hyper itself refuses the request.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
 
 /// One worker.
 pub struct Worker {
-    /// What all workers share.
+    /// State shared by all workers.
     pub app: Arc<App>,
-    /// Its own ways upstream.
+    /// The worker's own endpoint for each upstream.
     pub endpoints: Vec<Endpoint>,
 }
 
 impl Worker {
-    /// The upstreams that may answer for a model, the one that serves it first.
+    /// Upstreams that may answer for a model, the one that serves it first.
     ///
     /// # Errors
     /// 404 `model_not_found`.
@@ -93,7 +92,7 @@ impl Worker {
         if found.is_empty() { Err(unserved(model)) } else { Ok(found) }
     }
 
-    /// The upstream that serves a model: the first whose globs match; what names no model goes to the first.
+    /// Index of the upstream that serves a model: the first whose globs match. An empty name goes to the first upstream.
     ///
     /// # Errors
     /// 404 `model_not_found`.
@@ -108,7 +107,7 @@ fn unserved(model: &str) -> Failure {
     Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
 }
 
-/// A server that listens.
+/// Server with a bound listener.
 pub struct Server {
     app: Arc<App>,
     listener: StdListener,
@@ -121,7 +120,7 @@ impl Server {
     /// Binds the listener.
     ///
     /// # Errors
-    /// Where that can't be done, with what to do about it.
+    /// [`Error`] if it can't be bound, with advice for the user.
     pub fn bind(app: Arc<App>) -> Result<Self, Error> {
         let address = app.settings.listen;
         let listener = StdListener::bind(address).map_err(|source| {
@@ -149,22 +148,22 @@ impl Server {
         Ok(Self { app, listener, address, admin, stop })
     }
 
-    /// Where it listens; with port 0 in the settings, the port that was given.
+    /// Address that it listens on; for port 0 in the settings, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the admin listener is, if there is one.
+    /// Address of the admin listener; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(Admin::address)
     }
 
-    /// Cancel it to shut down gracefully.
+    /// Token to cancel for a graceful shutdown.
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// What all workers share.
+    /// State shared by all workers.
     pub fn app(&self) -> Arc<App> {
         self.app.clone()
     }
@@ -172,7 +171,7 @@ impl Server {
     /// Serves until stopped, with a worker per core.
     ///
     /// # Errors
-    /// Where a worker can't start.
+    /// [`Error`] if a worker can't start.
     pub fn run(self) -> Result<(), Error> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
@@ -276,7 +275,7 @@ fn too_many(worker: &Worker) -> Response<Body> {
     response
 }
 
-/// One request, whatever it is.
+/// Handles one request of any kind.
 async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
     let started = Began::now();
     match dispatch(worker, request, started).await {
@@ -357,8 +356,8 @@ fn not_enforced(method: &Method, path: &str) -> Failure {
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 
-/// Reads a request's body; bounded in bytes, and in how long the client may pause. `waits`: the client sends
-/// nothing before it is told to (`Expect: 100-continue`).
+/// Reads a request's body, bounded in bytes and in the time that the client may pause. `waits`: the client sends nothing
+/// before it gets `100 Continue` (`Expect: 100-continue`).
 async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool, weight: &mut Weight) -> Result<Bytes, Failure> {
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
@@ -400,7 +399,7 @@ async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, wa
     Err(too_large())
 }
 
-/// Reads what the client still sends, and drops it: one that is cut off while it sends never sees the answer.
+/// Reads and drops what the client still sends: a client that is cut off while it sends never sees the answer.
 async fn pass_over(mut body: HyperBody) {
     let mut passed = 0;
     let reading = async {

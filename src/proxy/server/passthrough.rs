@@ -1,4 +1,4 @@
-//! What passes through untouched: models, embeddings, audio, files. Bodies are streamed both ways.
+//! Endpoints that pass through unchanged: models, embeddings, audio, files. Bodies are streamed both ways.
 
 use std::{io::Read, sync::Arc, time::Duration};
 
@@ -23,22 +23,22 @@ use crate::{
     wire::json::{Document, Value, string::quote},
 };
 
-/// Bytes of one upstream's list of models.
+/// Maximum bytes of one upstream's list of models.
 const MODELS_BYTES_MAX: usize = 16 << 20;
-/// How long a list may take where others wait for it.
+/// Time limit for one upstream's list, as the lists of the others wait for it.
 const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What passes through, and to where.
+/// Target of a request that passes through.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Passage {
-    /// To this path below the upstream's base URL.
+    /// This path below the upstream's base URL.
     Below(String),
-    /// To this path beside `/v1` of the upstream.
+    /// This path beside `/v1` of the upstream.
     Beside(String),
 }
 
 impl Passage {
-    /// Of a route; `None` for one that doesn't pass.
+    /// Target of a route; `None` for a route that doesn't pass through.
     pub fn of(route: &Route) -> Option<Self> {
         match route {
             Route::Pass(rest) => Some(Self::Below(rest.clone())),
@@ -54,7 +54,7 @@ impl Passage {
     }
 }
 
-/// Passes a request on to the first upstream.
+/// Passes a request on: to the upstream that serves the model in its path, otherwise to the first. `/models` merges the lists of all.
 pub async fn pass(worker: Arc<Worker>, passage: Passage, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
     let merged = passage == Passage::Below("/models".to_owned()) && worker.endpoints.len() > 1;
     let sent = if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await };
@@ -129,10 +129,10 @@ async fn through(
     Ok(passed)
 }
 
-/// An error's body without its encoding.
+/// An error's body, decoded.
 ///
 /// # Errors
-/// The encoding, where it can't be undone within bounds.
+/// The encoding, if it is unsupported or the decoded body is too long.
 fn plain(headers: &HeaderMap, body: Bytes) -> Result<Bytes, String> {
     let values =
         headers.get_all(header::CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
@@ -150,13 +150,13 @@ fn plain(headers: &HeaderMap, body: Bytes) -> Result<Bytes, String> {
     }
 }
 
-/// Can lines be read in it, as they come?
+/// True if the body's lines can be read as they arrive.
 fn is_text(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes().to_ascii_lowercase()).unwrap_or_default();
     !upstream::is_encoded(headers) && (kind.starts_with(b"text/event-stream") || kind.starts_with(b"application/json"))
 }
 
-/// The lists of all upstreams in one: of each upstream what it serves here. All are asked at once.
+/// Merged list of the models that each upstream serves here. All upstreams are asked concurrently.
 async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Result<Response<Body>, Failure> {
     let own_keys = worker.app.settings.clients.is_empty();
     let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
@@ -193,7 +193,7 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
     }
 }
 
-/// What one upstream lists, and serves here.
+/// Models that one upstream lists and that are routed to it.
 async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMap, query: Option<String>) -> Result<Vec<String>, Failure> {
     let name = &endpoint.settings.name;
     let Some(target) = endpoint.target("/models", query.as_deref()) else { return Ok(Vec::new()) };
@@ -211,7 +211,7 @@ async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMa
     Ok(served.map(|model| model.raw_str().to_owned()).collect())
 }
 
-/// The models that an upstream is known to serve without asking it: those that settings name.
+/// Models that an upstream is known to serve without a request: those named in the settings.
 fn named(settings: &Upstream) -> Vec<String> {
     let names = settings.models.iter().flatten().filter(|name| !name.contains(['*', '?', '[', '{']));
     names.map(|name| format!(r#"{{"id":{},"object":"model","created":0,"owned_by":{}}}"#, quote(name), quote(&settings.name))).collect()

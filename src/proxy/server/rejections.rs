@@ -1,7 +1,7 @@
-//! hyper answers what it can't parse by itself, with a bare status; here that becomes the documented error.
+//! Replaces the bare statuses with which hyper answers requests that it can't parse by the documented errors.
 //!
-//! Sits between hyper and the socket and looks at the first bytes of what is written. toolmark's own
-//! answers always have a body, so a refusal with `content-length: 0` is hyper's.
+//! Sits between hyper and the socket and looks at the first bytes of each write. toolmark's own responses always have a
+//! body, so one with `content-length: 0` is hyper's.
 
 use std::{
     future::Future as _,
@@ -16,31 +16,31 @@ use tokio::time::Sleep;
 
 use crate::proxy::http::error_response::Failure;
 
-/// How long a client that was refused may still send.
+/// Time during which a refused client may still send.
 const LINGER: Duration = Duration::from_secs(2);
-/// And how much.
+/// Bytes that a refused client may still send.
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
-/// A stream to a client.
+/// Connection to a client.
 pub struct Polite<S> {
     inner: S,
-    /// What is still to be written instead of a bare refusal.
+    /// Response to be written instead of a bare refusal; empty if there is none.
     instead: Vec<u8>,
     written: usize,
-    /// Bytes that were read only so that the refusal isn't lost.
+    /// Bytes read and dropped after a refusal.
     drained: usize,
     lingers: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Polite<S> {
-    /// Around a socket.
+    /// Wraps a socket.
     pub fn new(inner: S) -> Self {
         Self { inner, instead: Vec::new(), written: 0, drained: 0, lingers: None }
     }
 }
 
 impl<S: Read + Write + Unpin> Polite<S> {
-    /// Takes a bare refusal for itself: true where `head` was one.
+    /// Replaces the response if `head` is that of a bare refusal. True if it was replaced.
     fn takes(&mut self, head: &[u8]) -> bool {
         if !head.starts_with(b"HTTP/1.1 4") {
             return false;
@@ -71,8 +71,7 @@ impl<S: Read + Write + Unpin> Polite<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Closing while the client still sends would take the refusal away from it: what it sends is read and
-    /// dropped, within bounds.
+    /// Reads and drops what the client still sends, within bounds: closing the connection before could cost it the refusal.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let lingers = self.lingers.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         while lingers.as_mut().poll(cx).is_pending() && self.drained < LINGER_BYTES_MAX {

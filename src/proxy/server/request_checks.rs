@@ -1,4 +1,4 @@
-//! What is checked of every request before its body is read: header bounds, host, caller. Pure.
+//! Checks of every request before its body is read: header bounds, host, caller. Pure.
 
 use std::net::IpAddr;
 
@@ -6,12 +6,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::proxy::http::error_response::Failure;
 
-/// Bytes of all header lines together; OpenAI documents 64 KiB.
+/// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Header lines; as many as hyper has room for without asking for memory.
+/// Maximum number of header lines; hyper has room for as many without allocating.
 pub const HEADERS_MAX: usize = 100;
 
-/// Refuses header floods.
+/// Refuses requests with too many or too long headers.
 ///
 /// # Errors
 /// 431 `headers_too_large`.
@@ -23,8 +23,8 @@ pub fn header_bounds(headers: &HeaderMap) -> Result<(), Failure> {
     Ok(())
 }
 
-/// On loopback, refuses requests that a browser was tricked into: `Host` and `Origin` must be loopback's own
-/// names or allowed ones (DNS rebinding). `authority`: the request target's, where it has one.
+/// Refuses on loopback what may be DNS rebinding: `Host` and `Origin` must be loopback names or allowed ones. `authority`:
+/// that of the request target, if it has one.
 ///
 /// # Errors
 /// 403 `host_not_allowed`.
@@ -43,7 +43,7 @@ pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) ->
     Ok(())
 }
 
-/// A host in the one spelling that it is compared in: without port, brackets and zone, in lower case, an address as an address.
+/// Host in canonical spelling for comparison: lower case, without port, brackets and zone, an address in its normal form.
 ///
 /// Addresses are read as browsers read them (WHATWG URL, "IPv4 parser"): `127.1`, `0x7f000001` and `2130706433` are 127.0.0.1, and so
 /// is `[::ffff:7f00:1]`.

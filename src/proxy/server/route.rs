@@ -1,16 +1,16 @@
-//! Which path is what. docs/contract.md, "Endpoints": a closed list; everything else is refused. Pure.
+//! Routes by method and path. docs/contract.md, "Endpoints": a closed list; everything else is refused. Pure.
 
 use http::Method;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// What is done with a request.
+/// Handling of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Route {
     /// `POST /v1/chat/completions`
     Chat,
     /// `POST /v1/responses`
     Responses,
-    /// What upstreams keep: stored responses and conversations.
+    /// Stored responses and conversations of upstreams.
     Stored(Stored),
     /// `GET /healthz`
     Health,
@@ -18,13 +18,13 @@ pub enum Route {
     Pass(String),
     /// Let through untouched, to this path beside `/v1` of the upstream, as `/health`.
     PassBeside(String),
-    /// Can carry tool calls, or isn't known: 501.
+    /// It can carry tool calls, or isn't known: 501.
     NotEnforced,
-    /// Spelled so that others may read another path: 400.
+    /// Its spelling could be read as another path: 400.
     InvalidPath,
 }
 
-/// What of what upstreams keep is asked for, with the ids in its path.
+/// Request for stored objects, with the IDs in its path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stored {
     /// `GET` and `DELETE /v1/responses/{id}`
@@ -48,7 +48,7 @@ pub enum Stored {
 }
 
 impl Stored {
-    /// Reads a path below the base URL.
+    /// Parses a path below the base URL.
     fn of(method: &Method, rest: &str) -> Option<Self> {
         let parts: Vec<&str> = rest.split('/').skip(1).collect();
         let id = |text: &&str| {
@@ -73,10 +73,10 @@ impl Stored {
     }
 }
 
-/// Bytes of an id in a path.
+/// Maximum bytes of an ID in a path.
 const ID_BYTES_MAX: usize = 256;
 
-/// Finds the route. `further`: the settings' `passthrough`.
+/// Finds the route. `further`: paths in the settings' `passthrough`.
 pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     let Some(path) = normalised(path) else { return Route::InvalidPath };
     if path == "/healthz" && *method == Method::GET {
@@ -120,18 +120,18 @@ fn passes(method: &Method, rest: &str) -> bool {
     }
 }
 
-/// May the settings' `passthrough` name this path?
+/// True if the settings' `passthrough` may name this path.
 pub fn may_pass(path: &str) -> bool {
     normalised(path).is_some_and(|path| path.len() > 1 && !is_guarded(path.strip_prefix("/v1").unwrap_or(&path)))
 }
 
-/// What is enforced, or refused by name, stays so whatever the settings name.
+/// True for paths that are enforced, or refused by name, regardless of the settings.
 fn is_guarded(rest: &str) -> bool {
     let guarded = ["/chat", "/responses", "/messages", "/conversations"];
     guarded.iter().any(|prefix| rest.strip_prefix(prefix).is_some_and(|tail| tail.is_empty() || tail.starts_with('/')))
 }
 
-/// `/v1/rerank` names itself; `/v1/rerank/*` what is below.
+/// Matches a path against `passthrough`: `/v1/rerank` matches itself; `/v1/rerank/*` matches the paths below it.
 fn matches_setting(own: &str, path: &str) -> bool {
     match own.strip_suffix("/*") {
         Some(prefix) => path.strip_prefix(prefix).is_some_and(|tail| tail.starts_with('/')),
@@ -139,10 +139,11 @@ fn matches_setting(own: &str, path: &str) -> bool {
     }
 }
 
-/// The path with single slashes and none at the end; `None` where any server might read another path in it.
+/// The path with single slashes and none at the end; `None` if any server might read it as another path.
 ///
-/// What is allowed is listed, as what servers read is not: dot segments, also behind a parameter (`..;x`), an escape, blanks or a
-/// second decoding; backslashes; overlong, full-width and other spellings of a dot or a slash.
+/// Accepts an allowlist, as the readings of servers can't be enumerated. Refused are dot segments, also before a parameter
+/// (`..;x`), with an escape, with blanks or after a second decoding; backslashes; overlong, full-width and other spellings
+/// of a dot or a slash.
 pub fn normalised(path: &str) -> Option<String> {
     let mut out = String::with_capacity(path.len());
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
@@ -157,7 +158,7 @@ pub fn normalised(path: &str) -> Option<String> {
     Some(out)
 }
 
-/// A segment without its escapes; `None` where it has what nobody needs and some server may read as something else.
+/// A segment without its escapes; `None` if it has characters that some server may read differently.
 fn decoded(segment: &str) -> Option<std::borrow::Cow<'_, str>> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,=".contains(&byte);
     if segment.bytes().all(is_plain) {

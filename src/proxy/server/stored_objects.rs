@@ -1,4 +1,4 @@
-//! What upstreams keep: stored responses and conversations, asked for by their ids. docs/contract.md, "Stored objects".
+//! Stored responses and conversations of upstreams, requested by their IDs. docs/contract.md, "Stored objects".
 //!
 //! ```text
 //! object ─▶ who has it, for this caller ─▶ that upstream ─▶ answered before: what the application got then
@@ -56,18 +56,18 @@ use crate::{
     wire::json::{Document, Value, splice::Edits, string::quote},
 };
 
-/// Responses of one conversation that are looked through for an item, the latest first.
+/// Maximum responses of one conversation that are searched for an item, the latest first.
 const ANSWERS_MAX: usize = 64;
-/// Bytes of them.
+/// Maximum bytes of these responses.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
-/// Members of a conversation that carry nothing.
+/// Members of a conversation that need no judging; only these are passed on.
 const CONVERSATION: [&str; 5] = ["id", "object", "created_at", "metadata", "deleted"];
-/// The same of what says that a response was deleted, and of what counts tokens.
+/// The same for a deleted response; below, for a count of tokens and for a compacted response.
 const DELETED: [&str; 3] = ["id", "object", "deleted"];
 const TOKENS: [&str; 2] = ["object", "input_tokens"];
 const COMPACTED: [&str; 3] = ["id", "object", "created_at"];
 
-/// Serves one of them.
+/// Serves a request for stored objects.
 pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming: Incoming) -> Response<Body> {
     let app = worker.app.clone();
     let standard = app.standard(&incoming.caller).clone();
@@ -90,7 +90,7 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
     served.unwrap_or_else(|failure| failure.response())
 }
 
-/// Who asks.
+/// The caller's worker, policy and scope.
 struct Client<'c> {
     worker: &'c Arc<Worker>,
     app: &'c Arc<App>,
@@ -98,7 +98,7 @@ struct Client<'c> {
     scope: &'c Scope,
 }
 
-/// Which upstream is asked, and as whom.
+/// Upstream that has an object; `foreign`: it is a fallback, which never sees the caller's own key.
 #[derive(Clone, Copy)]
 struct Holder {
     upstream: usize,
@@ -111,17 +111,17 @@ impl Holder {
     }
 }
 
-/// What came of asking.
+/// Upstream's response to a request.
 enum Came {
-    /// An answer.
+    /// Complete answer.
     Whole(HeaderMap, Bytes),
-    /// An answer that streams.
+    /// Answer that streams.
     Stream(Answer),
-    /// An error, to be passed on.
+    /// Error, to be passed on.
     Error(Response<Body>),
 }
 
-/// Goes on with an answer, and leaves with an error.
+/// Unwraps a complete answer; returns from the function otherwise.
 macro_rules! whole {
     ($came:expr) => {
         match $came {
@@ -143,7 +143,7 @@ impl Client<'_> {
         self.app.settings.clients.is_empty()
     }
 
-    /// Refuses where the policy takes only requests that stand alone.
+    /// Refuses the request if the policy accepts only requests without stored state.
     fn check_stateful(&self) -> Result<(), Failure> {
         if self.standard.rules.policy.responses.stateful == Stateful::Track {
             return Ok(());
@@ -163,7 +163,7 @@ impl Client<'_> {
         })
     }
 
-    /// Who has a conversation. One that isn't known may be asked for where the caller's own key opens it.
+    /// Upstream that has a conversation. An unknown conversation may be requested only with the caller's own key.
     fn holder_of(&self, id: &str) -> Result<Holder, Failure> {
         self.check_stateful()?;
         if let Some(object) = self.app.originals.get(self.scope, id) {
@@ -179,8 +179,8 @@ impl Client<'_> {
         Err(not_found("unknown_conversation", message))
     }
 
-    /// The upstream that is given what names no model: the first that serves the Responses API, with the caller's own key only
-    /// where that is the first it could be meant for.
+    /// Upstream for requests that name no model: the first that serves the Responses API. The caller's own key is used only at
+    /// the first upstream that it could be meant for.
     fn keeper(&self) -> Result<Holder, Failure> {
         let endpoints = &self.worker.endpoints;
         let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
@@ -192,7 +192,7 @@ impl Client<'_> {
         found.ok_or_else(keeps_nothing)
     }
 
-    /// Asks an upstream. `rest`: below its base URL; `query`: the caller's.
+    /// Sends a request to an upstream. `rest`: path below its base URL; `query`: the caller's.
     async fn ask(
         &self,
         holder: Holder,
@@ -252,7 +252,7 @@ impl Client<'_> {
         Ok(Came::Whole(headers, body))
     }
 
-    /// Reads an upstream's answer.
+    /// Parses an upstream's answer.
     fn document(&self, holder: Holder, body: Bytes) -> Result<Document, Failure> {
         let name = &*self.endpoint(holder.upstream)?.settings.name;
         Document::parse(body).map_err(|error| Failure::protocol(name, error))
@@ -263,7 +263,7 @@ impl Client<'_> {
         Failure::protocol(name, fault)
     }
 
-    /// An answer of this JSON. `violations`: what was found.
+    /// Response with this JSON. `violations`: those found in it.
     fn answer(&self, holder: Holder, headers: HeaderMap, json: impl Into<Body>, violations: &[Violation]) -> Response<Body> {
         let mut response = error_response::json(StatusCode::OK, json);
         for (name, value) in &headers {
@@ -290,7 +290,7 @@ impl Client<'_> {
         response
     }
 
-    /// In observe mode nothing is changed, and what isn't an exchange isn't judged.
+    /// Passes a request on in observe mode: nothing is changed, and only exchanges are judged.
     async fn unjudged(&self, what: &Stored, method: Method, incoming: Incoming) -> Result<Response<Body>, Failure> {
         let (id, rest) = match what {
             Stored::Response(id) => (id.as_str(), format!("/responses/{id}")),
@@ -334,13 +334,13 @@ impl Client<'_> {
         if keeps { Ok(Holder { upstream, foreign: false }) } else { Err(keeps_nothing()) }
     }
 
-    /// The id by which the upstream knows a response.
+    /// The upstream's ID of a response.
     fn upstream_id(&self, id: &str) -> String {
         let thread = self.app.memory.response(self.scope, id);
         thread.and_then(|thread| thread.upstream_id.clone()).map_or_else(|| id.to_owned(), |own| own.to_string())
     }
 
-    /// `GET /v1/responses/{id}`, and what comes of cancelling it.
+    /// `GET /v1/responses/{id}`, and the response to its cancellation.
     async fn retrieve(&self, id: &str, method: Method, incoming: Incoming) -> Result<Response<Body>, Failure> {
         let object = self.response(id)?;
         let streams = method == Method::GET && parameter(incoming.query.as_deref(), "stream").is_some_and(|value| value == "true");
@@ -396,7 +396,7 @@ impl Client<'_> {
         Ok(exchange::fetched::<Responses>(run, answer).await)
     }
 
-    /// What the application got before, again.
+    /// The same answer that the application got before.
     fn again(&self, holder: Holder, headers: HeaderMap, left: &Bytes, streams: bool) -> Result<Response<Body>, Failure> {
         let document = self.document(holder, left.clone())?;
         let response = stored::response_of(document.root());
@@ -458,7 +458,7 @@ impl Client<'_> {
         }
     }
 
-    /// A list of items as it leaves.
+    /// A list of items for the application.
     fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
         let (headers, body) = whole!(came);
         let document = self.document(holder, body)?;
@@ -467,10 +467,10 @@ impl Client<'_> {
         Ok(self.answer(holder, headers, json, &violations))
     }
 
-    /// What is said of items that were left out.
+    /// Violation for items that were left out.
     ///
     /// # Errors
-    /// Where the policy blocks on it.
+    /// [`Failure`] if the policy blocks on it.
     fn incomplete(&self, unknown: usize) -> Result<Vec<Violation>, Failure> {
         if unknown == 0 {
             return Ok(Vec::new());
@@ -486,7 +486,7 @@ impl Client<'_> {
         }
     }
 
-    /// What is known of items, for `read`.
+    /// Calls `read` with the facts about items that this process has stored.
     fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(&Known<'_>) -> T) -> T {
         let (mut given, mut bytes) = (HashMap::new(), 0_usize);
         for id in thread.iter().flat_map(|thread| thread.answers.iter().rev()).take(ANSWERS_MAX) {
@@ -513,7 +513,7 @@ impl Client<'_> {
         })
     }
 
-    /// Prepares what is written, as the input of a request.
+    /// Prepares written items as the input of a request.
     fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let document = read(body, self.standard, DEPTH_NOTED)?;
         let head = Head::read(&document)?;
@@ -529,7 +529,7 @@ impl Client<'_> {
         Ok((document, begun))
     }
 
-    /// The same, refused where the policy blocks on what was found.
+    /// [`Self::begun`]; refuses the request if the policy blocks on what was found.
     fn verified(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let (document, begun) = self.begun(holder, body)?;
         match begun.violations.iter().find(|violation| violation.blocks()) {
@@ -640,7 +640,7 @@ impl Client<'_> {
         Ok(self.answer(holder, headers, json, &violations))
     }
 
-    /// A request that writes items, with those prepared.
+    /// Request that writes items, which are prepared.
     fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<Writing, Failure> {
         let root = document.root();
         if !root.is_object() {
@@ -660,7 +660,7 @@ impl Client<'_> {
         Ok(Writing { body: edits.apply(document.bytes()), begun: Some((written, begun)) })
     }
 
-    /// Keeps under which marks the application knows the calls that it wrote; what was found in them.
+    /// Stores the marks by which the application knows the calls that it wrote. Returns the violations found in them.
     fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
         for item in written.root().get("input").into_iter().flat_map(Value::items) {
             let id = item.get("call_id").and_then(Value::text).unwrap_or_default();
@@ -673,14 +673,14 @@ impl Client<'_> {
     }
 }
 
-/// A request that writes items.
+/// Request that writes items.
 struct Writing {
     body: Bytes,
-    /// The items as a request, and what it came to.
+    /// The items as a request, and that request prepared.
     begun: Option<(Document, Begun)>,
 }
 
-/// A request with what was prepared of it, and nothing that only asks for an answer.
+/// A request with its prepared members, without those that only concern an answer.
 fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
     let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
     let mut edits = Edits::default();
@@ -705,13 +705,13 @@ fn keeps_nothing() -> Failure {
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 
-/// The last parameter of this name.
+/// Value of the last parameter with this name.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let pairs = form_urlencoded::parse(query?.as_bytes());
     pairs.filter(|(own, _)| own == name).last().map(|(_, value)| value.into_owned())
 }
 
-/// The query without these parameters, as it was written.
+/// The query without these parameters, otherwise as it was written.
 fn without(query: Option<&str>, names: &[&str]) -> Option<String> {
     let is = |part: &&str| !form_urlencoded::parse(part.as_bytes()).any(|(own, _)| names.contains(&&*own));
     let kept: Vec<&str> = query?.split('&').filter(is).collect();

@@ -1,8 +1,8 @@
-//! An HTTP/1.1 connection that is driven by whoever uses it, in their own task.
+//! HTTP/1.1 connection that is polled by the task that uses it.
 //!
-//! hyper leaves it to its caller where a connection runs. In a task of its own, each request, each answer and each piece
-//! of one would be handed from task to task and wait for its turn twice; here what has come is read where it is wanted,
-//! all of it at once. A connection that nobody uses rests: nothing runs for it.
+//! hyper lets its caller decide in which task a connection runs. In a task of its own, each request, answer and piece would
+//! be handed from task to task and wait twice to be scheduled; here it is read in the task that needs it, all of it at
+//! once. An unused connection needs no task.
 
 use std::{
     pin::{Pin, pin},
@@ -23,30 +23,30 @@ use hyper::{
 
 use crate::proxy::upstream::pool::{HEADER_BUFFER_MAX, Outgoing};
 
-/// Bytes of a request from which on it is sent while nobody asks for the answer: it fits into no socket's buffer.
+/// Size in bytes from which a request is sent by a task of its own, even while no one polls for the answer: no socket's buffer holds it.
 const LONG: usize = 128 << 10;
 
-/// What runs a connection, until that has ended.
+/// Future that runs a connection until that ends.
 type Running = Pin<Box<dyn Future<Output = Result<(), hyper::Error>> + Send + Sync>>;
-/// An answer's head, or why there is none.
+/// Head of an answer, or the error, with the request if it wasn't sent.
 pub type Sent = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>;
 
-/// See the module.
+/// HTTP/1.1 connection that its user polls inline, without a task of its own.
 pub struct Driven {
     sender: http1::SendRequest<Outgoing>,
-    /// `None` where it has ended, or a task runs it.
+    /// `None` if the connection has ended, or runs in a task of its own.
     connection: Option<Running>,
-    /// A task runs it.
+    /// True if the connection runs in a task of its own.
     detached: bool,
     turn: Arc<Turn>,
     waker: Waker,
 }
 
 impl Driven {
-    /// Opens one over a stream.
+    /// Opens a connection over a stream.
     ///
     /// # Errors
-    /// Where it breaks at once.
+    /// [`hyper::Error`] if the connection breaks at once.
     pub async fn open(stream: impl Read + Write + Unpin + Send + Sync + 'static) -> Result<Self, hyper::Error> {
         let (sender, connection) = http1::Builder::new().max_buf_size(HEADER_BUFFER_MAX).handshake(stream).await?;
         let turn = Arc::new(Turn::default());
@@ -58,7 +58,7 @@ impl Driven {
     /// Sends a request, and waits for the answer's head.
     ///
     /// # Errors
-    /// Where the connection broke; with the request, where that wasn't sent.
+    /// The error if the connection broke; with the request, if that wasn't sent.
     pub async fn send(&mut self, request: Request<Outgoing>) -> Sent {
         match request.body() {
             Outgoing::Whole(bytes) if bytes.len() < LONG => {}
@@ -68,7 +68,7 @@ impl Driven {
         poll_fn(|cx| self.poll(cx, |_, cx| sent.as_mut().poll(cx))).await
     }
 
-    /// Has a task run it from now on: a body that is long, or passed on as it comes, goes on while nobody asks for the answer.
+    /// Moves the connection to its own task, so that a long or streamed request body is sent even while no one polls for the answer.
     fn detach(&mut self) {
         if let Some(connection) = self.connection.take() {
             tokio::spawn(connection);
@@ -76,7 +76,7 @@ impl Driven {
         }
     }
 
-    /// Asks `step`, which waits for something of this connection, and runs the connection until there is nothing to do.
+    /// Polls `step`, which waits for something of this connection, and runs the connection until neither can proceed.
     pub fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -101,18 +101,18 @@ impl Driven {
         Poll::Pending
     }
 
-    /// True where it can take a request: what has come meanwhile, as its end, is looked at first.
+    /// True if the connection can take a request. Processes first what has arrived meanwhile, such as the connection's end.
     pub fn is_free(&mut self) -> bool {
         self.rest();
         self.sender.is_ready() && !self.sender.is_closed()
     }
 
-    /// True where it can, or will: one that nobody runs and that isn't free never gets there.
+    /// True if the connection can take a request, or will be able to. One that isn't free and doesn't run in a task never will.
     pub fn lives(&mut self) -> bool {
         self.is_free() || (self.detached && !self.sender.is_closed())
     }
 
-    /// Runs it as far as that goes, and lets it wake nobody.
+    /// Runs the connection as far as possible without a task to wake.
     fn rest(&mut self) {
         drop(self.turn.task.take());
         run(&mut self.connection, &mut Context::from_waker(&self.waker));
@@ -129,8 +129,8 @@ fn run(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     }
 }
 
-/// Whose turn it is. What a connection and who waits for it wake while they are asked in turns is each other, which needs
-/// no waking: only that they are asked again. All else wakes the task.
+/// Wake-up state of [`Driven::poll`]. While connection and user are polled in turns, they wake each other: that needs no
+/// wake-up of the task, only another turn. Any other wake-up wakes the task.
 #[derive(Default)]
 struct Turn {
     state: AtomicU8,
@@ -146,7 +146,7 @@ impl Turn {
         self.state.store(Self::INSIDE, Ordering::SeqCst);
     }
 
-    /// True where one is to be asked again.
+    /// Ends the polling. True if another turn is needed.
     fn end(&self) -> bool {
         self.state.swap(Self::OUTSIDE, Ordering::SeqCst) == Self::AGAIN
     }

@@ -1,6 +1,6 @@
-//! The way upstream: pooled clients, headers that may pass, bounds on every wait and read.
+//! Access to upstreams: pooled clients, headers that may pass, bounds on every wait and read.
 //!
-//! Every worker has clients of its own, so that no connection is handed between threads.
+//! Every worker has its own clients, so that no connection is handed between threads.
 
 pub mod candidates;
 pub(super) mod inline_connection;
@@ -31,18 +31,18 @@ use response::Interrupted;
 use status::Asked;
 use timeout::within;
 
-/// Bytes of an error body that are read.
+/// Maximum bytes read of an error body.
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a key that is looked for in headers: a shorter one is a placeholder, whose text may stand anywhere.
+/// Minimum length in bytes of a key that is masked in headers: a shorter one is a placeholder, whose text may occur anywhere.
 const MASKED_BYTES_MIN: usize = 4;
 /// Paths below a base URL that carry enforced exchanges.
 const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
 
-/// Why there is no answer: what is done about it, and what the caller is told.
+/// Error of a request without an answer.
 pub struct SendFailure {
-    /// How it failed.
+    /// Kind of failure, which decides on a retry.
     pub failed: Failed,
-    /// What the caller is told.
+    /// Error for the caller.
     pub failure: Failure,
 }
 
@@ -52,14 +52,14 @@ impl From<SendFailure> for Failure {
     }
 }
 
-/// One upstream, as one worker reaches it.
+/// One upstream as one worker reaches it.
 pub struct Endpoint {
     /// Its settings.
     pub settings: Upstream,
-    /// What it demands of chat requests.
+    /// Its requirements for chat requests.
     pub chat: context::Upstream,
     client: Client,
-    /// What goes before every path, without a slash at the end.
+    /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
     targets: [PathAndQuery; 2],
     authorization: Option<HeaderValue>,
@@ -69,7 +69,7 @@ impl Endpoint {
     /// The endpoints of all upstreams, in their order.
     ///
     /// # Errors
-    /// Where a client can't be made.
+    /// [`Error`] if a client can't be created.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Error> {
         let tls = Client::tls(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
         settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
@@ -98,7 +98,7 @@ impl Endpoint {
         Ok(Self { settings: settings.clone(), chat, client, prefix, targets, authorization })
     }
 
-    /// toolmark's own key for it, which no answer may quote.
+    /// toolmark's own key for the upstream, which no answer may quote.
     pub fn own_key(&self) -> Option<&str> {
         match &self.settings.credential {
             Credential::Own { key, .. } => Some(key.expose()),
@@ -106,7 +106,7 @@ impl Endpoint {
         }
     }
 
-    /// An enforced path of it: one of `ENFORCED_PATHS`. `None` where the query makes no target.
+    /// Target of an enforced path, one of `ENFORCED_PATHS`. `None` if the query is invalid.
     pub fn enforced(&self, path: &str, query: Option<&str>) -> Option<PathAndQuery> {
         match query {
             None => self.targets.get(ENFORCED_PATHS.iter().position(|own| *own == path)?).cloned(),
@@ -114,13 +114,13 @@ impl Endpoint {
         }
     }
 
-    /// Something below its base URL. `None` where that makes no target.
+    /// Target of a path below the base URL. `None` if it is invalid.
     pub fn target(&self, rest: &str, query: Option<&str>) -> Option<PathAndQuery> {
         let mark = if query.is_some() { "?" } else { "" };
         format!("{}{rest}{mark}{}", self.prefix, query.unwrap_or_default()).parse().ok()
     }
 
-    /// Something beside `/v1`, as `/health` is: what base URLs end in isn't repeated. `None` where that makes no target.
+    /// Target of a path beside `/v1`, such as `/health`: a `/v1` at the end of the base URL is removed. `None` if it is invalid.
     pub fn target_beside(&self, path: &str, query: Option<&str>) -> Option<PathAndQuery> {
         let mark = if query.is_some() { "?" } else { "" };
         let root = self.prefix.strip_suffix("/v1").unwrap_or(&self.prefix);
@@ -132,13 +132,12 @@ impl Endpoint {
         self.client.sweep();
     }
 
-    /// Is the caller's credential meant for this upstream? `caller_key`: it is meant for an upstream, not for toolmark.
+    /// True if the upstream gets the caller's credential. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
     pub fn takes_callers(&self, caller_key: bool) -> bool {
         caller_key && self.settings.credential == Credential::Caller
     }
 
-    /// The caller's headers as they go upstream. `caller_key`: the caller's credential is meant for an
-    /// upstream, not for toolmark.
+    /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
     pub fn headers(&self, from: &HeaderMap, caller_key: bool) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(from.len() + 2);
         let listed = connection_listed(from);
@@ -165,19 +164,19 @@ impl Endpoint {
         headers
     }
 
-    /// The caller's headers as they go to an upstream that the request wasn't for: those that let nobody in.
+    /// The caller's headers for an upstream that the request wasn't routed to: only those without credentials.
     pub fn headers_elsewhere(&self, from: &HeaderMap) -> HeaderMap {
         let plain = from.iter().filter(|(name, _)| credentials::is_plain(name)).map(|(name, value)| (name.clone(), value.clone()));
         self.headers(&plain.collect(), false)
     }
 
-    /// The caller's query as it goes upstream. `caller_key`: as for [`Self::headers`].
+    /// The caller's query for the upstream. `caller_key`: as for [`Self::headers`].
     pub fn query(&self, query: Option<String>, caller_key: bool) -> Option<String> {
         if self.takes_callers(caller_key) { query } else { credentials::without_credentials(&query?) }
     }
 
-    /// The upstream's headers as they go downstream, without toolmark's own key. `body_changes`: its length, digest and encoding no
-    /// longer hold.
+    /// The upstream's headers for the client, without toolmark's own key. `body_changes`: headers on the body's length,
+    /// digest and encoding are dropped.
     pub fn downstream_headers(&self, from: &HeaderMap, body_changes: bool) -> HeaderMap {
         let mut headers = downstream_headers(from, body_changes);
         if let Some(key) = self.own_key().filter(|key| key.len() >= MASKED_BYTES_MIN) {
@@ -193,7 +192,7 @@ impl Endpoint {
     /// Sends a request and waits for the head of the answer.
     ///
     /// # Errors
-    /// [`SendFailure`]: unreachable, or too slow.
+    /// [`SendFailure`] if the upstream is unreachable or too slow.
     pub async fn send(&self, method: Method, target: PathAndQuery, headers: HeaderMap, body: Outgoing) -> Result<Answer, SendFailure> {
         let name = &*self.settings.name;
         let sent = pin!(self.client.send(method, target, headers, body));
@@ -218,8 +217,8 @@ impl Endpoint {
         }
     }
 
-    /// Sends a request and waits for the head of the answer for as long as its caller does, without a word in the log: where
-    /// failures are nobody's concern, and counted elsewhere.
+    /// Sends a request and waits for the head of the answer. Has no deadline for the first byte and writes no log lines: the
+    /// caller sets the deadline and counts failures.
     ///
     /// # Errors
     /// [`SendError`].
@@ -233,10 +232,10 @@ impl Endpoint {
         self.client.send(method, target, headers, body).await
     }
 
-    /// Has this response a status that may pass? `rest`: what was asked below the base URL.
+    /// Checks that the response's status may be passed on. `rest`: the path below the base URL.
     ///
     /// # Errors
-    /// 502 `upstream_protocol`: a redirect, or neither an answer nor an error.
+    /// 502 `upstream_protocol` for a redirect, or a status that is neither an answer's nor an error's.
     pub fn usable(&self, asked: Asked, rest: &str, response: &Answer) -> Result<(), Failure> {
         let (name, base_url) = (&*self.settings.name, &*self.settings.base_url);
         match status::unusable(asked, response.status(), response.headers(), base_url, rest, self.own_key()) {
@@ -252,18 +251,18 @@ impl Endpoint {
         }
     }
 
-    /// Reads a whole body.
+    /// Reads a body completely.
     ///
     /// # Errors
-    /// [`Failure`]: broken off, too slow, or longer than `bytes_max`.
+    /// [`Failure`] if it breaks off, is too slow, or is longer than `bytes_max`.
     pub async fn read(&self, response: Answer, bytes_max: usize) -> Result<Bytes, Failure> {
         self.read_weighed(response, bytes_max, |_| Ok(())).await
     }
 
-    /// The same; `weigh` hears of the bytes before they are kept, and may refuse them.
+    /// [`Self::read`] with a quota: `weigh` gets the number of bytes before they are stored, and may refuse them.
     ///
     /// # Errors
-    /// As [`Self::read`], and what `weigh` says.
+    /// As [`Self::read`], and those of `weigh`.
     pub async fn read_weighed(
         &self,
         mut response: Answer,
@@ -290,10 +289,10 @@ impl Endpoint {
         Ok(first.unwrap_or_else(|| joined.freeze()))
     }
 
-    /// What was read of an answer, where it came in time and whole.
+    /// Result of a read that was bounded in time (`None`: timeout).
     ///
     /// # Errors
-    /// 504 and 502.
+    /// [`Failure`]: 504 after a timeout, 502 if the answer broke off.
     pub fn in_time<T>(&self, read: Option<Result<T, Interrupted>>) -> Result<T, Failure> {
         let name = &*self.settings.name;
         match read {
@@ -307,7 +306,7 @@ impl Endpoint {
     }
 }
 
-/// A header without the key; `None` where it has none.
+/// A header with the key masked; `None` if it doesn't contain the key.
 fn masked(value: &HeaderValue, key: &str) -> Option<HeaderValue> {
     let text = String::from_utf8_lossy(value.as_bytes());
     let hidden = if text.contains(key) {
@@ -332,7 +331,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Headers of one connection, which never pass. RFC 9110, 7.6.1.
+/// True for headers of one connection, which never pass (RFC 9110, 7.6.1).
 fn is_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -349,7 +348,7 @@ fn is_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// Headers by which some servers take a request for one to another path, or of another method.
+/// True for headers by which some servers take a request for one to another path, or with another method.
 fn names_another_request(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -357,13 +356,13 @@ fn names_another_request(name: &HeaderName) -> bool {
     )
 }
 
-/// Headers that `Connection` names.
+/// Headers that `Connection` lists.
 fn connection_listed(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
 }
 
-/// The upstream's headers as they go downstream. `body_changes`: its length, digest and encoding no longer hold.
+/// The upstream's headers for the client. `body_changes`: headers on the body's length, digest and encoding are dropped.
 fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(from.len() + 4);
     let listed = connection_listed(from);
@@ -387,12 +386,12 @@ pub fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
 }
 
-/// True where the body is encoded, though identity was asked for.
+/// True if the body is encoded, although identity was requested.
 pub fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// True for a status that carries an answer.
+/// True for the status of an answer.
 pub fn is_answer(status: StatusCode) -> bool {
     status.is_success()
 }

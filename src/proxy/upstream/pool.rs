@@ -1,8 +1,8 @@
 //! Connections to one upstream, kept open between requests: HTTP/1.1, or HTTP/2 where TLS negotiates it.
 //!
-//! An upstream is one origin and a worker one thread, so a pool is a list: no keys, nobody to wait for, no task for
-//! handing a connection back. hyper speaks the protocol; this file only decides which connection a request takes, and
-//! `driven` who runs it.
+//! An upstream is one origin and a worker one thread, so a pool is a list: without keys, waiting, or a task that hands
+//! connections back. hyper speaks the protocol; this file only selects the connection for a request. HTTP/1.1 connections
+//! are polled in `driven`.
 
 use std::{
     pin::Pin,
@@ -29,23 +29,23 @@ use tower_service::Service as _;
 
 use crate::proxy::upstream::inline_connection::Driven;
 
-/// How long a connection may be unused.
+/// Time after which an unused connection is closed.
 const IDLE_MAX: Duration = Duration::from_secs(90);
-/// Bytes of an upstream's headers.
+/// Maximum bytes of an upstream's headers.
 pub(in crate::proxy) const HEADER_BUFFER_MAX: usize = 512 << 10;
-/// How often an HTTP/2 connection shows that it lives.
+/// Interval of the pings on an HTTP/2 connection.
 const PING: Duration = Duration::from_secs(30);
 
-/// Why there is no answer.
+/// Error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No connection in time.
+    /// No connection within the timeout.
     #[error("no connection in time")]
     ConnectTimeout,
-    /// No connection.
+    /// The connection failed.
     #[error("no connection: {0}")]
     Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The connection broke, or doesn't speak HTTP.
+    /// The connection broke, or the upstream doesn't speak HTTP.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
 }
@@ -63,24 +63,24 @@ impl SendError {
     }
 }
 
-/// A request's body.
+/// Body of a request to an upstream.
 pub enum Outgoing {
-    /// Known as a whole.
+    /// Complete body.
     Whole(Bytes),
-    /// Passed on as it comes.
+    /// Body passed on as it arrives.
     Pass(Incoming),
 }
 
-/// A live answer's body; its connection is handed back when it has been read, or is dropped.
+/// Body of a live answer. Its connection goes back to the pool when the body has been read, or is dropped.
 pub struct LiveBody {
     incoming: Incoming,
-    /// After what is read of it: dropped before its connection, it tells that nobody reads on.
+    /// Must be dropped after `incoming`: that tells the connection that nobody reads on.
     lease: Option<Lease>,
 }
 
 pub use crate::proxy::upstream::response::{Answer, AnswerBody};
 
-/// The connections of one worker to one upstream.
+/// Connection pool of one worker for one upstream.
 pub struct Client {
     connector: HttpsConnector<HttpConnector>,
     origin: Uri,
@@ -91,14 +91,14 @@ pub struct Client {
 
 #[derive(Default)]
 struct Open {
-    /// Those that no request uses, the one used last at the end.
+    /// Unused HTTP/1.1 connections, the one used last at the end.
     idle: Vec<(Driven, Instant)>,
     shared: Option<http2::SendRequest<Outgoing>>,
 }
 
-/// A connection in use, on its way back.
+/// HTTP/1.1 connection in use; it goes back to the pool on drop.
 struct Lease {
-    /// `None` once it is given back.
+    /// `None` once it is back in the pool.
     driven: Option<Driven>,
     open: Arc<Mutex<Open>>,
 }
@@ -109,10 +109,10 @@ enum Connection {
 }
 
 impl Client {
-    /// For the origin of `base`, a URL of http or https; `tls` for the latter.
+    /// Pool for the origin of `base`, an http or https URL; `tls` is used for https.
     ///
     /// # Errors
-    /// Where `base` is no such URL.
+    /// [`http::Error`] if `base` has no valid origin.
     pub fn new(base: &Uri, connect_timeout: Duration, tls: &rustls::ClientConfig) -> Result<Self, http::Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
@@ -126,10 +126,10 @@ impl Client {
         Ok(Self { connector, origin, host, connect_timeout, open: Arc::default() })
     }
 
-    /// What clients check certificates with: the platform's own roots; where nothing is reached by https, none.
+    /// TLS settings that check certificates against the platform's roots; without roots if `needed` is false, as no upstream uses https.
     ///
     /// # Errors
-    /// Where the platform has no roots, and they are needed.
+    /// [`rustls::Error`] if roots are needed and the platform has none.
     pub fn tls(needed: bool) -> Result<rustls::ClientConfig, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -138,8 +138,8 @@ impl Client {
         Ok(checked.with_no_client_auth())
     }
 
-    /// Sends a request and waits for the head of the answer. A request that a connection turned away unsent, as one
-    /// does that the upstream had just closed, goes out on another; nothing is ever sent twice.
+    /// Sends a request and waits for the head of the answer. If a pooled connection rejects the request unsent, as when the
+    /// upstream has just closed it, the request goes out on another connection; nothing is ever sent twice.
     ///
     /// # Errors
     /// [`SendError`].
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Closes connections that were unused for too long.
+    /// Closes connections that were unused for more than 90 s.
     pub fn sweep(&self) {
         let now = Instant::now();
         self.open().idle.retain_mut(|(driven, since)| driven.lives() && now.duration_since(*since) < IDLE_MAX);
@@ -224,7 +224,7 @@ impl Client {
     }
 }
 
-/// The request, where a connection that was kept too long turned it away as it was.
+/// The request, if a pooled connection handed it back unsent; otherwise the error.
 fn unsent(mut failed: TrySendError<Request<Outgoing>>, fresh: bool) -> Result<Request<Outgoing>, SendError> {
     match failed.take_message() {
         Some(request) if !fresh => Ok(request),
@@ -238,8 +238,8 @@ fn open(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
 }
 
 impl Drop for Lease {
-    /// What wasn't read hyper passes over where it has come already; else the connection is closed, and the upstream
-    /// sees that nobody listens.
+    /// Puts the connection back into the pool. hyper skips unread bytes that have arrived already; if more are missing it
+    /// closes the connection, which tells the upstream that nobody reads on.
     fn drop(&mut self) {
         if let Some(mut driven) = self.driven.take()
             // What a panic left half done is not touched again.
@@ -255,7 +255,7 @@ impl LiveBody {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// Where the connection broke.
+    /// [`hyper::Error`] if the connection broke.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, hyper::Error> {
         loop {
             match self.frame().await.transpose()? {

@@ -1,7 +1,7 @@
-//! Asks models whether they really call functions: at startup, every so often, and before what is new is first used.
+//! Probes whether models really call functions: at startup, at intervals, and before the first use of a new model.
 //!
 //! The background part has a thread of its own, so that no exchange waits for it. A probe that couldn't be made never
-//! counts as one that was passed. A caller's key is only used for what that caller is about to ask anyway.
+//! counts as passed. A caller's key is used only for a model that the caller is about to ask anyway.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,26 +26,26 @@ use crate::{
     wire::json::Document,
 };
 
-/// Models of one upstream that are asked at startup and every so often.
+/// Maximum models of one upstream that are probed in the background.
 const MODELS_MAX: usize = 64;
-/// How many at a time.
+/// Maximum concurrent probes of one upstream.
 const AT_A_TIME: usize = 4;
-/// Bytes of a list of models.
+/// Maximum bytes of a list of models.
 const LIST_BYTES_MAX: usize = 16 << 20;
-/// When what couldn't be found out is tried again: after the first time, and at most, each time twice as long.
+/// Pauses before an inconclusive probe is repeated: the first, and the longest; each is twice the one before.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
-/// What asking came to.
+/// Outcome of a probe.
 pub enum Asked {
-    /// It is known.
+    /// The capability is known.
     Known(Calls),
-    /// The question was refused, as the request itself would be: a wrong key, no such model.
+    /// The probe was refused, as the request itself would be: a wrong key, no such model.
     Refused,
-    /// It couldn't be found out; with the failure where nothing came back at all.
+    /// Inconclusive; with the failure if no response came at all.
     Failed(Option<Failure>),
 }
 
-/// Asks one model, unless another is asking: then it waits for that answer; for so long at most.
+/// Probes a model, or waits for the result of a probe that is running; for at most `limit`.
 pub async fn ask(
     app: &App,
     endpoint: &Endpoint,
@@ -132,7 +132,7 @@ fn note_open(app: &App, name: &str, model: &str, entry: &Model, why: &str, open:
     }
 }
 
-/// Notes what was found out, with a line in the log where it is news.
+/// Records a probe's result, and logs it if it is new.
 pub fn note(app: &App, upstream: usize, model: &str, entry: &Model, calls: Calls, why: &str) {
     let Some(settings) = app.settings.upstreams.get(upstream) else { return };
     let name = &*settings.name;
@@ -159,7 +159,7 @@ pub fn note(app: &App, upstream: usize, model: &str, entry: &Model, calls: Calls
     );
 }
 
-/// Why exchanges with tools don't go to a model, in words that follow its name.
+/// Reason for which exchanges with tools don't go to a model, as words that follow its name.
 pub fn why_not(known: &Known) -> String {
     match known.calls {
         Calls::Yes => "calls functions".to_owned(),
@@ -168,10 +168,10 @@ pub fn why_not(known: &Known) -> String {
     }
 }
 
-/// Starts asking in the background; nothing where no upstream is to be asked. It ends with `stop`.
+/// Starts probing in the background; `None` if there is no upstream to probe. The thread ends with `stop`.
 ///
 /// # Errors
-/// Where the system gives no thread.
+/// [`Error`] if the system provides no thread.
 pub fn start(app: &Arc<App>, stop: CancellationToken) -> Result<Option<std::thread::JoinHandle<()>>, Error> {
     let asked = |upstream: &Upstream| upstream.probe.asks() && upstream.credential != Credential::Caller;
     for upstream in app.settings.upstreams.iter().filter(|upstream| upstream.probe.asks() && !asked(upstream)) {
@@ -202,7 +202,7 @@ pub fn start(app: &Arc<App>, stop: CancellationToken) -> Result<Option<std::thre
     Ok(Some(std::thread::Builder::new().name("prober".into()).spawn(work)?))
 }
 
-/// Asks the models of one upstream, again and again.
+/// Probes the models of one upstream, repeatedly.
 async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
     let mut pause = AGAIN.0;
     loop {
@@ -231,8 +231,8 @@ async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
     }
 }
 
-/// How long until models are asked again, `None` for never; of so many it couldn't be found out. What is slow to answer may
-/// serve one at a time: it is asked ever more rarely, never more often than settings say.
+/// Pause until models are probed again; `None` for never. `open`: number of inconclusive probes. An upstream that is slow
+/// to answer may serve one request at a time: its pauses grow, and are never shorter than the settings say.
 fn waits(every: Option<Duration>, open: usize, pause: &mut Duration) -> Option<Duration> {
     if open == 0 {
         *pause = AGAIN.0;
@@ -243,7 +243,7 @@ fn waits(every: Option<Duration>, open: usize, pause: &mut Duration) -> Option<D
     Some(wait)
 }
 
-/// Asks one model; `anew`: also where it is known. True where it is known then.
+/// Probes one model; `anew`: even if its capability is known. True if it is known afterwards.
 async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str, headers: &HeaderMap, anew: bool) -> bool {
     let Some(standing) = app.standings.get(upstream) else { return true };
     let entry = standing.models.model(model);
@@ -264,7 +264,7 @@ async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str
     }
 }
 
-/// The models of an upstream that settings know by name.
+/// Models of an upstream that the settings name without globs.
 fn named(upstreams: &[Upstream], upstream: usize) -> Vec<String> {
     let Some(own) = upstreams.get(upstream) else { return Vec::new() };
     let is_name = |name: &&String| !name.contains(['*', '?', '[', '{']);
@@ -276,7 +276,7 @@ fn named(upstreams: &[Upstream], upstream: usize) -> Vec<String> {
     names
 }
 
-/// What an upstream lists that has globs of models; nothing where it has none, or lists none.
+/// Model IDs from the upstream's `/models`; empty if its settings contain no globs or the list can't be read.
 async fn listed(endpoint: &Endpoint) -> Vec<String> {
     let has_globs = endpoint.settings.models.iter().flatten().any(|name| name.contains(['*', '?', '[', '{']));
     let Some(target) = endpoint.target("/models", None).filter(|_| has_globs) else { return Vec::new() };

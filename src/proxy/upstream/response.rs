@@ -1,4 +1,4 @@
-//! An upstream's answer on its way: live, or played from a cassette; watched by a recorder, or disturbed on purpose.
+//! An upstream's response and its body: live, or played from a cassette; optionally recorded, or disturbed by an injected fault.
 
 use std::{
     collections::VecDeque,
@@ -17,29 +17,29 @@ use crate::{
     proxy::upstream::pool::LiveBody,
 };
 
-/// Bytes, blanks mostly, that are read before it is known what an answer begins with.
+/// Maximum bytes (mostly whitespace) read to decide whether an answer is an event stream.
 const HEAD_BYTES_MAX: usize = 1024;
 
-/// An upstream's answer, as far as its head.
+/// Upstream response: head, and a body that may still be coming.
 pub type Answer = Response<AnswerBody>;
 
-/// Why an answer's body ends too early.
+/// Reason for which an answer's body ends too early.
 #[derive(Debug, thiserror::Error)]
 pub enum Interrupted {
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
-    /// It was recorded so, or is broken on purpose.
+    /// The body was recorded as cut off, or an injected fault cut it off.
     #[error("the answer was cut off, as it was recorded or asked for")]
     Cut,
 }
 
-/// An answer's body.
+/// Body of an upstream's answer.
 pub struct AnswerBody {
     source: Source,
-    /// What was read ahead.
+    /// Bytes read ahead by [`Self::begins_with_events`]; they are returned first.
     head: Option<Box<Bytes>>,
-    /// A recorder, and the number of the attempt.
+    /// Recorder, and the number of the attempt.
     tape: Option<(Tape, usize)>,
     disturbance: Disturbance,
 }
@@ -49,23 +49,23 @@ enum Source {
     Played(Played),
 }
 
-/// What is done to a body on purpose.
+/// Fault injected into a body.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Disturbance {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// It breaks off after the piece in which so many bytes are full.
+    /// The body breaks off after this many bytes, or at its end if it is shorter.
     Drop(usize),
-    /// A pause before every piece.
+    /// A pause before each piece.
     Slow(Duration),
 }
 
-/// A body that is played: pieces, each with when it is due.
+/// Body played from a cassette: pieces, each with the time after the start at which it is due.
 struct Played {
     pieces: VecDeque<(Duration, Bytes)>,
     begun: Option<Instant>,
-    /// It breaks off at its end.
+    /// The body breaks off at its end.
     cut: bool,
 }
 
@@ -76,7 +76,7 @@ impl From<LiveBody> for AnswerBody {
 }
 
 impl AnswerBody {
-    /// A body of these pieces, each with when it was due in milliseconds; `cut`: it breaks off at its end.
+    /// Body of these pieces, each with its due time in milliseconds since the start. `cut`: it breaks off at its end.
     pub fn played(pieces: Vec<(u64, Bytes)>, pace: Pace, cut: bool) -> Self {
         let due = |ms: u64| match pace {
             Pace::None => Duration::ZERO,
@@ -86,13 +86,13 @@ impl AnswerBody {
         Self { source: Source::Played(Played { pieces, begun: None, cut }), head: None, tape: None, disturbance: Disturbance::None }
     }
 
-    /// The same, watched by a recorder.
+    /// This body, with a recorder.
     #[must_use]
     pub fn taped(self, tape: Option<(Tape, usize)>) -> Self {
         Self { tape, ..self }
     }
 
-    /// The same, disturbed.
+    /// This body, with an injected fault.
     #[must_use]
     pub fn disturbed(self, disturbance: Disturbance) -> Self {
         Self { disturbance, ..self }
@@ -101,7 +101,7 @@ impl AnswerBody {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// Where it broke off.
+    /// [`Interrupted`] if the body broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Interrupted> {
         if let Some(head) = self.head.take() {
             return Ok(Some(*head));
@@ -122,10 +122,10 @@ impl AnswerBody {
         next
     }
 
-    /// Does it begin as a stream of events does, rather than as JSON? What is read for that comes again.
+    /// True if the body begins like an event stream rather than like JSON. Bytes read for that are returned again.
     ///
     /// # Errors
-    /// Where it broke off.
+    /// [`Interrupted`] if the body broke off.
     pub async fn begins_with_events(&mut self) -> Result<bool, Interrupted> {
         const LINES: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
         let mut head = BytesMut::new();
@@ -180,7 +180,7 @@ impl Played {
     }
 }
 
-/// Where it passes through untouched: a played one comes at once.
+/// Body of a response that passes through untouched. A played body comes without its pauses.
 impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = Interrupted;

@@ -1,4 +1,4 @@
-//! The way of one exchange to its upstreams: which may answer it, which is asked now, what each was found to be.
+//! Selection of the upstream for one exchange: those that may answer it, the current one, and what is known of it.
 //!
 //! Nothing is sent here; [`crate::proxy::exchange::attempt`] sends. A caller's own credential goes to the upstream that its request was
 //! routed to, and to no other.
@@ -20,32 +20,32 @@ use crate::{
     upstreams::breaker::Outcome,
 };
 
-/// See the module.
+/// Upstreams that may answer one exchange, with the headers and query for the current one.
 pub struct Way {
-    /// Those that may answer, the first first; never empty.
+    /// Upstreams that may answer, in order of preference; never empty.
     candidates: Vec<Candidate>,
-    /// Which of them is asked.
+    /// Index of the current candidate.
     pub(in crate::proxy) at: usize,
-    /// The API that the caller speaks.
+    /// Path of the caller's API.
     path: &'static str,
-    /// For the one that the request was for.
+    /// Query for the upstream that the request was routed to.
     query: Option<String>,
-    /// For others.
+    /// Query for the others.
     plain_query: Option<String>,
-    /// The caller's headers as they came, where another upstream might need its own of them.
+    /// Original request headers; kept only if a fallback may need its own set of them.
     came: Option<HeaderMap>,
-    /// The headers for the one that is asked.
+    /// Headers for the current upstream.
     headers: HeaderMap,
-    /// Requests to it since the last answer.
+    /// Requests to the current upstream since its last answer.
     pub(in crate::proxy) tries: u32,
-    /// It was found fit.
+    /// The current upstream was checked and may be asked.
     pub(in crate::proxy) chosen: bool,
-    /// The name of who answered last.
+    /// Name of the upstream that answered last.
     pub(in crate::proxy) answered: Option<Box<str>>,
 }
 
 impl Way {
-    /// For a request to `path` of the caller's API.
+    /// Selection for a request to `path` of the caller's API.
     ///
     /// # Errors
     /// 404 `model_not_found`.
@@ -61,32 +61,32 @@ impl Way {
         Ok(Self { candidates, at: 0, path, query, plain_query, came, headers, tries: 0, chosen: false, answered: None })
     }
 
-    /// Which of `[[upstreams]]` is asked.
+    /// Index of the current upstream in `[[upstreams]]`.
     pub fn upstream(&self) -> usize {
         self.candidates.get(self.at).map_or(0, |candidate| candidate.upstream)
     }
 
-    /// The model that it is asked for instead of the request's.
+    /// Model to request from the current upstream instead of the request's.
     pub fn model(&self) -> Option<&str> {
         self.candidates.get(self.at)?.model.as_deref()
     }
 
-    /// Is it another than the one that the request was for?
+    /// True if the current upstream is a fallback, not the one that the request was routed to.
     pub fn is_foreign(&self) -> bool {
         self.at > 0
     }
 
-    /// Does the caller speak chat completions?
+    /// True if the caller uses chat completions.
     pub fn is_chat(&self) -> bool {
         self.path == Chat::PATH
     }
 
-    /// How many may answer, at least one.
+    /// Number of upstreams that may answer, at least one.
     pub fn count(&self) -> usize {
         self.candidates.len()
     }
 
-    /// Asks another from here on.
+    /// Switches to another candidate.
     pub fn go_to(&mut self, at: usize, worker: &Worker) {
         if at != self.at
             && let (Some(came), Some(candidate)) = (&self.came, self.candidates.get(at))
@@ -97,7 +97,7 @@ impl Way {
         (self.at, self.tries, self.chosen) = (at, 0, false);
     }
 
-    /// Asks this one of `[[upstreams]]`, which has what is asked for.
+    /// Switches to this index in `[[upstreams]]`, which has the object that is requested.
     pub fn go_to_holder(&mut self, upstream: usize, worker: &Worker) {
         if let Some(at) = self.candidates.iter().position(|candidate| candidate.upstream == upstream) {
             self.go_to(at, worker);
@@ -106,44 +106,43 @@ impl Way {
         self.answered = worker.endpoints.get(upstream).map(|endpoint| endpoint.settings.name.clone());
     }
 
-    /// The headers for the one that is asked.
+    /// Headers for the current upstream.
     pub fn headers(&self) -> HeaderMap {
         self.headers.clone()
     }
 
-    /// The query for the one that is asked.
+    /// Query for the current upstream.
     pub fn query(&self) -> Option<&str> {
         if self.is_foreign() { self.plain_query.as_deref() } else { self.query.as_deref() }
     }
 
-    /// Does the one that is asked get chat completions, and is read as if it had served the Responses API?
+    /// True if the current upstream gets chat completions, and its answers are translated to the Responses API.
     pub fn translates(&self, settings: &Upstream) -> bool {
         self.path != Chat::PATH && settings.responses == Responses::Translate
     }
 
-    /// The path that the one that is asked gets.
+    /// Path for the current upstream.
     pub fn path(&self, settings: &Upstream) -> &'static str {
         if self.translates(settings) { Chat::PATH } else { self.path }
     }
 }
 
-/// A request that was let through to an upstream, until it is known how it came out. Dropped before that, nobody
-/// waited for it.
+/// Breaker permit of a request to an upstream. If it is dropped without an outcome, the request counts as abandoned.
 pub struct Passage {
     app: Arc<App>,
     upstream: usize,
-    /// It was to find out whether the upstream is back.
+    /// The request is a half-open probe of the breaker.
     pub trial: bool,
     reported: bool,
 }
 
 impl Passage {
-    /// Let through.
+    /// Permit for a request that was admitted.
     pub fn new(app: Arc<App>, upstream: usize, trial: bool) -> Self {
         Self { app, upstream, trial, reported: false }
     }
 
-    /// How it came out, and when.
+    /// Reports the request's outcome to the breaker, at this uptime, and logs a change of its state.
     pub fn report(&mut self, uptime_ms: u64, outcome: Outcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };

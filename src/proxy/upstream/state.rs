@@ -1,4 +1,4 @@
-//! What all workers know of one upstream, and how that is shown in `/readyz`.
+//! State of one upstream that all workers share, and its description for `/readyz`.
 
 use std::sync::{
     Arc,
@@ -17,19 +17,19 @@ use crate::{
     },
 };
 
-/// What all workers know of one upstream.
+/// State of one upstream that all workers share.
 #[derive(Default)]
 pub struct Standing {
-    /// How it fares.
+    /// Health: breaker, retry budget and rate-limit pause.
     pub gauge: Gauge,
-    /// What is known of its models.
+    /// Capabilities of its models.
     pub models: Table,
-    /// Its answers say that llama.cpp serves it.
+    /// True once a `server` header of its answers has named llama.cpp.
     llama_cpp: AtomicBool,
 }
 
 impl Standing {
-    /// Hears what an answer's header `server` says, where nothing else says who serves it.
+    /// Reads the header `server` of an answer, unless the settings already say which server it is.
     pub fn hear(&self, upstream: &Upstream, headers: &HeaderMap) {
         if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
             return;
@@ -44,7 +44,7 @@ impl Standing {
         }
     }
 
-    /// What its requests are changed in.
+    /// Changes that its requests need.
     pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Fitting {
         let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
         heard.unwrap_or(&upstream.fitting)
@@ -55,8 +55,8 @@ impl Standing {
     }
 }
 
-/// All of it, by the upstreams' names: the breaker, and of each model whether it calls functions, why not, and which
-/// parameters it refuses. `uptime_ms`, `now_ms`: the clocks of the breaker and of what was found out.
+/// Description of all upstreams by name: the breaker, and for each model whether it calls functions, the reason if not, and
+/// the parameters that it rejects. `uptime_ms`: clock of the breaker; `now_ms`: clock of the capabilities.
 pub fn shown(upstreams: &[Upstream], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
     let one = |(upstream, standing): (&Upstream, &Standing)| {
         let models = standing.models.all().into_iter().map(|(name, known)| {

@@ -1,38 +1,38 @@
-//! Which statuses of an upstream may pass: those of an answer that is judged, and errors that every client takes for one.
+//! Statuses of an upstream that may be passed on: those of an answer that is judged, and errors that every client takes for one.
 //!
-//! A redirect may not: clients follow it past toolmark, with the prompt, and run what comes back unjudged. Nor what some
-//! clients take for an answer that isn't one (`requests` raises nothing below 400 and above 599). Pure.
+//! A redirect may not: clients would follow it past toolmark, with the prompt, and run the unjudged response. Nor may a
+//! status that only some clients take for an answer (`requests` raises no error below 400 and above 599). Pure.
 
 use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::judge::messages::cut;
 
-/// The longest place that a message quotes, in bytes.
+/// Maximum bytes of a redirect's URL that a message quotes.
 const PLACE_BYTES_MAX: usize = 300;
 
-/// What was asked of the upstream.
+/// Kind of request that was sent to the upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
-    /// An answer that is judged.
+    /// A request whose answer is judged.
     Answer,
-    /// Something that passes through as it is.
+    /// A request that passes through unchanged.
     Passed {
-        /// The caller has a copy already, and asked whether it is still good: 304 says so.
+        /// It is conditional, so that 304 may be passed on: the caller's copy is still valid.
         conditional: bool,
     },
 }
 
 impl Asked {
-    /// For a request that passes through.
+    /// Kind of a request that passes through.
     pub fn passed(method: &Method, headers: &HeaderMap) -> Self {
         let asks = headers.contains_key(header::IF_NONE_MATCH) || headers.contains_key(header::IF_MODIFIED_SINCE);
         Self::Passed { conditional: asks && matches!(*method, Method::GET | Method::HEAD) }
     }
 }
 
-/// Why a response with this status can't be passed on; `None` where it can.
+/// Reason for which a response with this status can't be passed on; `None` if it can.
 ///
-/// `base_url`: of the upstream; `rest`: what was asked below it; `own_key`: what no message may quote.
+/// `base_url`: that of the upstream; `rest`: the path below it; `own_key`: the key that no message may quote.
 pub fn unusable(
     asked: Asked,
     status: StatusCode,
@@ -59,7 +59,7 @@ pub fn unusable(
     }
 }
 
-/// What is said of a redirect, with the `base_url` that would spare it.
+/// Message on a redirect, with the `base_url` that would avoid it.
 fn redirect(status: StatusCode, headers: &HeaderMap, base_url: &str, rest: &str, own_key: Option<&str>) -> String {
     let status = status.as_u16();
     let doubt = "is its `base_url` right?";
@@ -90,7 +90,7 @@ fn redirect(status: StatusCode, headers: &HeaderMap, base_url: &str, rest: &str,
     format!("it is a redirect (status {status}) to `{shown}`, and none is followed: {instead}")
 }
 
-/// The base URL below which this is `rest`.
+/// Base URL below which this URL is `rest`.
 fn shown_base(place: &reqwest::Url, rest: &str) -> Option<String> {
     let prefix = place.path().trim_end_matches('/').strip_suffix(rest)?.trim_end_matches('/').to_owned();
     let mut base = place.clone();

@@ -1,4 +1,4 @@
-//! Waiting with a limit. What is ready at once, as most reads are, costs no timer.
+//! Timeout that sets no timer for a future that is ready at once, as most reads are.
 
 use std::{
     future::poll_fn,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// The future's output, or `None` where it takes longer than `limit`. Pinned by the caller (`pin!`): some are too large to be moved.
+/// The future's output; `None` if it takes longer than `limit`. Pinned by the caller (`pin!`): some futures are too large to be moved.
 pub async fn within<F: Future>(limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
     let ready = poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

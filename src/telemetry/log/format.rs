@@ -1,6 +1,6 @@
 //! The log's text form: time, level, target, message, fields; one line per event, written directly.
 //!
-//! The stock formatter spends more on a line than judging an exchange does; this one only copies.
+//! The stock formatter takes longer for a line than judging an exchange does; this one only copies.
 
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Lines for people.
+/// Text format of log lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Line;
 
@@ -62,14 +62,14 @@ where
     }
 }
 
-/// What is kept of a line's memory for the next.
+/// Maximum bytes of buffers that are reused for the next line.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { line: String::new(), value: String::new() }) };
 }
 
-/// Where a line comes together before it is copied, and a value before it is known to be harmless.
+/// Buffers for a line before it is copied, and for a value before it is known to contain no control characters.
 #[derive(Default)]
 struct Scratch {
     line: String,

@@ -1,7 +1,7 @@
 //! The log: one line per event to stdout, as text or JSON, written in batches.
 //!
-//! A line costs its caller a copy into a shared buffer; one thread writes the buffer out. Nothing is ever
-//! dropped: where the writer can't keep up, callers write themselves. Bodies, tokens and arguments never come here.
+//! A line costs its caller a copy into a shared buffer; one thread writes the buffer out. Nothing is ever dropped: if the
+//! writer can't keep up, callers write themselves. Bodies, tokens and arguments are never logged.
 
 pub(crate) mod format;
 
@@ -17,26 +17,26 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt as _, 
 use crate::settings::{Log, LogFormat, LogLevel};
 use format::Line;
 
-/// Why there is no log.
+/// Error at the start of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `RUST_LOG` can't be understood.
+    /// `RUST_LOG` is malformed.
     #[error("RUST_LOG: {0}; write it like `info` or `toolmark=debug`")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// There is a log already.
+    /// Another log is set already.
     #[error("the log can't be started: {0}")]
     Taken(#[from] tracing_subscriber::util::TryInitError),
-    /// No thread for it.
+    /// The writer's thread can't start.
     #[error("the log's writer can't be started: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Starts the process's log; what is logged reaches stdout at the latest when the guard is dropped.
+/// Starts the process's log. All lines have reached stdout at the latest when the guard is dropped.
 ///
 /// `rust_log` is the value of `RUST_LOG`, which wins over the level of the settings.
 ///
 /// # Errors
-/// Where `rust_log` is no filter, or there is a log already.
+/// [`Error`] if `rust_log` is malformed, another log is set already, or the writer's thread can't start.
 pub fn start(log: Log, rust_log: Option<&str>) -> Result<Guard, Error> {
     let filter = EnvFilter::builder().parse(directives(log.level, rust_log))?;
     let (lines, guard) = Lines::start(io::stdout())?;
@@ -66,7 +66,7 @@ fn directives(level: LogLevel, rust_log: Option<&str>) -> String {
     directives.join(",")
 }
 
-/// Flushes the log when it is dropped, and before on demand.
+/// Flushes the log on drop, and on demand.
 #[derive(Debug)]
 pub struct Guard {
     lines: Lines,
@@ -74,7 +74,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Writes out what is pending.
+    /// Writes out the pending lines.
     pub fn flush(&self) {
         self.lines.flush_now();
     }
@@ -91,7 +91,7 @@ impl Drop for Guard {
     }
 }
 
-/// Lines on their way out: a handle to the shared buffer.
+/// Handle to the shared buffer of lines.
 #[derive(Clone, Debug)]
 struct Lines {
     shared: Arc<Shared>,
@@ -206,11 +206,11 @@ impl<'l> MakeWriter<'l> for Lines {
     }
 }
 
-/// So much makes a batch.
+/// Bytes that make a batch.
 const BATCH_BYTES: usize = 64 << 10;
-/// More than this, and the caller writes.
+/// Bytes of pending lines above which the caller writes them itself.
 const PENDING_BYTES_MAX: usize = 8 << 20;
-/// A line waits at most so long.
+/// Maximum time that a line waits.
 const DELAY: Duration = Duration::from_millis(50);
 const THIRD_PARTIES: &[&str] = &[
     "hyper",

@@ -1,5 +1,4 @@
-//! Calls that toolmark runs, where an exchange is recorded or played: what came of them goes on the tape; and what a
-//! cassette plays is never run again, as it has been done.
+//! Tool calls of an exchange that is recorded or played: their outcomes are recorded, and during playback no call is run again.
 
 use super::Stage;
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
 };
 
 impl Stage {
-    /// What was recorded of a call that toolmark runs; `None` where it is to be run.
+    /// Recorded outcome of a call that toolmark would run; `None` if nothing is played, so that it is to be run.
     fn recorded(&self, asked: &Asked) -> Option<Outcome> {
         if !self.plays() {
             return None;
@@ -19,7 +18,7 @@ impl Stage {
         Some(ran.map_or_else(|| Outcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome))
     }
 
-    /// Notes what came of a call that toolmark ran.
+    /// Records the outcome of a call that toolmark ran.
     pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &Outcome) {
         if self.tape.is_some() {
             let (result, failed) = (outcome.text.clone(), outcome.failed);
@@ -29,7 +28,7 @@ impl Stage {
 }
 
 impl Run {
-    /// What was recorded of calls, where a cassette plays: then none of them is run.
+    /// Recorded outcomes of these calls, if a cassette is played: then none of them is run.
     pub(in crate::proxy) fn recorded_calls<'a>(&mut self, asked: impl Iterator<Item = &'a Asked>) -> Option<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for asked in asked {
@@ -40,7 +39,7 @@ impl Run {
         Some(outcomes)
     }
 
-    /// What MCP servers had to do with the exchange, for its record.
+    /// Tools that MCP servers offered and calls that were run, for the recording.
     pub(super) fn servers(&mut self) -> Option<Servers> {
         let tools: Vec<String> = self.context.tools.offered.iter().map(ToString::to_string).collect();
         let ran = std::mem::take(&mut self.stage.ran);

@@ -1,4 +1,4 @@
-//! What stands around one exchange where cassettes are recorded or played, or faults are asked for; otherwise nothing.
+//! Recording, playback and fault injection around one exchange; inactive unless the settings ask for them.
 
 mod calls;
 
@@ -39,26 +39,26 @@ use crate::{
 
 /// Bytes of an answer after which `dropped_stream` breaks it off.
 const DROPPED_AFTER: usize = 160;
-/// The pause of `slow_stream` before each piece.
+/// Pause of `slow_stream` before each piece.
 const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
 
-/// Recorder, players and faults of a process.
+/// Recorder, players and fault rules of a process.
 #[derive(Default)]
 pub struct Cassettes {
-    /// What records, if anything is recorded.
+    /// Recorder; `None` if nothing is recorded.
     pub recorder: Option<Recorder>,
-    /// By upstream: what plays in its place.
+    /// Player that answers in place of each upstream, by its index.
     players: Vec<Option<Arc<Player>>>,
     faults: Vec<faults::Rule>,
-    /// Upstream requests so far, for the dice.
+    /// Number of upstream requests so far, from which faults are drawn.
     requests: AtomicU64,
 }
 
 impl Cassettes {
-    /// Opens what the settings name; gives back the marks that the played ones show.
+    /// Opens the cassettes that the settings name. Returns the marks recorded in those that are played.
     ///
     /// # Errors
-    /// A cassette that can't be read.
+    /// [`Error`] if a cassette can't be read.
     pub fn open(settings: &Settings) -> Result<(Self, Option<RecordedMarks>), Error> {
         let own = &settings.cassettes;
         let mut marks: Option<RecordedMarks> = None;
@@ -87,10 +87,10 @@ impl Cassettes {
         Ok((Self { recorder: None, players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
     }
 
-    /// Starts recording, where that is asked for.
+    /// Starts recording, if the settings ask for it.
     ///
     /// # Errors
-    /// A cassette that can't be written.
+    /// [`Error`] if the cassette can't be written.
     pub fn record(&mut self, settings: &Settings, ring: Arc<KeyRing>) -> Result<(), Error> {
         if let Some(recording) = &settings.cassettes.record {
             self.recorder = Some(Recorder::start(recording.clone(), ring)?);
@@ -98,21 +98,21 @@ impl Cassettes {
         Ok(())
     }
 
-    /// What plays in place of this upstream.
+    /// Player that answers in place of this upstream, if any.
     pub fn player(&self, upstream: usize) -> Option<&Arc<Player>> {
         self.players.get(upstream)?.as_ref()
     }
 }
 
-/// What stands around one exchange.
+/// Recording and playback of one exchange.
 #[derive(Default)]
 pub struct Stage {
     tape: Option<Tape>,
     playing: Playing,
-    /// Calls that got a mark.
+    /// Number of calls that got a mark.
     marked: usize,
     moments: Vec<Moment>,
-    /// Calls that toolmark ran, for the record.
+    /// Calls that toolmark ran, for the cassette.
     ran: Vec<Ran>,
 }
 
@@ -121,14 +121,14 @@ enum Playing {
     /// Nothing is played.
     #[default]
     No,
-    /// This is.
+    /// This recorded exchange is played.
     Take(Arc<Take>),
-    /// Nothing fits.
+    /// The cassette has no matching exchange.
     Missed(Miss),
 }
 
 impl Stage {
-    /// For a request to `path` of the caller's API that goes to this upstream.
+    /// Stage of a request to `path` of the caller's API that goes to this upstream.
     pub fn new(cassettes: &Cassettes, upstream: usize, path: &str, body: &Bytes, tape: Option<Tape>) -> Self {
         let Some(player) = cassettes.player(upstream) else { return Self { tape, ..Self::default() } };
         let (tape, playing) = match player.find("POST", path, body) {
@@ -147,7 +147,7 @@ impl Stage {
         }
     }
 
-    /// What an exchange is judged by that is played: at its own time, under its own id.
+    /// Inputs for judging; a played exchange has its recorded time and ID.
     pub fn basis<'b>(&self, basis: Basis<'b>) -> Basis<'b> {
         match self.take() {
             Some(take) => Basis { id: take.id, now_ms: take.at_ms, ..basis },
@@ -155,12 +155,12 @@ impl Stage {
         }
     }
 
-    /// Is a cassette played, so that nothing is worth waiting for?
+    /// True if a cassette answers in place of the upstream, even if it has no match: then nothing is worth waiting for.
     pub fn plays(&self) -> bool {
         !matches!(self.playing, Playing::No)
     }
 
-    /// The moment of the next call that is let through. `live`: where nothing is played.
+    /// Moment of the next call that is passed on. `live`: its source if nothing is played.
     pub fn moment(&mut self, live: impl FnOnce() -> Moment) -> Moment {
         let moment = self.take().map(|take| take.moment(self.marked)).unwrap_or_else(live);
         self.marked += 1;
@@ -172,15 +172,15 @@ impl Stage {
 }
 
 impl Run {
-    /// The time of this exchange, when the clock was looked at last; as recorded, where it is played.
+    /// Time of this exchange at the last reading of the clock, in Unix milliseconds; the recorded time if it is played.
     pub(in crate::proxy) fn now_ms(&self) -> u64 {
         self.stage.take().map_or_else(|| self.started.ms_at(self.seen), |take| take.at_ms)
     }
 
-    /// Sends a request; or plays a recorded answer, or puts a fault in. How it failed, where another try may help.
+    /// Sends a request, plays a recorded answer, or injects a fault. An error has the kind of failure if a retry may help.
     ///
     /// # Errors
-    /// [`Failure`]: nothing came.
+    /// [`Failure`] if no answer came.
     pub(in crate::proxy) async fn send(
         &mut self,
         target: PathAndQuery,
@@ -239,7 +239,7 @@ impl Run {
         Ok(answer(response, pace))
     }
 
-    /// The fault that is put into this attempt, if any.
+    /// Fault to inject into this attempt, if any.
     fn fault(&self) -> Option<Kind> {
         let cassettes = &self.worker.app.cassettes;
         if cassettes.faults.is_empty() {
@@ -251,7 +251,7 @@ impl Run {
         Some(kind)
     }
 
-    /// An answer whose calls all have one id that is no id.
+    /// The answer with all call IDs replaced by one that is invalid.
     async fn with_wrong_ids(&self, answer: Answer, request: &Bytes) -> Result<Answer, (Failure, Option<Failed>)> {
         let (parts, body) = answer.into_parts();
         let bytes_max = usize::try_from(self.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
@@ -261,7 +261,7 @@ impl Run {
         Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::Pace::None, false)))
     }
 
-    /// An upstream request is recorded.
+    /// Records an upstream request.
     fn tape_attempt(&self, target: &PathAndQuery, headers: &HeaderMap, body: &Bytes, fault: Option<Kind>) -> Option<(Tape, usize)> {
         let tape = self.stage.tape.clone()?;
         let settings = &self.endpoint().settings;
@@ -273,7 +273,7 @@ impl Run {
         Some((tape, number))
     }
 
-    /// What is known of the exchange in its end, for its record.
+    /// Adds the exchange's outcome to the recording, and ends it.
     pub(in crate::proxy) fn tape_end(&mut self) {
         let Some(tape) = self.stage.tape.take() else { return };
         let rules = &self.context.rules;
@@ -300,7 +300,7 @@ fn mode(mode: policy::Mode) -> &'static str {
     }
 }
 
-/// What is said where a cassette has no answer. Clients don't ask again after a 404.
+/// Error if a cassette has no answer. Clients don't retry after a 404.
 fn miss(why: String) -> Failure {
     tracing::error!("cassette: {why}");
     Failure::new(StatusCode::NOT_FOUND, "cassette_miss", why)
@@ -325,7 +325,7 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
     answer
 }
 
-/// The answer that a fault makes itself.
+/// The answer of a fault that replaces the upstream's.
 fn faulty(kind: Kind, body: &Bytes) -> Option<Answer> {
     let document = Document::parse(body.clone()).ok()?;
     let made = faults::made(kind, Api::of_request(&document), &document)?;
@@ -339,7 +339,7 @@ fn faulty(kind: Kind, body: &Bytes) -> Option<Answer> {
     Some(answer)
 }
 
-/// How a fault disturbs an answer that came.
+/// Disturbance of the upstream's answer by a fault.
 fn disturbance(kind: Kind) -> Disturbance {
     match kind {
         Kind::DroppedStream => Disturbance::Drop(DROPPED_AFTER),
@@ -348,11 +348,11 @@ fn disturbance(kind: Kind) -> Disturbance {
     }
 }
 
-/// What passes unenforced, where a cassette may answer it: the request's body, read for that, and the answer; `None` where
-/// the upstream is to be asked.
+/// Plays the answer to a request that passes through unenforced. Returns the request's body, which was read for the match,
+/// and the answer; `None` if the upstream is to be asked.
 ///
 /// # Errors
-/// [`Failure`]: it wasn't recorded, or is longer than `bytes_max`.
+/// [`Failure`] if the request wasn't recorded, or is longer than `bytes_max`.
 pub(in crate::proxy) async fn passed(
     player: &Player,
     method: &Method,
