@@ -14,16 +14,16 @@ use toolmark::{
     exchange::{
         adapter::AnswerStream as _,
         context::{Basis, Begun, Context, Upstream},
-        tools::ToolSet,
+        tool_set::ToolSet,
     },
     judge::{
         call::{Arguments, Call, CallKind, CallRules, Cut, judge_call},
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
         text::TextGate,
     },
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
+    tools::registry::SchemaCache,
     wire::{json::Document, sse::Parser},
 };
 

@@ -15,9 +15,8 @@ use std::{
 use served::{Served, setting, upstream};
 use toolmark::ledger::{
     chain::ChainKeys,
-    sample::{Sample, seal},
-    sqlite::SqliteStore,
-    store::{Batch, ChainStore as _, ExecutionFilter, Page, Store as _},
+    fixtures::{Sample, seal},
+    store::{Batch, ChainStore as _, ExecutionFilter, Page, Store as _, sqlite::SqliteStore},
 };
 
 #[global_allocator]

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use toolmark::{
     ledger::{
         chain::ChainKeys,
+        fixtures::{Sample, seal},
         record::ExchangeRecord,
-        sample::{Sample, seal},
-        sqlite::SqliteStore,
-        store::{Batch, ChainStore as _, Hourly as _, Store as _},
+        store::{Batch, ChainStore as _, Hourly as _, Store as _, sqlite::SqliteStore},
     },
-    observe::{gather::statistics, metrics::Metrics, rollup::Rollup},
+    telemetry::{
+        metrics::Metrics,
+        stats::{query::statistics, rollup::Rollup},
+    },
 };
 
 #[global_allocator]

@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use toolmark::{
     chat::request::{self, Head},
     exchange::context::{Basis, Context, Upstream},
-    judge::{
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
-        text::TextGate,
-        violation::{Code, Violation},
-    },
+    judge::text::TextGate,
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
+    tools::registry::SchemaCache,
+    violation::{Code, Violation},
     wire::json::Document,
 };
 

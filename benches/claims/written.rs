@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use toolmark::judge::violation::Severity;
+use toolmark::violation::Severity;
 
 use super::world::{World, violations};
 

@@ -6,16 +6,18 @@ use http::Response;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{
-    query::{PAGED, Parameters},
-    reply::{self, invalid},
-};
+use super::query::{PAGED, Parameters};
 use crate::{
-    judge::violation::Code,
+    admin::responses::{self, invalid},
+    config::error::maybe,
     ledger::store::{ExecutionFilter, Found, FoundExecution, Store, StoreError, ViolationFilter},
-    observe::{gather, stats::Stats},
-    proxy::{app::App, body::Body, loops::LoopFigures, reply::Failure},
-    settings::fault::maybe,
+    proxy::{
+        app::App,
+        http::{body::Body, error_response::Failure},
+        loop_control::LoopFigures,
+    },
+    telemetry::stats::{Stats, query},
+    violation::Code,
 };
 
 /// Time limit of a query.
@@ -29,9 +31,9 @@ pub async fn look_up<T: Send + 'static>(
     let store = app.recorder.store();
     let looking = tokio::task::spawn_blocking(move || look(&*store));
     match tokio::time::timeout(DEADLINE, looking).await {
-        Ok(Ok(found)) => found.map_err(|error| reply::ledger(&error)),
-        Ok(Err(_)) => Err(reply::ledger(&StoreError::Unavailable("the look-up broke off".into()))),
-        Err(_) => Err(reply::ledger(&StoreError::Unavailable(format!("no answer within {} s", DEADLINE.as_secs())))),
+        Ok(Ok(found)) => found.map_err(|error| responses::ledger(&error)),
+        Ok(Err(_)) => Err(responses::ledger(&StoreError::Unavailable("the look-up broke off".into()))),
+        Err(_) => Err(responses::ledger(&StoreError::Unavailable(format!("no answer within {} s", DEADLINE.as_secs())))),
     }
 }
 
@@ -77,14 +79,14 @@ pub async fn executions(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     let page = parameters.page(app.now_ms())?;
     let filter = ExecutionFilter { tool: parameters.text("tool"), session: parameters.text("session"), page };
     let Found { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
-    Ok(reply::json(&List { data: rows.into_iter().map(Shown::from).collect(), next }))
+    Ok(responses::json(&List { data: rows.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// `GET /api/executions/{id}`
 pub async fn execution(app: &Arc<App>, id: String, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let found = look_up(app, move |store| store.execution(&id)).await?;
-    found.map(|found| reply::json(&Shown::from(found))).ok_or_else(|| reply::not_found("execution"))
+    found.map(|found| responses::json(&Shown::from(found))).ok_or_else(|| responses::not_found("execution"))
 }
 
 /// `GET /api/violations`
@@ -97,7 +99,7 @@ pub async fn violations(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     }
     let page = parameters.page(app.now_ms())?;
     let filter = ViolationFilter { code, tool: parameters.text("tool"), model: parameters.text("model"), page };
-    Ok(reply::json(&List::from(look_up(app, move |store| store.violations(&filter)).await?)))
+    Ok(responses::json(&List::from(look_up(app, move |store| store.violations(&filter)).await?)))
 }
 
 /// `GET /api/exchanges/{id}`
@@ -105,13 +107,13 @@ pub async fn exchange(app: &Arc<App>, id: &str, query: &str) -> Result<Response<
     Parameters::read(query, &[])?;
     let id: Uuid = id.parse().map_err(|_| invalid("id", "an exchange's id is a UUID, as in the header `toolmark-exchange`"))?;
     let found = look_up(app, move |store| store.exchange(id)).await?;
-    found.map(|record| reply::json(&*record)).ok_or_else(|| reply::not_found("exchange"))
+    found.map(|record| responses::json(&*record)).ok_or_else(|| responses::not_found("exchange"))
 }
 
 /// `GET /api/stats`
 pub async fn statistics(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
     let window = Parameters::read(query, &["window"])?.window("window")?;
     let now_ms = app.now_ms();
-    let stats = look_up(app, move |store| gather::statistics(store, window, now_ms)).await?;
-    Ok(reply::json(&WithLoops { stats, loops: app.loops.figures() }))
+    let stats = look_up(app, move |store| query::statistics(store, window, now_ms)).await?;
+    Ok(responses::json(&WithLoops { stats, loops: app.loops.figures() }))
 }

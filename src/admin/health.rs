@@ -4,10 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Response, StatusCode, header};
 
-use super::{State, reply};
+use super::State;
 use crate::{
-    observe::exposition::{OPENMETRICS, TEXT},
-    proxy::{app::App, body::Body, reply::Failure},
+    admin::responses,
+    proxy::{
+        app::App,
+        http::{body::Body, error_response::Failure},
+    },
+    telemetry::metrics::exposition::{OPENMETRICS, TEXT},
 };
 
 /// Time limit for the parts' reports.
@@ -21,7 +25,7 @@ pub async fn ready(state: &Arc<State>, details: bool) -> Result<Response<Body>, 
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "a part doesn't say how it is"));
     };
     let ready = report.ready && !state.stop.is_cancelled();
-    let mut response = if details { reply::json(&report) } else { reply::json(&serde_json::json!({"ready": ready})) };
+    let mut response = if details { responses::json(&report) } else { responses::json(&serde_json::json!({"ready": ready})) };
     if !ready {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
@@ -34,7 +38,7 @@ pub fn metrics(app: &App, headers: &HeaderMap) -> Response<Body> {
     let openmetrics = accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"));
     let exposition = &app.observed.exposition;
     match openmetrics {
-        true => reply::of(StatusCode::OK, OPENMETRICS, exposition.openmetrics()),
-        false => reply::of(StatusCode::OK, TEXT, exposition.text()),
+        true => responses::of(StatusCode::OK, OPENMETRICS, exposition.openmetrics()),
+        false => responses::of(StatusCode::OK, TEXT, exposition.text()),
     }
 }

@@ -7,8 +7,13 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
 
-use super::reply::{self, invalid};
-use crate::proxy::{app::App, body::Body, reply::Failure};
+use crate::{
+    admin::responses::{self, invalid},
+    proxy::{
+        app::App,
+        http::{body::Body, error_response::Failure},
+    },
+};
 
 /// Maximum bytes of the request.
 const BYTES_MAX: usize = 16 << 10;
@@ -35,5 +40,5 @@ pub async fn reset(app: &Arc<App>, request: Request<Incoming>) -> Result<Respons
     let asked = if body.trim_ascii().is_empty() { Asked::default() } else { read()? };
     app.reset_loops(asked.tool.as_deref(), asked.session.as_deref());
     tracing::info!(of_tool = asked.tool.is_some(), of_session = asked.session.is_some(), "loop control was reset");
-    Ok(reply::json(&serde_json::json!({"reset": {"tool": asked.tool, "session": asked.session}})))
+    Ok(responses::json(&serde_json::json!({"reset": {"tool": asked.tool, "session": asked.session}})))
 }

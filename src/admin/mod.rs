@@ -4,14 +4,14 @@
 //! threads of their own.
 
 mod api;
-mod feed;
+mod dashboard;
+mod events;
 mod health;
 mod loops;
-mod page;
+mod process_metrics;
 mod query;
-mod reply;
+mod responses;
 mod route;
-mod samples;
 
 use std::{
     net::{SocketAddr, TcpListener as StdListener},
@@ -35,9 +35,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     proxy::{
         app::{App, Error},
-        body::Body,
-        guard,
-        reply::Failure,
+        http::{body::Body, error_response::Failure},
+        server::request_checks,
     },
     settings::Secret,
 };
@@ -88,7 +87,7 @@ impl Admin {
         };
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        samples::register(&app);
+        process_metrics::register(&app);
         let state = Arc::new(State { app, stop, connections: AtomicUsize::new(0) });
         Ok(Some(Self { state, listener, address }))
     }
@@ -169,7 +168,7 @@ impl Drop for Counted {
 async fn handle(state: Arc<State>, request: Request<Incoming>) -> Response<Body> {
     let mut response = match dispatch(&state, request).await {
         Ok(response) => response,
-        Err(failure) => reply::failure(&failure),
+        Err(failure) => responses::failure(&failure),
     };
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(http::HeaderValue::from_static("no-store"));
@@ -179,20 +178,20 @@ async fn handle(state: Arc<State>, request: Request<Incoming>) -> Response<Body>
 
 async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
     let settings = &state.app.settings;
-    guard::header_bounds(request.headers())?;
+    request_checks::header_bounds(request.headers())?;
     if settings.admin.listen.is_none_or(|address| address.ip().to_canonical().is_loopback()) {
         let authority = request.uri().authority().map(|authority| authority.as_str());
-        guard::host(request.headers(), authority, &settings.allowed_hosts)?;
+        request_checks::host(request.headers(), authority, &settings.allowed_hosts)?;
     }
     let found = route(request.method(), request.uri().path())?;
     let allowed = authorized(request.headers(), settings.admin.token.as_ref());
     if !allowed && found.open() == Open::No {
-        return Err(reply::unauthorized());
+        return Err(responses::unauthorized());
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
     match found {
-        Route::Page => Ok(page::page()),
-        Route::Health => Ok(reply::json(&serde_json::json!({"status": "ok"}))),
+        Route::Page => Ok(dashboard::page()),
+        Route::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
         Route::Ready => health::ready(state, allowed).await,
         Route::Metrics => Ok(health::metrics(&state.app, request.headers())),
         Route::Executions => api::executions(&state.app, &query).await,
@@ -200,7 +199,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Resp
         Route::Violations => api::violations(&state.app, &query).await,
         Route::Stats => api::statistics(&state.app, &query).await,
         Route::Exchange(id) => api::exchange(&state.app, &id, &query).await,
-        Route::Events => feed::events(state, &query),
+        Route::Events => events::events(state, &query),
         Route::ResetLoops => loops::reset(&state.app, request).await,
     }
 }

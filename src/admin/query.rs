@@ -5,11 +5,11 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::reply::invalid;
 use crate::{
+    admin::responses::invalid,
+    config::error::{list, maybe},
     ledger::store::{PAGE_MAX, Page},
-    proxy::reply::Failure,
-    settings::fault::{list, maybe},
+    proxy::http::error_response::Failure,
 };
 
 /// Rows of a page by default.

@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::{
-    offline::Api,
-    saying::{Answer, Saying},
+use crate::{
+    cassette::scripted_answer::{Answer, Saying},
+    replay::offline::Api,
+    wire::json::Document,
 };
-use crate::wire::json::Document;
 
 /// A kind of injected fault.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]

@@ -2,20 +2,17 @@
 //! converted from and to other tools' formats.
 
 pub mod body;
-pub mod canonical;
-pub mod difference;
+pub mod capture;
+pub mod diff;
 pub mod export;
 pub mod faults;
+pub mod format;
 pub mod import;
-pub mod known;
-pub mod line;
-pub mod offline;
-pub mod patch;
+pub mod issued_marks;
+pub mod matching;
 pub mod player;
-pub mod raw;
-pub mod read;
+pub mod reader;
 pub mod recorder;
 pub mod redact;
-pub mod rejudge;
-pub mod saying;
-pub mod write;
+pub mod scripted_answer;
+pub mod writer;

@@ -1,6 +1,6 @@
 //! Plays a cassette in place of a model: finds the recorded exchange that answers a request.
 //!
-//! Requests are matched by method, path and canonical body ([`super::canonical`]). If several recorded ones match, they
+//! Requests are matched by method, path and canonical body ([`crate::cassette::matching`]). If several recorded ones match, they
 //! answer in turn and then from the start again, so that a test can be run repeatedly. Times and counters of marks come from
 //! the recording, so that every run gives the same bytes. Nothing waits here: each piece carries the time at which it is due.
 
@@ -16,15 +16,17 @@ use std::{
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{
-    body::Body,
-    canonical::{Canonical, Key, Times},
-    difference, known,
-    line::{Attempt, Exchange, Ran, Response},
-    read::{self, ReadError},
-    redact::Redactor,
+use super::{body::Body, redact::Redactor};
+use crate::{
+    cassette::{
+        diff,
+        format::{Attempt, Exchange, Ran, Response},
+        issued_marks,
+        matching::{Canonical, Key, Times},
+        reader::{self, ReadError},
+    },
+    marks::{Moment, RecordedMarks},
 };
-use crate::judge::marks::{Moment, RecordedMarks};
 
 /// Recorded requests that are compared to find the nearest one.
 const COMPARED_MAX: usize = 2000;
@@ -106,8 +108,8 @@ impl Player {
     pub fn open(path: &Path, playing: Playing) -> Result<(Self, RecordedMarks), ReadError> {
         // In passthrough mode a missing cassette is an empty one.
         let missing = playing.mode == Mode::Passthrough && !path.exists();
-        let (exchanges, notices) = if missing { (Vec::new(), Vec::new()) } else { read::all(path)? };
-        let marks = known::of(exchanges.iter());
+        let (exchanges, notices) = if missing { (Vec::new(), Vec::new()) } else { reader::all(path)? };
+        let marks = issued_marks::of(exchanges.iter());
         let (mut exact, mut loose): (HashMap<_, Vec<usize>>, HashMap<_, Vec<usize>>) = (HashMap::new(), HashMap::new());
         let takes: Vec<Arc<Take>> =
             exchanges.into_iter().enumerate().map(|(place, exchange)| Arc::new(Take::new(exchange, place))).collect();
@@ -192,12 +194,12 @@ impl Player {
         let requested = json(body);
         let differences = candidates.iter().take(COMPARED_MAX).map(|take| {
             let recorded = take.exchange.downstream.request.body.as_ref().and_then(Body::text).unwrap_or_default();
-            (difference::differences(&json(&recorded), &requested), take.id)
+            (diff::differences(&json(&recorded), &requested), take.id)
         });
-        match differences.min_by_key(|(differences, _)| difference::distance(differences)) {
+        match differences.min_by_key(|(differences, _)| diff::distance(differences)) {
             None => format!("{miss}: of such there is none in {cassette}, which has {} exchanges", self.takes.len()),
             Some((differences, id)) => {
-                format!("{miss}: {cassette} has {} such. The nearest, {id}, differs:{}", candidates.len(), difference::shown(&differences))
+                format!("{miss}: {cassette} has {} such. The nearest, {id}, differs:{}", candidates.len(), diff::shown(&differences))
             }
         }
     }

@@ -14,13 +14,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{
-    line::Exchange,
-    raw::{Raw, RawAttempt, RawMessage},
-    redact::Redactor,
-    write::{Mended, Rotation, WriteError, Writer},
+use super::redact::Redactor;
+use crate::{
+    cassette::{
+        capture::{Raw, RawAttempt, RawMessage},
+        format::Exchange,
+        writer::{Mended, Rotation, WriteError, Writer},
+    },
+    marks::KeyRing,
 };
-use crate::judge::marks::KeyRing;
 
 /// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
 const UNITS: usize = 4096;

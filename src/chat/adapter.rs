@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 
-use super::{answer::Answer, repair, stream::StreamJudge};
+use super::{repair, stream::StreamJudge};
 use crate::{
+    chat::completion::Answer,
     exchange::{
         adapter::{Adapter, Made},
         context::Context,
         turn::EchoedTurn,
     },
-    wire::{json::JsonError, text::quote},
+    wire::json::{JsonError, string::quote},
 };
 
 /// `POST /v1/chat/completions`

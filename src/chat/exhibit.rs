@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::messages::text_of;
 use crate::{
-    exchange::exhibit::Exhibit,
+    exchange::evidence::exhibit::Exhibit,
     wire::json::{Document, Value},
 };
 

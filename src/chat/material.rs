@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{messages::text_of, request::Head};
 use crate::{
-    exchange::material::Words,
+    exchange::evidence::material::Words,
     judge::history::Answered,
     wire::json::{Document, Value},
 };

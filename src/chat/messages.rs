@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use crate::{
-    exchange::refusal::{Refusal, unique},
+    exchange::request_error::{Refusal, unique},
     judge::history::{Item, PastCall},
-    policy::rules::Rules,
+    policy::compiled::Rules,
     wire::json::Value,
 };
 

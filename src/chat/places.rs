@@ -1,14 +1,16 @@
-//! Places of a chat answer, buffered or one event of it, for the table of places ([`crate::exchange::places`]). Pure.
+//! Places of a chat answer, buffered or one event of it, for the table of places ([`crate::exchange::text::places`]). Pure.
 
 use std::borrow::Cow;
 
-use super::chunk::delta_of;
 use crate::{
+    chat::stream::chunk::delta_of,
     exchange::{
+        answer_error::{Fault, ShapeError},
         context::Context,
-        fault::{Fault, ShapeError},
-        places::{Sweep, is_thought, joined, logprobs_of},
-        texts::{PART_TEXTS, is_ambiguous, is_nothing},
+        text::{
+            place::{PART_TEXTS, is_ambiguous, is_nothing},
+            places::{self, Sweep, is_thought, joined, logprobs_of},
+        },
     },
     wire::json::{Document, Value},
 };
@@ -138,7 +140,7 @@ fn said(message: Value<'_>) -> Vec<Cow<'_, str>> {
 /// # Errors
 /// [`ShapeError::Text`] for a call under a name of its own.
 pub fn check_copy(message: Value<'_>) -> Result<(), ShapeError> {
-    crate::exchange::places::refuse_calls_beside(message, &["tool_calls", "function_call"], None)
+    places::refuse_calls_beside(message, &["tool_calls", "function_call"], None)
 }
 
 /// True if the `message` beside a delta has calls.

@@ -7,12 +7,9 @@ use bytes::Bytes;
 
 use crate::{
     exchange::turn::{EchoedCall, EchoedTurn},
-    judge::{call::CallKind, reply, violation::Violation},
-    wire::{
-        edit::Edits,
-        json::{Document, JsonError},
-        text::quote,
-    },
+    judge::{call::CallKind, messages},
+    violation::Violation,
+    wire::json::{Document, JsonError, splice::Edits, string::quote},
 };
 
 /// Builds the request for the next attempt. `attempt` counts from 1 and is used in the ids of the echoed calls.
@@ -51,7 +48,7 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
         let mut content = call.answer();
         if !of_text.is_empty() && (legacy || at + 1 == turn.calls.len()) {
             // Not in a user message: some upstreams take none right behind a tool's.
-            content.push_str(&format!("\n\n{}", reply::objection(&of_text)));
+            content.push_str(&format!("\n\n{}", messages::objection(&of_text)));
         }
         let content = quote(&content);
         if legacy {
@@ -61,7 +58,7 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> String {
         out.push_str(&format!(r#",{{"role":"tool","tool_call_id":"{}","content":{content}}}"#, call_id(attempt, at)));
     }
     if !of_text.is_empty() && turn.calls.is_empty() {
-        out.push_str(&format!(r#",{{"role":"user","content":{}}}"#, quote(&reply::objection(&of_text))));
+        out.push_str(&format!(r#",{{"role":"user","content":{}}}"#, quote(&messages::objection(&of_text))));
     }
     out
 }
@@ -86,7 +83,7 @@ fn call_of(call: &EchoedCall, id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::violation::{Checks, Code};
+    use crate::violation::{Checks, Code};
 
     #[test]
     fn every_call_is_answered() {

@@ -12,25 +12,22 @@ use super::{
 use crate::{
     exchange::{
         context::{Basis, Begun, Prepared, Upstream},
-        material::Material,
-        refusal::{Refusal, array, unique},
-        thread::Hidden,
-        tools::{Brought, Dialect, ToolSet, ToolsEdit},
+        conversation::Hidden,
+        evidence::material::Material,
+        request_error::{Refusal, array, unique},
+        tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
     judge::{
-        call::CallKind,
-        call_turn::ToolChoice,
-        history::{self, Adjacency, Execution, History, Item, PastResult},
-        marks::{KeyRing, Scope},
-        stamp::{self, Nature, Stamp},
-        violation::{Code, Violation},
+        call::{CallKind, turn::ToolChoice},
+        history::{
+            self, Adjacency, Execution, History, Item, PastResult,
+            stamp::{self, Nature, Stamp},
+        },
     },
-    policy::{Mode, rules::Rules},
-    wire::{
-        edit::Edits,
-        json::{Document, Value},
-        text::quote,
-    },
+    marks::{KeyRing, Scope},
+    policy::{Mode, compiled::Rules},
+    violation::{Code, Violation},
+    wire::json::{Document, Value, splice::Edits, string::quote},
 };
 
 /// Depth to which a request is indexed: `messages[].tool_calls[].function.arguments`.

@@ -8,14 +8,12 @@ use super::request::{self, Head};
 use crate::{
     exchange::{
         context::{Basis, Begun, Upstream},
-        refusal::Refusal,
+        request_error::Refusal,
     },
-    judge::{
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
-    },
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
+    tools::registry::SchemaCache,
     wire::json::Document,
 };
 

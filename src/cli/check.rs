@@ -6,18 +6,19 @@ use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use super::{Error, Prepared, prepare};
 use crate::{
-    judge::{
-        registry::ToolSource,
-        violation::{Certainty, Code, Severity},
-    },
-    mcp::{Mcp, McpError, connect::Sdk, pins::Pins},
+    mcp::{Mcp, McpError, connection::Sdk, pins::Pins},
     policy::{
         Mode,
-        rules::{Rules, is_internal},
+        compiled::{Rules, is_internal},
     },
-    proxy::world,
+    proxy::exchange::http_probe,
     settings::{self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
-    upstreams::{fit::Fitting, preset::Preset, probe::Schedule},
+    tools::registry::ToolSource,
+    upstreams::{
+        capability_probe::Schedule,
+        quirks::{Fitting, presets::Preset},
+    },
+    violation::{Certainty, Code, Severity},
 };
 
 /// Runs the command.
@@ -30,7 +31,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
         prepared => prepared?,
     };
     let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
-    let asked = |rules: &Rules| world::unnamed(rules, &prepared.settings.probe_hosts).map(world::unnamed_words);
+    let asked = |rules: &Rules| http_probe::unnamed(rules, &prepared.settings.probe_hosts).map(http_probe::unnamed_words);
     let faults: Vec<String> = all.flat_map(|rules| compile_tools(rules).into_iter().chain(asked(rules))).collect();
     if !faults.is_empty() {
         return Err(Error::Failed(faults.join("\n")));
@@ -76,7 +77,7 @@ fn servers(settings: &Settings) -> Result<String, Error> {
 
 /// Errors of the tools and their schemas, one line each; empty if there are none.
 pub fn compile_tools(rules: &Rules) -> Vec<String> {
-    let fault = |tool: &crate::policy::rules::PolicyTool| {
+    let fault = |tool: &crate::policy::compiled::PolicyTool| {
         let compiled =
             ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
         let why = compiled.err()?;

@@ -12,9 +12,9 @@ use super::Error;
 use crate::cassette::{
     export,
     import::{self, Format},
-    read,
+    reader,
     redact::{Credentials, Redactor, pointer},
-    write::{Rotation, Writer, is_directory},
+    writer::{Rotation, Writer, is_directory},
 };
 
 /// A format that can be imported.
@@ -102,7 +102,7 @@ pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
     }
     let rotation = Rotation { bytes: u64::MAX, every: Duration::MAX };
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let failed = |error: crate::cassette::write::WriteError| Error::Failed(error.to_string());
+    let failed = |error: crate::cassette::writer::WriteError| Error::Failed(error.to_string());
     let mut writer = Writer::open(&arguments.output, rotation, now_ms).map_err(failed)?;
     writer.append(lines.as_bytes(), now_ms).map_err(failed)?;
     writer.sync().map_err(failed)?;
@@ -122,7 +122,7 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Error> {
     if arguments.output.exists() {
         return Err(exists(&arguments.output));
     }
-    let (exchanges, notices) = read::all(&arguments.cassette).map_err(|error| Error::Failed(error.to_string()))?;
+    let (exchanges, notices) = reader::all(&arguments.cassette).map_err(|error| Error::Failed(error.to_string()))?;
     let text = match arguments.form {
         OutForm::Vcr => export::vcr::write(&exchanges),
         OutForm::Har => export::har::write(&exchanges),

@@ -15,10 +15,10 @@ use super::Error;
 use crate::{
     ledger::{
         chain::ChainKeys,
-        open::open_to_read,
+        codec,
         record::Digest,
-        store::{ChainStore, Position, StoreError},
-        stored, verify,
+        store::{ChainStore, Position, StoreError, open::open_to_read},
+        verify,
     },
     settings::{self, Environment, Flags, KeySource, LedgerUrl, Offline},
 };
@@ -185,7 +185,7 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
             after = last.position.sequence;
             for record in records.iter().filter(|record| (since..=until).contains(&record.ended_ms)) {
                 let Position { writer, sequence, mac } = &record.position;
-                let body = stored::read(&record.body).ok().and_then(|own| serde_json::to_string(&own).ok());
+                let body = codec::read(&record.body).ok().and_then(|own| serde_json::to_string(&own).ok());
                 unreadable += u64::from(body.is_none());
                 let body = body.as_deref().unwrap_or("null");
                 match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{}\",\"record\":{body}}}", Digest(*mac)) {

@@ -11,10 +11,10 @@ use super::Error;
 use crate::{
     mcp::{
         Mcp,
-        calls::Asked,
         catalog::{Catalog, Offered, ServerTool, Standing},
-        connect::Sdk,
+        connection::Sdk,
         pins::{Drift, Pin, Pins},
+        runner::Asked,
     },
     settings::{self, Environment, Flags},
 };
@@ -167,7 +167,7 @@ fn call(mcp: &Arc<Mcp>, name: &str, arguments: &str, out: &mut String) -> Result
     let unknown = |catalog: &Catalog| {
         let down: Vec<String> =
             mcp.health().iter().filter_map(|own| Some(format!("; `{}` is down: {}", own.name, own.down.as_ref()?))).collect();
-        let hint = settings::fault::maybe(name, &known());
+        let hint = crate::config::error::maybe(name, &known());
         let names: Vec<&str> = catalog.tools().iter().map(|tool| &*tool.name).collect();
         Error::Failed(format!("there is no tool `{name}`{hint}; known: {}{}", names.join(", "), down.concat()))
     };

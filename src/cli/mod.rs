@@ -21,7 +21,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    policy::{load, rules::Rules},
+    policy::{compiled::Rules, load},
     settings::{self, Environment, Flags, Settings},
 };
 

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use crate::{
-    judge::claims::lexicon,
-    log,
+    judge::claims::language::lexicon,
     policy::watch::{Changed, Watch},
     proxy::{app::App, server::Server},
     settings::{self, Environment, Flags, KeySource, Settings},
+    telemetry::log,
 };
 
 /// Serves until SIGTERM or SIGINT.

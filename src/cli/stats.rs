@@ -13,12 +13,9 @@ use clap::Args;
 
 use super::Error;
 use crate::{
-    ledger::open::open_to_read,
-    observe::{
-        gather::statistics,
-        stats::{Calls, Stats, Totals},
-    },
+    ledger::store::open::open_to_read,
     settings::{self, Environment, Flags, LedgerUrl},
+    telemetry::stats::{Calls, Stats, Totals, query::statistics},
 };
 
 /// Rows of each table at most.

@@ -11,8 +11,8 @@ use clap::Args;
 
 use super::{Error, ledger};
 use crate::{
-    judge::marks::{ExecutionId, KeyRing, Scope},
     ledger::store::FoundExecution,
+    marks::{ExecutionId, KeyRing, Scope},
     settings::{self, Environment, Flags, LedgerUrl, Offline},
 };
 

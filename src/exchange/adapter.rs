@@ -1,7 +1,7 @@
 //! Interface between the shell and an API's adapter: reading answers, buffered and streamed, and writing responses.
 //!
 //! The shell ([`crate::proxy`]) knows no wire form but through these; judging and deciding is common to all
-//! ([`super::context`], [`super::decide`]). All of it is pure.
+//! ([`super::context`], [`crate::exchange::decision`]). All of it is pure.
 
 use std::sync::Arc;
 
@@ -9,15 +9,14 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     context::{Context, JudgedChoice},
-    decide::Final,
-    fault::Fault,
-    rounds::RoundForm,
-    thread::Memo,
     turn::{EchoedTurn, Said},
 };
-use crate::wire::{
-    json::{JsonError, Value},
-    sse::Event,
+use crate::{
+    exchange::{answer_error::Fault, conversation::Memo, decision::Final, hidden_turns::RoundForm},
+    wire::{
+        json::{JsonError, Value},
+        sse::Event,
+    },
 };
 
 /// An enforced API: its adapter.

@@ -11,28 +11,29 @@ use bytes::Bytes;
 
 use uuid::Uuid;
 
-use super::{
-    inquiry::Inquiry,
-    looping::{Loops, Stopped},
-    material::Material,
-    owed,
-    thread::Hidden,
-    tools::ToolSet,
-};
 use crate::{
-    judge::{
-        call::{Call, CallRules},
-        call_turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
-        history::Execution,
-        loops::Beyond,
-        marks::{KeyRing, Moment, Scope},
-        standing::Standing,
-        text::TextGate,
-        textual::Names,
-        trail::Trail,
-        violation::{Code, Severity, Violation},
+    exchange::{
+        conversation::Hidden,
+        evidence::material::Material,
+        ledger_queries::Inquiry,
+        loop_guard::{Loops, Stopped},
+        text::citation_duty,
+        tool_set::ToolSet,
     },
-    policy::{Mode, OnBlockedJson, rules::Rules},
+    judge::{
+        call::{
+            Call, CallRules,
+            turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
+        },
+        history::{Execution, calls::Trail},
+        loops::Beyond,
+        text::TextGate,
+        textual_calls::Names,
+        word_index::Standing,
+    },
+    marks::{KeyRing, Moment, Scope},
+    policy::{Mode, OnBlockedJson, compiled::Rules},
+    violation::{Code, Severity, Violation},
     wire::json::Document,
 };
 
@@ -369,7 +370,7 @@ impl Context {
         let texts: Vec<&str> = gates.iter().filter_map(|gate| gate.text()).filter(|text| !text.trim().is_empty()).collect();
         let [text] = texts[..] else { return false };
         let read = gates.iter().all(|gate| gate.is_empty() || gate.text().is_some());
-        read && (owed::reports_nothing(text) || owed::is_json_asked_for(text, self.data()))
+        read && (citation_duty::reports_nothing(text) || citation_duty::is_json_asked_for(text, self.data()))
     }
 
     fn empty_answer(&self, calls: &[Call], answer: AnswerNature) -> Option<Violation> {
@@ -447,7 +448,7 @@ impl JudgedChoice {
 }
 
 /// Replaces violations that depend on marks by one `not_judged`.
-fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::judge::violation::Checks) {
+fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::violation::Checks) {
     // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
     let needs_marks =
         |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);

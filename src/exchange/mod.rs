@@ -3,28 +3,20 @@
 //! The adapters ([`crate::chat`], [`crate::responses`]) translate their wire format to and from these types, so that no
 //! check and no decision exists twice. Pure; I/O and waiting are in [`crate::proxy`].
 
+pub mod active_policy;
 pub mod adapter;
-pub mod annotations;
-pub mod answers;
-pub mod asked;
+pub mod answer_error;
+pub mod answer_tools;
 pub mod context;
-pub mod decide;
-pub mod error;
+pub mod conversation;
+pub mod decision;
 pub mod evidence;
-pub mod exhibit;
-pub mod fault;
-pub mod inquiry;
-pub mod looping;
-pub mod material;
-mod owed;
-pub mod places;
-pub mod promote;
-pub mod refusal;
-pub mod rounds;
-pub mod state;
-pub mod texts;
-pub mod thread;
-pub mod tools;
-pub mod trimmed;
+pub mod hidden_turns;
+pub mod ledger_queries;
+pub mod loop_guard;
+pub mod promotion;
+pub mod request_error;
+pub mod state_checks;
+pub mod text;
+pub mod tool_set;
 pub mod turn;
-pub mod usage;

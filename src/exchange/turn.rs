@@ -1,11 +1,9 @@
 //! The model's turn, and the rejected turn that is echoed to it. Pure.
 
-use super::error::Reported;
 use crate::{
-    judge::{
-        call::{Call, CallKind},
-        violation::{Checks, Violation},
-    },
+    judge::call::{Call, CallKind},
+    openai::error::Reported,
+    violation::{Checks, Violation},
     wire::json::Document,
 };
 
@@ -109,11 +107,11 @@ impl EchoedCall {
 
     /// Message for the model about the call, as the content of a tool message.
     pub fn answer(&self) -> String {
-        use crate::judge::reply;
+        use crate::judge::messages;
         if self.violations.is_empty() {
-            return reply::sibling(&self.name);
+            return messages::sibling(&self.name);
         }
         let violations: Vec<&Violation> = self.violations.iter().collect();
-        reply::rejection(&self.name, &violations, self.legal_arguments().1, self.example.as_deref())
+        messages::rejection(&self.name, &violations, self.legal_arguments().1, self.example.as_deref())
     }
 }

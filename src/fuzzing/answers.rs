@@ -12,10 +12,7 @@ use super::{
     input::{Input, repeated},
 };
 use crate::{
-    cassette::offline::Api,
-    chat::adapter::Chat,
-    exchange::adapter::Adapter,
-    responses::{adapter::Responses, translate::answer::Origin},
+    chat::adapter::Chat, exchange::adapter::Adapter, replay::offline::Api, responses::adapter::Responses, translate::answer::Origin,
     wire::json::Document,
 };
 

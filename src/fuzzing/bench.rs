@@ -6,11 +6,11 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::{
-    cassette::offline::{Api, Bench, HELD_BYTES_MAX, When},
     exchange::context::{Begun, Upstream},
-    judge::marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, Moment, Scope},
     policy::{Correction, Policy, load::PolicySource},
     proxy::app::Standard,
+    replay::offline::{Api, Bench, HELD_BYTES_MAX, When},
     responses::request::Recalled,
     wire::json::Document,
 };

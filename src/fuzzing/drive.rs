@@ -12,17 +12,16 @@ use super::{
 use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream as _, End, WholeAnswer as _},
+        answer_error::Fault,
         context::{Begun, JudgedChoice},
-        decide::{self, Budget, Decision, Final},
-        fault::Fault,
+        decision::{self, Budget, Decision, Final},
         turn::EchoedTurn,
     },
-    judge::violation::{Code, Violation},
-    proxy::reader::{Reader, Unread},
-    responses::translate::{
-        answer::{Origin, answer},
-        stream::StreamTranslator,
+    translate::{
+        answer::{Origin, answer, stream::StreamTranslator},
+        sse_feed::{Reader, Unread},
     },
+    violation::{Code, Violation},
     wire::{json::Document, sse::Parser},
 };
 
@@ -84,7 +83,7 @@ impl Outcome {
         let mut finals = Vec::new();
         for choice in judged {
             if replaced && choice.blocks() {
-                finals.push(Final::Say(decide::words(&choice, repairs)));
+                finals.push(Final::Say(decision::words(&choice, repairs)));
                 continue;
             }
             let calls = choice.turn.into_calls().unwrap_or_default();
@@ -117,7 +116,7 @@ struct Tries<'b> {
 impl Tries<'_> {
     fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
         let calls = &self.begun.context.rules.policy.calls;
-        let signature = turn.map(decide::signature);
+        let signature = turn.map(decision::signature);
         let repeated = signature.is_some() && signature == self.signature;
         self.signature = signature.or(self.signature);
         Budget {
@@ -165,10 +164,10 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
         };
         outcome.judged(&judged);
         let bad = judged.iter().position(JudgedChoice::blocks);
-        let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, judge.said(at))));
+        let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, judge.said(at))));
         let budget = tries.budget(turn.as_ref(), released || judge.released());
         let policy = &context.rules.policy;
-        let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+        let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
             (Decision::Repair, Some(turn)) => {
                 released |= judge.released();
                 tries.ask_again::<A>(&turn);
@@ -231,10 +230,10 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
         let judged = bounded("the judgement of an answer", || read.judge(context));
         outcome.judged(&judged);
         let bad = judged.iter().position(JudgedChoice::blocks);
-        let turn = bad.and_then(|at| Some(decide::echo(judged.get(at)?, read.said(at))));
+        let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, read.said(at))));
         let budget = tries.budget(turn.as_ref(), false);
         let policy = &context.rules.policy;
-        let replaced = match (decide::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
+        let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
             (Decision::Repair, Some(turn)) => {
                 tries.ask_again::<A>(&turn);
                 continue;

@@ -9,11 +9,11 @@ use super::{
 use crate::{
     cassette::{
         export,
+        format::Exchange,
         import::{self, Format},
-        line::Exchange,
-        rejudge,
     },
     policy::load,
+    replay::rejudge,
     settings::{self, Environment, Flags},
 };
 

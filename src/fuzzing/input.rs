@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::LazyLock, time::Duration};
 const PARTS_MAX: usize = 16;
 /// Longest that a step of the core may hold its worker, in milliseconds of processor time of a release build (README, "Limits").
 const STEP_MS: u64 = 50;
-/// Factor by which a build for tests (no optimisation, as in `proxy/aside.rs`) or for fuzzing (counted edges) is slower at most.
+/// Factor by which a build for tests (no optimisation, as in `proxy/helper_threads.rs`) or for fuzzing (counted edges) is slower at most.
 const SLOWNESS: u64 = if cfg!(test) { 60 } else { 12 };
 /// Length in bytes to which a part is repeated.
 const REPEATED_BYTES: usize = 48 << 10;

@@ -8,16 +8,16 @@ use super::{
     input::{Input, bounded, repeated},
 };
 use crate::{
-    cassette::offline::Api,
     exchange::context::Context,
     judge::{
         call::{Arguments, Call, CallKind, Cut, Judged, Outcome, judge_call},
-        registry::{Registry, RequestTool, SchemaCache, ToolKind},
-        schema::Schema,
         text::TextGate,
-        violation::{Code, Violation},
     },
     policy::Tools,
+    replay::offline::Api,
+    schema::Schema,
+    tools::registry::{Registry, RequestTool, SchemaCache, ToolKind},
+    violation::{Code, Violation},
 };
 
 /// Result of a text gate.

@@ -5,11 +5,14 @@ use serde_json::Value as Json;
 
 use super::input::{Input, bounded};
 use crate::wire::{
-    canonical::canonical,
-    edit::Edits,
-    json::{Document, JsonError, Value, leading_string},
+    json::{
+        Document, JsonError, Value,
+        canonical::canonical,
+        leading_string,
+        splice::Edits,
+        string::{quote, unescape},
+    },
     sse::{Event, Parser},
-    text::{quote, unescape},
 };
 
 /// The events are the same however the bytes are cut, and equal to those of a simple parser; no byte is lost or added.

@@ -9,13 +9,15 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{
-    call_advice::quote,
-    call_arguments::brief,
+use crate::{
+    judge::{
+        call::issues::quote,
+        history::calls::{Step, Trail, Use, call_digest},
+    },
     marks::Moment,
-    trail::{Step, Trail, Use, call_digest},
+    policy::{Identical, Loops},
+    schema::strict_json::brief,
 };
-use crate::policy::{Identical, Loops};
 
 /// Latest calls of a session's other conversations that are counted.
 pub const SESSION_CALLS_MAX: usize = 256;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    judge::trail::Same,
+    judge::history::calls::Same,
     policy::{Identical, Rate, ToolLoops},
 };
 

@@ -10,10 +10,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{
-    rows::ExecutionKey,
-    store::{ChainStore, First, StoreError},
-};
+use super::store::{ChainStore, First, StoreError};
+use crate::ledger::index::ExecutionKey;
 
 /// Queries that may wait.
 const WAITING_MAX: usize = 1024;

@@ -4,23 +4,15 @@
 //! observers and to the [`store::Store`].
 
 pub mod chain;
+pub mod codec;
 pub mod digest;
+pub mod execution_cache;
+pub mod fixtures;
+pub mod index;
 pub mod lookup;
-pub mod memory;
-pub mod open;
-pub mod page;
-pub mod portion;
-pub mod postgres;
 pub mod queue;
 pub mod record;
 pub mod recorder;
-pub mod rows;
-pub mod sample;
-pub mod seen;
-pub mod shelf;
-pub mod sqlite;
+pub mod sealed_kv;
 pub mod store;
-pub mod stored;
-pub mod vault;
 pub mod verify;
-pub mod writer;

@@ -3,15 +3,17 @@
 //! Never in a record: credentials, and, unless `[ledger] store = "bodies"` asks for them, arguments, results and
 //! the messages of violations, which may quote both.
 //!
-//! The numbers of fields are those of the stored form ([`super::stored`]): a number is never reused, and new fields are optional.
+//! The numbers of fields are those of the stored form ([`crate::ledger::codec`]): a number is never reused, and new fields are optional.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use super::digest::{Digest, ScopeDigest};
-use super::stored;
-use crate::judge::violation::{Certainty, Code, Severity, Verdict};
+use crate::{
+    ledger::codec,
+    violation::{Certainty, Code, Severity, Verdict},
+};
 
 /// Characters of a session's name that are kept.
 pub const SESSION_CHARS_MAX: usize = 256;
@@ -46,12 +48,12 @@ impl Api {
 pub struct ExchangeRecord {
     /// Id of the exchange, sent to the caller as `toolmark-exchange`.
     #[n(0)]
-    #[cbor(with = "stored::id")]
+    #[cbor(with = "codec::id")]
     pub id: Uuid,
     /// Id of the record that this one corrects, where something became known only after the exchange was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(7)]
-    #[cbor(with = "stored::other_id", has_nil)]
+    #[cbor(with = "codec::other_id", has_nil)]
     pub amends: Option<Uuid>,
     /// Start of the exchange, in Unix milliseconds.
     #[n(1)]
@@ -131,7 +133,7 @@ impl ExchangeRecord {
 
     /// End of the exchange, in Unix milliseconds.
     pub fn ended_ms(&self) -> u64 {
-        super::rows::ended_ms(self.at_ms, self.total_us)
+        crate::ledger::index::ended_ms(self.at_ms, self.total_us)
     }
 }
 

@@ -11,16 +11,18 @@ use tokio::sync::oneshot;
 use super::{
     chain::ChainKeys,
     lookup::Lookup,
-    open::open,
     queue::Queue,
     record::{ExchangeRecord, ScopeDigest},
-    seen::Seen,
-    shelf::Shelf,
     store::{ChainStore, ExecutionFilter, Hourly, Page, Store, StoreError},
-    writer::{Trouble, Writer, now_ms},
 };
 use crate::{
-    judge::marks::Scope,
+    ledger::{
+        execution_cache::Seen,
+        queue::writer::{Trouble, Writer, now_ms},
+        sealed_kv::Shelf,
+        store::open::open,
+    },
+    marks::Scope,
     settings::{self, Durability},
 };
 

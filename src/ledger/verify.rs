@@ -5,9 +5,11 @@ use uuid::Uuid;
 use super::{
     chain::{ChainKeys, Mac},
     record::ExchangeRecord,
-    rows::{ExecutionRow, Rows},
     store::{Chain, ChainStore, Position, StoreError, StoredRecord},
-    stored,
+};
+use crate::ledger::{
+    codec,
+    index::{ExecutionRow, Rows},
 };
 
 /// Records read at a time.
@@ -217,7 +219,7 @@ impl Walk<'_> {
         if *sequence != last + 1 {
             return Err(Fault::Missing { writer: *writer, first: last + 1, last: sequence - 1 }.into());
         }
-        let record = stored::read(&found.body).ok();
+        let record = codec::read(&found.body).ok();
         if !self.keys.is_record(mac, *writer, *sequence, before, &found.body) {
             let exchange = record.map(|record| record.id);
             return Err(Fault::Record { writer: *writer, sequence: *sequence, exchange }.into());
@@ -254,7 +256,7 @@ impl Walk<'_> {
         let own = record.executions.get(place as usize).map(|execution| &execution.id);
         let others = self.store.records(there.writer, there.sequence.saturating_sub(1), 1)?;
         let Some(other) = others.first().filter(|other| other.position.sequence == there.sequence) else { return Ok(false) };
-        let Ok(other) = stored::read(&other.body) else { return Ok(false) };
+        let Ok(other) = codec::read(&other.body) else { return Ok(false) };
         let expected = Rows::of(&other, there.writer, there.sequence);
         let has = expected.executions.iter().any(|row| row == there);
         Ok(has && other.executions.get(there.place as usize).map(|execution| &execution.id) == own)

@@ -9,11 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::{pins::Drift, schema};
 use crate::{
-    judge::{
-        registry::ToolSource,
-        violation::{Severity, Violation},
-    },
     settings::{Execute, McpServer},
+    tools::registry::ToolSource,
+    violation::{Severity, Violation},
 };
 
 /// Longest name of a tool. Source: OpenAI API reference, `function.name`.
@@ -170,7 +168,7 @@ impl Catalog {
 
 fn drifted(server: &McpServer, name: &str, drift: Drift) -> Option<Violation> {
     (server.drift != Severity::Off).then(|| Violation {
-        code: crate::judge::violation::Code::SchemaDrift,
+        code: crate::violation::Code::SchemaDrift,
         severity: server.drift,
         tool: Some(name.into()),
         message: format!("the {} of tool `{name}` of the MCP server `{}` changed since it was pinned", drift.what(), server.name),

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    judge::violation::Code,
     mcp::pins::{Pin, Pins},
     settings::{Environment, Flags},
+    violation::Code,
 };
 
 fn servers(toml: &str) -> Vec<McpServer> {

@@ -3,12 +3,12 @@
 //! A dedicated thread owns the connections; workers wait for it only during calls. The offered tools are a
 //! [`catalog::Catalog`], whose generation tells workers that it changed.
 
-pub mod calls;
 pub mod catalog;
-pub mod connect;
-pub mod observed;
+pub mod connection;
+pub mod metrics;
+pub mod outcome;
 pub mod pins;
-pub mod result;
+pub mod runner;
 pub mod schema;
 pub mod server;
 
@@ -23,10 +23,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Execute, McpServer, Settings};
-use calls::Calls;
 use catalog::{Catalog, Names, Standing};
-use connect::{CONNECT_MAX, Connect, Sdk};
+use connection::{CONNECT_MAX, Connect, Sdk};
 use pins::{PinError, Pins};
+use runner::Calls;
 use server::{Figures, Server};
 
 /// Time limit for connecting and listing at startup.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::catalog::ServerTool;
-use crate::wire::canonical::canonical;
+use crate::wire::json::canonical::canonical;
 
 /// Name of the pin file, beside the settings file.
 pub const PIN_FILE: &str = "toolmark.pins.json";

@@ -16,11 +16,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    catalog::{ServerTool, Standing},
-    connect::{Connect, Connection, Listed},
+use super::catalog::{ServerTool, Standing};
+use crate::{
+    mcp::connection::{Connect, Connection, Listed},
+    settings::McpServer,
 };
-use crate::settings::McpServer;
 
 /// Maximum interval between listings of a server's tools.
 const CHECK: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Loading of a policy: its TOML, from disk or built in, and the tool files it names.
 //!
-//! The I/O around [`super::rules`], which checks and compiles the policy. A wrong policy is an error with file, line and key; a reload then
+//! The I/O around [`crate::policy::compiled`], which checks and compiles the policy. A wrong policy is an error with file, line and key; a reload then
 //! keeps the old policy.
 
 use std::{
@@ -8,13 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Policy,
-    form::{END, Form},
-    rules::Rules,
-    tools::{self, ToolFiles},
+use super::Policy;
+use crate::{
+    config::layers::Layers,
+    policy::{
+        compiled::Rules,
+        completeness::{END, Form},
+        tool_files::{self, ToolFiles},
+    },
+    settings::Fault,
 };
-use crate::settings::{Fault, layers::Layers};
 
 /// Source of a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -146,7 +149,7 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -
     }
     let (layers, policy) = parse(&path.display().to_string(), &text)?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    let files = tools::read(&layers, directory, &policy.tools.files)?;
+    let files = tool_files::read(&layers, directory, &policy.tools.files)?;
     let digest = digest(&text, &files.texts);
     let mut watched = vec![path.to_owned()];
     watched.extend(files.watched.iter().cloned());

@@ -2,14 +2,14 @@
 //!
 //! Values only; [`load`] reads files and explains their errors.
 
-mod form;
+pub mod compiled;
+mod completeness;
 pub mod load;
 mod loops;
-pub mod probe;
 mod responses;
-pub mod rules;
-pub mod state;
-mod tools;
+pub mod state_probe;
+pub mod state_rules;
+mod tool_files;
 pub mod watch;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -20,8 +20,8 @@ pub use self::{
     loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops},
     responses::{Responses, Stateful},
 };
-use crate::judge::{
-    protocol::{CITE_TEXT, protocol_text},
+use crate::{
+    judge::protocol::{CITE_TEXT, protocol_text},
     violation::{Certainty, Severity},
 };
 
@@ -189,8 +189,8 @@ pub struct Policy {
     /// Phrase rules: claims that require a tool's success.
     pub claims: Vec<ClaimRule>,
     /// State rules, checked against the outside world.
-    pub state: Vec<state::StateRule>,
-    /// Severities by code, as written; [`crate::judge::violation::Checks`] is the full table.
+    pub state: Vec<state_rules::StateRule>,
+    /// Severities by code, as written; [`crate::violation::Checks`] is the full table.
     pub checks: BTreeMap<String, Check>,
 }
 

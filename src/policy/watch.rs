@@ -43,7 +43,7 @@ enum Event {
 pub struct WatchError(#[from] notify::Error);
 
 impl Watch {
-    /// Watches files and directories: [`super::rules::Rules::watched`]. Without any, the channel stays silent.
+    /// Watches files and directories: [`crate::policy::compiled::Rules::watched`]. Without any, the channel stays silent.
     ///
     /// The channel receives one [`Changed`] for all events within about [`QUIET`]. Files written in place must first have been unchanged
     /// for [`SETTLED`], or for [`SETTLED_SHORTER`] if they became shorter.

@@ -12,30 +12,23 @@ use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-pub use super::standard::Standard;
-use super::{
-    credentials,
-    journal::Journal,
-    kept::KeptRounds,
-    load::Load,
-    loops::LoopControl,
-    memory::Memory,
-    originals::Originals,
-    stage::Cassettes,
-    standing::{self, Standing},
-    verifier::Verifier,
-    world,
-};
+pub use crate::exchange::active_policy::Standard;
 use crate::{
-    judge::{
-        marks::{Counter, KeyRing, Moment, Scope},
-        registry::SchemaCache,
-    },
     ledger::recorder::Recorder,
+    marks::{Counter, KeyRing, Moment, Scope},
     mcp::{Mcp, catalog::Catalog},
-    observe::{Observed, readiness::State, rollup::Rollup},
-    policy::{Mode, Stateful, load::PolicySource, rules::Rules, watch::Changed},
+    policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
+    proxy::{
+        conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals},
+        exchange::{cassette_session::Cassettes, http_probe, idempotency::Journal, verifier::Verifier},
+        http::credentials,
+        loop_control::LoopControl,
+        server::admission::Load,
+        upstream::state::{self, Standing},
+    },
     settings::{self, Settings},
+    telemetry::{Observed, readiness::State, stats::rollup::Rollup},
+    tools::registry::SchemaCache,
 };
 
 /// Error at start, or of a policy that can't be used.
@@ -68,13 +61,13 @@ pub enum Error {
     Ledger(#[from] crate::ledger::store::StoreError),
     /// Traces can't be set up.
     #[error(transparent)]
-    Traces(#[from] crate::observe::traces::Error),
+    Traces(#[from] crate::telemetry::traces::Error),
     /// A cassette to be played can't be read.
     #[error(transparent)]
-    Played(#[from] crate::cassette::read::ReadError),
+    Played(#[from] crate::cassette::reader::ReadError),
     /// A cassette to be recorded can't be written.
     #[error(transparent)]
-    Recorded(#[from] crate::cassette::write::WriteError),
+    Recorded(#[from] crate::cassette::writer::WriteError),
     /// The system provides no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -200,7 +193,7 @@ impl App {
             (None, Ok(())) => State::Ready,
         });
         if let Some(mcp) = &mcp {
-            crate::mcp::observed::register(mcp, &observed);
+            crate::mcp::metrics::register(mcp, &observed);
         }
         let counter = Counter::new(u16::from_le_bytes(seed));
         let load = Load::new(&settings.limits, &settings.clients);
@@ -209,7 +202,7 @@ impl App {
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
         let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
-        let describe = move || standing::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
+        let describe = move || state::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
         observed.readiness.describe("upstreams", describe);
         Ok(Self {
             settings,
@@ -381,8 +374,8 @@ impl InForce {
         offered: Arc<(u64, Catalog)>,
         settings: &Settings,
     ) -> Result<Self, Error> {
-        if let Some(probe) = world::unnamed(&rules, &settings.probe_hosts) {
-            return Err(Error::Probe(world::unnamed_words(probe)));
+        if let Some(probe) = http_probe::unnamed(&rules, &settings.probe_hosts) {
+            return Err(Error::Probe(http_probe::unnamed_words(probe)));
         }
         let mut standard = Standard::with_offered(rules, held_bytes_max, offered)?;
         standard.text.second_opinion = settings.verifier.is_some();
@@ -404,6 +397,6 @@ impl InForce {
     }
 }
 
-pub(super) fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

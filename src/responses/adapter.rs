@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 
-use super::{answer::Answer, repair, stream::ResponseStream, words};
+use super::{repair, stream::ResponseStream};
 use crate::{
     exchange::{
         adapter::{Adapter, Made},
         context::Context,
         turn::EchoedTurn,
     },
+    responses::{response::Answer, synthetic},
     wire::json::JsonError,
 };
 
@@ -25,6 +26,6 @@ impl Adapter for Responses {
     }
 
     fn words(made: &Made<'_>, context: &Context) -> Bytes {
-        words::words(made, context)
+        synthetic::words(made, context)
     }
 }

@@ -1,16 +1,18 @@
-//! Places of a response, buffered or one event of its stream, for the table of places ([`crate::exchange::places`]).
+//! Places of a response, buffered or one event of its stream, for the table of places ([`crate::exchange::text::places`]).
 //! Pure.
 
 use std::borrow::Cow;
 
-use super::output::{ItemKind, kind_of};
 use crate::{
     exchange::{
+        answer_error::{Fault, ShapeError},
         context::Context,
-        fault::{Fault, ShapeError},
-        places::{Sweep, is_token, joined, logprobs_of},
-        texts::{is_ambiguous, is_nothing},
+        text::{
+            place::{is_ambiguous, is_nothing},
+            places::{Sweep, is_token, joined, logprobs_of},
+        },
     },
+    responses::output_items::{ItemKind, kind_of},
     wire::json::{Document, Value},
 };
 

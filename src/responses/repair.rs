@@ -11,18 +11,15 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::prepare::{assistant_item, output_item, user_item};
 use crate::{
     exchange::{
         context::Context,
         turn::{EchoedCall, EchoedTurn, SaidItem},
     },
-    judge::{call::CallKind, reply, violation::Violation},
-    wire::{
-        edit::Edits,
-        json::{Document, JsonError, Value},
-        text::quote,
-    },
+    judge::{call::CallKind, messages},
+    responses::request::prepare::{assistant_item, output_item, user_item},
+    violation::Violation,
+    wire::json::{Document, JsonError, Value, splice::Edits, string::quote},
 };
 
 /// Longest name of a tool. Source: OpenAI API reference, `FunctionToolParam.name`; docs/wire-facts.md#responses-requests.
@@ -177,7 +174,7 @@ fn new_item(call: &EchoedCall, id: &str) -> String {
 /// Messages for the model: one output for each call, and the violations of the text.
 fn answers(turn: &EchoedTurn, ids: &[String]) -> Vec<String> {
     let of_text: Vec<&Violation> = turn.violations.iter().collect();
-    let objection = (!of_text.is_empty()).then(|| reply::objection(&of_text));
+    let objection = (!of_text.is_empty()).then(|| messages::objection(&of_text));
     if turn.calls.is_empty() {
         return objection.map(|objection| user_item(&quote(&objection))).into_iter().collect();
     }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{repair::next_request, request::Recalled, request_support_tests::Bench};
+use super::{repair::next_request, request::Recalled};
 use crate::{
     exchange::{
         context::Context,
         turn::{EchoedCall, EchoedTurn, SaidItem},
     },
-    judge::{
-        call::CallKind,
-        violation::{Checks, Code, Violation},
-    },
+    judge::call::CallKind,
+    responses::request::tests::support::Bench,
+    violation::{Checks, Code, Violation},
 };
 
 const BODY: &str = r#"{"model":"m","input":[{"role":"user","content":"x"}],"n": 1.0}"#;

@@ -12,24 +12,20 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::{
-    items::{InputItem, Kind},
-    output::{is_like_call, nests_call},
-};
 use crate::{
     chat::messages::text_of,
     exchange::{
-        fault::{Fault, ShapeError},
-        places::is_call_part,
-        refusal::unique,
-        thread::{Fate, KnownCall, digest},
+        answer_error::{Fault, ShapeError},
+        conversation::{Fate, KnownCall, digest},
+        request_error::unique,
+        text::places::is_call_part,
     },
-    judge::{call::CallKind, reply, trail::call_digest},
-    wire::{
-        edit::Edits,
-        json::{Document, Value},
-        text::quote,
+    judge::{call::CallKind, history::calls::call_digest, messages},
+    responses::{
+        output_items::{is_like_call, nests_call},
+        request::input_items::{InputItem, Kind},
     },
+    wire::json::{Document, Value, splice::Edits, string::quote},
 };
 
 /// Item types of the upstream's own tools, and others with nothing that an application runs.
@@ -196,7 +192,7 @@ fn said(item: &InputItem<'_>) -> Ruling {
         return Ruling::Unknown;
     }
     // What a model was told of an answer that was rejected is toolmark's own.
-    let own = content.and_then(text_of).is_some_and(|text| text.starts_with(reply::OBJECTION));
+    let own = content.and_then(text_of).is_some_and(|text| text.starts_with(messages::OBJECTION));
     if own && item.kind == Kind::User { Ruling::Gone } else { Ruling::Passes(item.value.raw_str().to_owned()) }
 }
 

@@ -7,18 +7,15 @@ use bytes::Bytes;
 use crate::{
     exchange::{
         context::{Basis, Begun, Context, Prepared, Upstream},
-        material::Material,
-        thread::Hidden,
-        tools::{Brought, Dialect},
+        conversation::Hidden,
+        evidence::material::Material,
+        tool_set::{Brought, Dialect},
     },
-    judge::{
-        call_turn::ToolChoice,
-        history::Execution,
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
-    },
+    judge::{call::turn::ToolChoice, history::Execution},
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
+    tools::registry::SchemaCache,
     wire::json::Document,
 };
 

@@ -5,8 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Checker, Fault, Secret, fault::maybe, raw::Raw};
-use crate::{judge::violation::Code, policy::duration};
+use super::{Checker, Fault, Secret, raw::Raw};
+use crate::{config::error::maybe, policy::duration, violation::Code};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     cassette::{
-        canonical::Canonical,
         faults::{Kind, Rule},
+        matching::Canonical,
         player::{Mode, Pace, Playing},
         recorder::Recording,
         redact::{Redactor, pointer},
-        write::Rotation,
+        writer::Rotation,
     },
     policy::{bytes, duration},
 };

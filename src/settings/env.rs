@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use figment::value::Value;
 
-use super::{
-    fault::{Fault, list, maybe},
+use crate::config::{
+    error::{Fault, list, maybe},
     layers::Layers,
 };
 
@@ -69,7 +69,7 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
 /// The fault of a variable that is neither a setting nor named by one.
 pub(super) fn unknown(name: &str) -> Fault {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
-    let hint = match super::fault::closest(&rest, &KNOWN_NAMES) {
+    let hint = match crate::config::error::closest(&rest, &KNOWN_NAMES) {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
     };

@@ -11,7 +11,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{Checker, Fault, Secret, raw::Raw};
-use crate::{judge::violation::Severity, policy::duration};
+use crate::{policy::duration, violation::Severity};
 
 /// Longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);

@@ -3,22 +3,20 @@
 //! Runs once, before anything listens. Everything is checked here and converted to types, so that later code needn't check settings.
 //! Features that don't exist yet are refused, or named in a notice.
 
-mod access;
 mod alerts;
 mod cassettes;
 mod env;
-pub(crate) mod fault;
-mod fitting;
-mod keys;
-pub(crate) mod layers;
+mod mark_keys;
 mod mcp;
+mod otel_env;
 mod paths;
-mod probes;
+mod probe_hosts;
+mod quirks;
 mod raw;
 mod secret;
-mod traces;
 mod types;
-mod upstream;
+mod upstreams;
+mod validate;
 mod verifier;
 
 use std::{
@@ -27,22 +25,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use crate::config::error::Fault;
 pub use alerts::{Alert, Counts, Metric};
 pub use cassettes::Cassettes;
 pub use env::Environment;
-pub use fault::Fault;
-pub use keys::{KeyError, KeySource, load_or_make_key};
+pub use mark_keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, Named, Transport};
-pub use probes::ProbeHosts;
+pub use otel_env::{Sampler, Traces};
+pub use probe_hosts::ProbeHosts;
 pub use raw::{Durability, Store};
 pub use secret::Secret;
-pub use traces::{Sampler, Traces};
 pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Rate, Scope, ToolChoice};
-pub use upstream::{Credential, Responses, Timeouts, Upstream};
+pub use upstreams::{Credential, Responses, Timeouts, Upstream};
 pub use verifier::{Verifier, When};
 
-use crate::policy::load::PolicySource;
-use layers::Layers;
+use crate::{config::layers::Layers, policy::load::PolicySource};
 use raw::Raw;
 
 /// Command-line flags; they take precedence over file and environment.
@@ -193,7 +190,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let policy = checker.policy("policy", raw.policy.as_deref());
     notices.extend(checker.notices.take());
     notices.dedup();
-    access::notices(&mut notices, &keys, &upstreams, &clients);
+    validate::notices(&mut notices, &keys, &upstreams, &clients);
     Ok(Settings {
         listen,
         policy,
@@ -209,7 +206,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         probe_hosts: checker.probe_hosts(&raw.probe_hosts)?,
         admin,
         alerts: checker.alerts(&raw)?,
-        traces: traces::traces(environment)?,
+        traces: otel_env::traces(environment)?,
         cassettes,
         verifier,
         limits: checker.limits(&raw.limits)?,
@@ -273,7 +270,7 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
         }
     }
     if let Some(url) = &flags.upstream {
-        layers.value("--upstream", &["upstreams"], upstream::of_flag(url));
+        layers.value("--upstream", &["upstreams"], upstreams::of_flag(url));
     }
 }
 

@@ -1,18 +1,17 @@
 //! Settings as they are written, before anything is made of them. docs/contract.md#settings.
 //!
-//! Shapes and defaults only; [`super::upstream`] and [`super::access`] check the values.
+//! Shapes and defaults only; [`crate::settings::upstreams`] and [`crate::settings::validate`] check the values.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use serde::Deserialize;
 
 use super::cassettes::{RawFault, RawRecord, RawReplay};
-use super::{
-    CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, fitting::PutBackName, mcp::RawMcp, verifier::RawVerifier,
-};
+use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, mcp::RawMcp, verifier::RawVerifier};
 use crate::{
     policy::{bytes, duration},
-    upstreams::preset::Preset,
+    settings::quirks::PutBackName,
+    upstreams::quirks::presets::Preset,
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! What checked settings are made of, section by section. docs/contract.md#settings.
 //!
-//! Types only: [`super::raw`] defines how they are written, [`super::access`] checks them.
+//! Types only: [`super::raw`] defines how they are written, [`crate::settings::validate`] checks them.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 

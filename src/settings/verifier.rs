@@ -4,12 +4,11 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{
-    Checker, Credential, Fault, Upstream,
-    fault::{list, maybe},
-    raw::Raw,
+use super::{Checker, Credential, Fault, Upstream, raw::Raw};
+use crate::{
+    config::error::{list, maybe},
+    policy::{bytes, duration},
 };
-use crate::policy::{bytes, duration};
 
 /// Answers with citations that are sent to the verifier.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]

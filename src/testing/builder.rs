@@ -11,7 +11,7 @@ use super::{
     proxy::{Proxy, StartError},
     upstream::ScriptedUpstream,
 };
-use crate::wire::text::quote;
+use crate::wire::json::string::quote;
 
 /// Builds a [`Proxy`]. Unset options have the defaults of `toolmark serve`, except for the port, which is a free one, and the ledger, which
 /// is in memory.

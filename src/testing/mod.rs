@@ -32,16 +32,16 @@
 //! Point an agent that uses OpenAI's API at [`Proxy::base_url`]. The model's answers come from a [`Script`], from a function that maps
 //! requests to replies ([`ScriptedUpstream::start`]), or from a cassette ([`ProxyBuilder::cassette`]).
 
-mod answer;
 mod builder;
+mod client;
 mod proxy;
 mod script;
-mod todo;
+mod todo_server;
 mod upstream;
 
-pub use answer::{Answer, AskError};
 pub use builder::ProxyBuilder;
+pub use client::{Answer, AskError};
 pub use proxy::{Proxy, StartError};
 pub use script::Script;
-pub use todo::{Mood, TodoServer};
+pub use todo_server::{Mood, TodoServer};
 pub use upstream::{PATIENCE, Piece, Received, Reply, ScriptedUpstream};

@@ -4,10 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    answer::{Answer, AskError},
-    builder::{ProxyBuilder, Scratch},
-};
+use super::builder::{ProxyBuilder, Scratch};
 
 use crate::{
     ledger::store::Store,
@@ -16,6 +13,7 @@ use crate::{
         server::Server,
     },
     settings::{self, Environment, Flags},
+    testing::client::{Answer, AskError},
 };
 
 /// Reasons why the proxy can't start.
@@ -98,7 +96,7 @@ impl Proxy {
     /// # Errors
     /// [`AskError`] if there is no answer.
     pub fn post(&self, path: &str, request: &serde_json::Value) -> Result<Answer, AskError> {
-        super::answer::post(self.address, path, request)
+        crate::testing::client::post(self.address, path, request)
     }
 
     /// Address of the proxy's listener.
@@ -140,7 +138,7 @@ impl Proxy {
 /// Fails the test whose proxy held a worker for too long, or another test of the same process.
 #[cfg(debug_assertions)]
 fn watch() {
-    use crate::proxy::aside::{STEP_MAX, watchdog};
+    use crate::proxy::helper_threads::{STEP_MAX, watchdog};
     let longest = watchdog::longest();
     let long = longest > STEP_MAX * watchdog::DEBUG_FACTOR && !std::thread::panicking();
     assert!(!long, "an exchange kept its worker for {longest:?} of processor time: `proxy::aside` says what such a step must do");

@@ -1,8 +1,4 @@
 //! The wire layer: JSON and SSE as bytes, which are changed only by splicing.
 
-pub mod canonical;
-pub mod edit;
 pub mod json;
-mod scan;
 pub mod sse;
-pub mod text;

@@ -25,7 +25,7 @@ mod texts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use toolmark::{judge::violation::Code, policy::Mode};
+use toolmark::{policy::Mode, violation::Code};
 
 use self::{
     codes::{Coverage, coverage},

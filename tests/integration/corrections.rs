@@ -16,15 +16,13 @@ use toolmark::{
     exchange::{
         adapter::{Adapter, WholeAnswer as _},
         context::{Basis, Context, Upstream},
-        decide::Final,
+        decision::Final,
     },
-    judge::{
-        loops::Beyond,
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
-    },
+    judge::loops::Beyond,
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
+    tools::registry::SchemaCache,
     wire::json::Document,
 };
 
@@ -91,7 +89,7 @@ impl Bench {
         for call in &left {
             let (id, function) = (call["id"].as_str().unwrap(), &call["function"]);
             let (name, arguments) = (function["name"].as_str().unwrap(), function["arguments"].as_str().unwrap());
-            let mark = toolmark::judge::marks::CallMark::parse(id).unwrap();
+            let mark = toolmark::marks::CallMark::parse(id).unwrap();
             assert!(
                 self.ring.verify(&mark, &Scope::shared(), name, arguments).is_some(),
                 "{call}: the mark is that of the call that leaves"
@@ -110,7 +108,7 @@ fn meant(function: &Value) -> (String, Map<String, Value>) {
 
 /// The same values, whether numbers have a fraction of nothing or not.
 fn same(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
-    let canonical = |map: &Map<String, Value>| toolmark::wire::canonical::canonical(&json!(map).to_string());
+    let canonical = |map: &Map<String, Value>| toolmark::wire::json::canonical::canonical(&json!(map).to_string());
     canonical(a) == canonical(b)
 }
 

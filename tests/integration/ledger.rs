@@ -11,11 +11,11 @@ mod tamper;
 use std::sync::Arc;
 
 use toolmark::{
-    judge::violation::{Code, Verdict},
     ledger::{
         record::{Api, CallOutcome, Digest, ExchangeRecord},
         store::Store,
     },
+    violation::{Code, Verdict},
 };
 
 use crate::{

@@ -13,13 +13,13 @@ use toolmark::{
     judge::{
         call::{Arguments, Call, CallKind},
         loops::Beyond,
-        marks::{KeyRing, Moment, Scope},
-        registry::SchemaCache,
-        violation::Code,
     },
+    marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
     proxy::app::Standard,
     testing::Reply,
+    tools::registry::SchemaCache,
+    violation::Code,
     wire::json::Document,
 };
 

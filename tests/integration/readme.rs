@@ -91,7 +91,7 @@ fn its_settings_are_settings() {
 
 #[test]
 fn table_of_codes_matches_the_policies() {
-    use toolmark::judge::violation::Code;
+    use toolmark::violation::Code;
     let (codes, policy) = (read("docs/codes.md"), read("policies/default.toml"));
     let meaning =
         |name: &str| policy.lines().find(|line| line.starts_with(&format!("{name} ="))).and_then(|line| Some(line.split_once("# ")?.1));
@@ -106,7 +106,7 @@ fn table_of_codes_matches_the_policies() {
         assert_eq!(meaning(name), Some(cells[3]), "{name}: the policy's comment says something else");
         listed.push(name);
     }
-    for code in Code::ALL.iter().filter(|code| !toolmark::policy::rules::is_internal(**code)) {
+    for code in Code::ALL.iter().filter(|code| !toolmark::policy::compiled::is_internal(**code)) {
         assert!(listed.contains(&code.as_str()), "docs/codes.md doesn't list {code}");
     }
 }

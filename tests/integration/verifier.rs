@@ -10,7 +10,8 @@ use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
-    cassette::{offline::Api, saying::Saying},
+    cassette::scripted_answer::Saying,
+    replay::offline::Api,
     testing::{Piece, Proxy, Received, Reply, ScriptedUpstream},
 };
 

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::{absolute, read_back, sides};
 use crate::cassette::{
     body::Body,
+    export::extension,
+    format::{Exchange, Header, header},
     import,
-    line::{Exchange, Header, header},
-    patch,
 };
 
 /// The cassette as a HAR archive.
@@ -26,7 +26,7 @@ fn entry(exchange: &Exchange) -> Value {
     // Read back without the archive's other members, which the import adds to the first entry.
     let archive = json!({ "log": { "entries": [plain] } }).to_string();
     let mut entry = plain;
-    if let Some(patch) = read_back(import::har::read(&archive)).and_then(|read| patch::between(&read, exchange))
+    if let Some(patch) = read_back(import::har::read(&archive)).and_then(|read| extension::between(&read, exchange))
         && let Value::Object(members) = &mut entry
     {
         members.insert("_toolmark".into(), patch);
@@ -68,7 +68,7 @@ fn plain(exchange: &Exchange) -> Value {
 }
 
 /// The response; status 0 if there was none, as browsers write it.
-fn received(response: Option<&crate::cassette::line::Response>) -> Value {
+fn received(response: Option<&crate::cassette::format::Response>) -> Value {
     let status = response.map_or(0, |response| response.status);
     let reason = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
     let body = response.and_then(|response| response.body.as_ref());

@@ -1,13 +1,12 @@
 //! Cassettes in other tools' formats: vcrpy and HAR 1.2. Data that those can't express goes into a member of toolmark's own,
 //! which other tools ignore, so that importing the file gives the same exchanges again. Pure.
 
+pub mod extension;
 pub mod har;
 pub mod vcr;
 
-use super::{
-    import::ImportError,
-    line::{Exchange, Request, Response},
-};
+use super::import::ImportError;
+use crate::cassette::format::{Exchange, Request, Response};
 
 /// Base URL for requests recorded without a host: toolmark's default address.
 const BASE: &str = "http://127.0.0.1:8787";

@@ -8,11 +8,11 @@ use super::{absolute, read_back, sides};
 use crate::{
     cassette::{
         body::Body,
+        export::extension,
+        format::{Exchange, Header},
         import,
-        line::{Exchange, Header},
-        patch,
     },
-    wire::text::quote,
+    wire::json::string::quote,
 };
 
 /// The cassette in vcrpy's format.
@@ -26,7 +26,7 @@ pub fn write(exchanges: &[Exchange]) -> String {
         let plain = interaction(exchange);
         let read = read_back(import::vcr::read(&format!("interactions:\n{plain}")));
         out.push_str(&plain);
-        if let Some(patch) = read.and_then(|read| patch::between(&read, exchange)) {
+        if let Some(patch) = read.and_then(|read| extension::between(&read, exchange)) {
             line(&mut out, 2, "toolmark", &scalar(&patch.to_string()));
         }
     }

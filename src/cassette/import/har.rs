@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{ImportError, Imported, of_text, unpacked};
 use crate::cassette::{
     body::Body,
-    line::{Exchange, Header, Request, Response, header},
+    format::{Exchange, Header, Request, Response, header},
 };
 
 /// Reads an archive.

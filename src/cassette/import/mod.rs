@@ -1,7 +1,7 @@
 //! Imports other tools' recordings as cassettes. No data of the source is lost. Pure.
 
-pub mod exchanges;
 pub mod har;
+pub mod jsonl;
 pub mod vcr;
 pub mod yaml;
 
@@ -10,10 +10,10 @@ use std::io::Read as _;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{
-    body::Body,
-    line::{Attempt, Downstream, Exchange, Origin, Request, Response, VERSION},
-    patch,
+use super::body::Body;
+use crate::cassette::{
+    export::extension,
+    format::{Attempt, Downstream, Exchange, Origin, Request, Response, VERSION},
 };
 
 /// A body that unpacks to more bytes stays packed.
@@ -43,7 +43,7 @@ pub fn read(format: Format, text: &str) -> Result<Vec<Exchange>, ImportError> {
     match format {
         Format::Vcr => vcr::read(text),
         Format::Har => har::read(text),
-        Format::Exchanges => exchanges::read(text),
+        Format::Exchanges => jsonl::read(text),
     }
 }
 
@@ -80,7 +80,7 @@ impl Imported {
             origin: Some(Origin { format: format.to_owned(), rest }),
         };
         if let Some(own) = own {
-            return patch::applied(&exchange, &own).map_err(|error| ImportError(format!("exchange {}: {error}", place + 1)));
+            return extension::applied(&exchange, &own).map_err(|error| ImportError(format!("exchange {}: {error}", place + 1)));
         }
         exchange.id = id_of(&exchange, place);
         Ok(exchange)

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cassette::{
     export,
-    line::{Failed, Found, PolicyUsed, Ran, Recorded, Servers},
+    format::{Failed, Found, PolicyUsed, Ran, Recorded, Servers},
 };
 
 fn gzip(text: &str) -> Vec<u8> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::cassette::{
     body::Body,
-    line::{Exchange, Header, Request, Response, header},
+    format::{Exchange, Header, Request, Response, header},
 };
 
 /// Reads a cassette.

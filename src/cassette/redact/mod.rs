@@ -4,7 +4,7 @@
 //! everywhere by the exchange's own credentials, word for word. Each is replaced by `[redacted]`, and the exchange has their
 //! number. Pure.
 
-pub mod shapes;
+pub mod patterns;
 pub mod stream;
 pub mod text;
 
@@ -12,10 +12,10 @@ use std::borrow::Cow;
 
 pub use text::{Credentials, REDACTED, Rules, pointer};
 
-use super::{
-    body::Body,
-    line::{Exchange, Header, Request, Response},
-    offline::looks_streamed,
+use super::body::Body;
+use crate::{
+    cassette::format::{Exchange, Header, Request, Response},
+    replay::offline::looks_streamed,
 };
 
 /// Removes secrets from whole exchanges.
@@ -90,7 +90,7 @@ impl Redactor {
 
     fn headers(&self, headers: &mut [Header], count: &mut u32) {
         for (name, value) in headers {
-            if self.credentials == Credentials::Redact && shapes::is_credential_header(name) {
+            if self.credentials == Credentials::Redact && patterns::is_credential_header(name) {
                 if value != REDACTED && !value.is_empty() {
                     *value = REDACTED.to_owned();
                     *count += 1;
@@ -173,9 +173,9 @@ fn credentials(exchange: &Exchange) -> Vec<String> {
     let requests = exchange.attempts.iter().filter_map(|attempt| attempt.request.as_ref()).chain([&exchange.downstream.request]);
     let mut found = Vec::new();
     for request in requests {
-        let named = request.headers.iter().filter(|(name, value)| shapes::is_credential_header(name) && value != REDACTED);
+        let named = request.headers.iter().filter(|(name, value)| patterns::is_credential_header(name) && value != REDACTED);
         found.extend(named.map(|(_, value)| value.clone()));
-        let parameters = query(&request.url).filter(|(name, value)| shapes::is_credential_parameter(name) && value != REDACTED);
+        let parameters = query(&request.url).filter(|(name, value)| patterns::is_credential_parameter(name) && value != REDACTED);
         found.extend(parameters.map(|(_, value)| value));
         found.extend(userinfo(&request.url).map(str::to_owned));
         found.extend(userinfo(&request.url).and_then(|info| info.split_once(':')).map(|(_, password)| password.to_owned()));
@@ -204,7 +204,7 @@ fn without_userinfo(url: &str) -> String {
 fn without_values(url: &str) -> String {
     let Some((before, query)) = url.split_once('?') else { return url.to_owned() };
     let parameter = |pair: &str| match pair.split_once('=') {
-        Some((name, value)) if shapes::is_credential_parameter(name) && !value.is_empty() => format!("{name}={REDACTED}"),
+        Some((name, value)) if patterns::is_credential_parameter(name) && !value.is_empty() => format!("{name}={REDACTED}"),
         _ => pair.to_owned(),
     };
     format!("{before}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))

@@ -8,10 +8,7 @@ use bytes::Bytes;
 use super::text::{self, Rules, Splice, applied, splices, whole};
 use crate::{
     cassette::body::Event,
-    wire::{
-        json::{Document, Kind, Value},
-        text::quote,
-    },
+    wire::json::{Document, Kind, Value, string::quote},
 };
 
 /// Members that tell which text an event belongs to.

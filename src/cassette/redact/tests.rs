@@ -1,7 +1,7 @@
 //! Whole exchanges: whatever the secret looks like, no byte of it is written.
 
 use super::*;
-use crate::cassette::line::{Attempt, Downstream, Failed, Found, Origin, Recorded, VERSION};
+use crate::cassette::format::{Attempt, Downstream, Failed, Found, Origin, Recorded, VERSION};
 
 const CALLER: &str = "no-known-shape-9000";
 const UPSTREAM: &str = "another.one/of=ours";

@@ -5,10 +5,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::shapes;
-use crate::wire::{
-    json::{Document, Kind, Value},
-    text::quote,
+use crate::{
+    cassette::redact::patterns,
+    wire::json::{Document, Kind, Value, string::quote},
 };
 
 /// Replacement for a secret.
@@ -81,20 +80,20 @@ pub fn splices(text: &str, rules: &Rules<'_>, pointers: &[&[String]], depth: usi
 
 /// True if a text that isn't JSON contains no secret recognisable by its shape.
 pub fn plain_is_clean(text: &str) -> bool {
-    shapes::secrets(text).is_empty()
+    patterns::secrets(text).is_empty()
 }
 
 /// The splices for a text that isn't JSON.
 fn plain(text: &str, rules: &Rules<'_>) -> Vec<Splice> {
     let mut found = match rules.credentials {
-        Credentials::Redact => shapes::secrets(text),
+        Credentials::Redact => patterns::secrets(text),
         Credentials::Keep => Vec::new(),
     };
     for literal in rules.literals.iter().filter(|literal| !literal.is_empty()) {
         let hits = memchr::memmem::find_iter(text.as_bytes(), literal.as_bytes());
         found.extend(hits.map(|at| at..at + literal.len()));
     }
-    shapes::merged(found).into_iter().map(|range| (range, REDACTED.to_owned())).collect()
+    patterns::merged(found).into_iter().map(|range| (range, REDACTED.to_owned())).collect()
 }
 
 struct Walk<'w> {
@@ -131,7 +130,7 @@ impl Walk<'_> {
     }
 
     fn names_credential(&self, name: &str) -> bool {
-        self.rules.credentials == Credentials::Redact && !name.is_empty() && shapes::names_credential(name)
+        self.rules.credentials == Credentials::Redact && !name.is_empty() && patterns::names_credential(name)
     }
 
     fn string(&mut self, value: Value<'_>, pointers: &[&[String]], name: &str) {
@@ -139,7 +138,7 @@ impl Walk<'_> {
         if text.is_empty() || text == REDACTED {
             return;
         }
-        let may = self.rules.credentials == Credentials::Redact && shapes::may_name_credential(name) && shapes::looks_like_key(&text);
+        let may = self.rules.credentials == Credentials::Redact && patterns::may_name_credential(name) && patterns::looks_like_key(&text);
         if may || self.names_credential(name) {
             self.out.push((value.span(), quote(REDACTED)));
             return;

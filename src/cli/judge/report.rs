@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::judge::{
-    reply::cut,
+use crate::{
+    judge::messages::cut,
     violation::{Code, Detail, Severity, Verdict, Violation},
 };
 

@@ -6,7 +6,7 @@ use super::{
     Case,
     report::{Report, codes},
 };
-use crate::cassette::rejudge::Difference;
+use crate::replay::rejudge::Difference;
 
 /// The report as XML.
 ///

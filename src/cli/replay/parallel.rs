@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
 };
 
-use crate::cassette::read::{Line, Lines, ReadError};
+use crate::cassette::reader::{Line, Lines, ReadError};
 
 /// Lines in one batch.
 const BATCH: usize = 64;

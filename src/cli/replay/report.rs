@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Value, json};
 
 use super::Case;
-use crate::cassette::{line::Recorded, rejudge::Difference};
+use crate::{cassette::format::Recorded, replay::rejudge::Difference};
 
 /// Differences that the text lists; JSON and JUnit list all.
 const SHOWN_MAX: usize = 40;

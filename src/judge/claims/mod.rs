@@ -9,35 +9,11 @@
 //! The principle of every check here: where it can't tell, it stays silent. A stopped honest answer costs more trust than
 //! a missed one. So what a result may be read to mean is read generously, and only what no reading supports is reported.
 
-pub mod abilities;
-pub mod absence;
-pub mod account;
-pub mod actions;
-pub mod acts;
-pub mod counts;
-pub mod cues;
-pub mod date;
-pub mod derive;
-pub mod facts;
-pub mod failure;
-pub mod fields;
-pub mod fold;
-pub mod grounds;
-pub mod lenient;
-pub mod lexicon;
-pub mod number;
+pub mod checker;
+pub mod checks;
+pub mod context;
+pub mod evidence;
+pub mod language;
 pub mod passage;
 pub mod plain;
-pub mod reader;
-pub mod reckon;
 pub mod report;
-pub mod scene;
-pub mod stands;
-pub mod success;
-pub mod table;
-pub mod things;
-pub mod unit;
-pub mod url;
-pub mod values;
-pub mod voice;
-pub mod written_output;

@@ -2,11 +2,11 @@
 
 use std::{ops::Range, sync::OnceLock};
 
-use super::{
+use super::passage::Passage;
+use crate::judge::claims::language::{
     date::{self, Dates},
     lexicon::{Word, words},
     number::{Number, numbers},
-    passage::Passage,
     url,
 };
 

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::{grounds::Source, scene::Finding};
-use crate::judge::{
-    text::Rules,
+use crate::{
+    judge::{
+        claims::{context::Finding, evidence::Source},
+        text::Rules,
+    },
     violation::{Certainty, Code, Detail, Violation},
 };
 

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use super::{
     Evidence, Known, PhraseRule, Rules, Whereabouts,
     item::{Block, Id},
-    label,
     object::{self, Object},
-    record::Record,
     shape,
     tail::Tail,
 };
-use crate::judge::{
-    claims::{fold::fold, grounds::Source},
+use crate::{
+    judge::{
+        claims::{evidence::Source, language::fold::fold},
+        text::scan::{label, record::Record},
+    },
     violation::{Code, Severity, Violation},
 };
 

@@ -1,8 +1,8 @@
 //! Compares a block that has a valid id with the result that it cites. Pure.
 
 use super::{Evidence, Rules, object::Object, tail::Tail};
-use crate::judge::{
-    claims::{fields, lenient, report::report, scene::Finding},
+use crate::{
+    judge::claims::{checks::fields, context::Finding, language::lenient_json, report::report},
     violation::{Certainty, Code, Severity, Violation},
 };
 
@@ -15,7 +15,7 @@ pub(super) fn compare(object: &Object, execution_id: &str, tail: &Tail, rules: &
     let Some((grounds, source)) = evidence.grounds().and_then(|grounds| Some((grounds, grounds.result(execution_id)?))) else {
         return Vec::new();
     };
-    let block = lenient::read(tail.slice(object.span.clone()));
+    let block = lenient_json::read(tail.slice(object.span.clone()));
     let wrong = fields::fields(&block, source, grounds);
     let report = |wrong: &fields::Wrong| {
         let said = format!("{}: {}", wrong.field, wrong.found);

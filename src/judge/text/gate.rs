@@ -10,23 +10,27 @@ use std::{
 
 use super::{
     Evidence, Known, Progress, Rules, around,
-    block::Blocks,
     claim::{self, Ruling},
     clause,
     container::Containers,
     explain,
     fence::{Fences, Mode},
     item::{Id, Item, Kind, Label},
-    line::Lines,
-    record::Records,
-    run::Runs,
     shape,
-    start::Starts,
     tail::Tail,
-    written::{self, Marks},
 };
-use crate::judge::{
-    claims::reader::Prose,
+use crate::{
+    judge::{
+        claims::checker::Prose,
+        text::scan::{
+            block::Blocks,
+            line::Lines,
+            record::Records,
+            run::Runs,
+            start::Starts,
+            written::{self, Marks},
+        },
+    },
     violation::{Code, Violation},
 };
 

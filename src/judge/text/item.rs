@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{object::Object, record::Record, written::Written};
+use super::object::Object;
+use crate::judge::text::scan::{record::Record, written::Written};
 
 /// A text in the form of an execution ID.
 #[derive(Clone, Debug)]

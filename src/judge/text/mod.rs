@@ -16,7 +16,6 @@
 //! Each scanner returns the place from which it may still find something; text before it is decided and is cleared.
 
 mod around;
-mod block;
 mod claim;
 mod clause;
 mod compare;
@@ -26,16 +25,10 @@ mod fence;
 mod fold;
 mod gate;
 mod item;
-mod label;
-mod line;
-mod mark;
 mod object;
-mod record;
-mod run;
+pub mod scan;
 mod shape;
-mod start;
 mod tail;
-mod written;
 
 #[cfg(test)]
 mod tests;
@@ -48,9 +41,11 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::{
-    claims::{abilities::Abilities, grounds::Grounds},
-    textual::Names,
+use crate::{
+    judge::{
+        claims::evidence::{Grounds, tool_capabilities::Abilities},
+        textual_calls::Names,
+    },
     violation::Checks,
 };
 pub use gate::TextGate;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use regex::Regex;
 
 use super::*;
-use crate::judge::violation::{Code, Severity};
+use crate::violation::{Code, Severity};
 
 pub(super) const VALID: &str = "run_speed_test_1700000000000_0123456789abcdef";
 pub(super) const OTHER: &str = "check_net_1700000000000_0123456789abcdee";

@@ -9,7 +9,7 @@ use super::{
     PhraseRule, Progress, Rules, TextGate,
     tests::{AWAY, FAKE, OLD, OTHER, Stub, VALID, judge_pieces},
 };
-use crate::judge::violation::Code;
+use crate::violation::Code;
 
 const SCRAPS: [&str; 116] = [
     " with an ",

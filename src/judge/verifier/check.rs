@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::{Entry, Shown, Verdict};
-use crate::judge::violation::{Certainty, Checks, Code, Detail, Violation};
+use crate::violation::{Certainty, Checks, Code, Detail, Violation};
 
 /// Characters of a quotation: longer ones don't quote a sentence, or the words that decide it.
 const QUOTED_CHARS_MAX: usize = 1000;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Shown;
-use crate::wire::text::quote;
+use crate::wire::json::string::quote;
 
 /// Verdicts that are asked for at most.
 const VERDICTS_MAX: usize = 32;

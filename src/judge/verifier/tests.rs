@@ -11,7 +11,7 @@ use super::{
     reading::{ANSWER_BYTES_MAX, ENTRIES_MAX, Invalid, read},
     undecided::is_undecided,
 };
-use crate::judge::violation::{Certainty, Checks, Code, Severity};
+use crate::violation::{Certainty, Checks, Code, Severity};
 
 const WEATHER: Shown<'static> = Shown {
     execution_id: "get_weather_1_a",
@@ -231,7 +231,7 @@ fn what_rules_leave_open_is_undecided() {
     assert!(!is_undecided("Noah Keller performed brilliantly yesterday (get_players_1_a).", &[players], asked, &[]));
     let finding = |certainty| {
         let mut found = Checks::default().finding(Code::UngroundedValue, certainty, None, "m".into(), "").unwrap();
-        found.detail = Some(Box::new(crate::judge::violation::Detail {
+        found.detail = Some(Box::new(crate::violation::Detail {
             span: 0..1,
             execution: None,
             expected: String::new(),

@@ -15,9 +15,9 @@ use std::collections::HashSet;
 use aho_corasick::AhoCorasick;
 
 use super::Shown;
-use crate::judge::{
-    claims::{
-        fold::{fold, name_words},
+use crate::{
+    judge::claims::{
+        language::fold::{fold, name_words},
         passage::{Kind, Passages},
     },
     violation::{Certainty, Code, Violation},

@@ -4,8 +4,8 @@ use std::{fs, time::Duration};
 
 use super::*;
 use crate::{
-    judge::violation::{Checks, Code, Severity},
-    policy::rules::is_internal,
+    policy::compiled::is_internal,
+    violation::{Checks, Code, Severity},
 };
 
 const TOOL: &str = r#"{"type": "function", "function": {"name": "add", "parameters": {"type":"object"}}}"#;

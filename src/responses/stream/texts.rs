@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use crate::{
-    exchange::{context::Context, fault::ShapeError},
+    exchange::{answer_error::ShapeError, context::Context},
     judge::text::TextGate,
-    responses::answer::read::adds_to,
+    responses::response::read::adds_to,
 };
 
 /// Limit for parts whose separate judgement is reported; those that block come first.

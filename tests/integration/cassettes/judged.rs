@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
 use toolmark::{
-    cassette::{body::Body, line::Exchange, read},
-    judge::violation::{Code, Severity},
+    cassette::{body::Body, format::Exchange, reader},
+    violation::{Code, Severity},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ fn imported(directory: &Path, more: &[&str]) -> Option<(Vec<Value>, Vec<Exchange
     let arguments = [&["import", "exchanges", file.to_str().unwrap(), "-o", "traffic.jsonl"], more].concat();
     let finished = finish(&arguments, directory);
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let (exchanges, notices) = read::all(&directory.join("traffic.jsonl")).unwrap();
+    let (exchanges, notices) = reader::all(&directory.join("traffic.jsonl")).unwrap();
     assert!(notices.is_empty(), "{notices:?}");
     Some((sources, exchanges))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use toolmark::{
-    cassette::{body::Body, line::Exchange},
+    cassette::{body::Body, format::Exchange},
     testing::{Proxy, Received, Reply},
 };
 

@@ -12,8 +12,8 @@ use std::{
 use serde_json::json;
 use toolmark::{
     cassette::{
-        read,
-        write::{Mended, Rotation, Writer},
+        reader,
+        writer::{Mended, Rotation, Writer},
     },
     testing::{Reply, ScriptedUpstream},
 };
@@ -96,14 +96,14 @@ fn killed_in_the_middle() {
     let (torn, whole) = lines.split_last().unwrap();
     assert!(whole.len() > 50, "{}", whole.len());
     for line in whole {
-        toolmark::cassette::line::Exchange::parse(std::str::from_utf8(line).unwrap()).unwrap();
+        toolmark::cassette::format::Exchange::parse(std::str::from_utf8(line).unwrap()).unwrap();
     }
-    let before = read::all(&path).unwrap().0.len();
+    let before = reader::all(&path).unwrap().0.len();
     let rotation = Rotation { bytes: u64::MAX, every: std::time::Duration::MAX };
     let mended = Writer::open(&path, rotation, 0).unwrap().mended();
     assert_eq!(mended == Mended::Whole, torn.is_empty());
-    assert_eq!(read::all(&path).unwrap(), (read::all(&path).unwrap().0, Vec::new()));
-    assert_eq!(read::all(&path).unwrap().0.len(), before);
+    assert_eq!(reader::all(&path).unwrap(), (reader::all(&path).unwrap().0, Vec::new()));
+    assert_eq!(reader::all(&path).unwrap().0.len(), before);
 }
 
 const HEADER: &str = "no-shape-of-a-key-7";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolmark::{
-    cassette::line::Exchange,
+    cassette::format::Exchange,
     testing::{Proxy, Received, Reply, TodoServer},
 };
 

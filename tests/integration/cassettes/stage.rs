@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use toolmark::{
-    cassette::{line::Exchange, read},
+    cassette::{format::Exchange, reader},
     testing::{Proxy, Received, Reply, ScriptedUpstream},
 };
 
@@ -32,7 +32,7 @@ impl Recording {
     /// Ends it: the cassette is written then.
     pub fn end(self) -> (TempDir, Vec<Exchange>) {
         drop(self.proxy);
-        let (exchanges, notices) = read::all(&self.directory.path().join("session.jsonl")).unwrap();
+        let (exchanges, notices) = reader::all(&self.directory.path().join("session.jsonl")).unwrap();
         assert!(notices.is_empty(), "{notices:?}");
         (self.directory, exchanges)
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::Write as _};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use toolmark::{
-    cassette::{body::Body, line::Exchange, read},
+    cassette::{body::Body, format::Exchange, reader},
     testing::{Received, Reply, ScriptedUpstream},
 };
 
@@ -57,7 +57,7 @@ fn check(exchanges: &[Exchange], upstream: &ScriptedUpstream) {
 fn imported(form: &str, file: &str, directory: &std::path::Path) -> Vec<Exchange> {
     let done = finish(&["import", form, file, "-o", "imported.jsonl", "--keep-credentials"], directory);
     assert_eq!(done.code, Some(0), "{done:?}");
-    read::all(&directory.join("imported.jsonl")).unwrap().0
+    reader::all(&directory.join("imported.jsonl")).unwrap().0
 }
 
 /// Exported and imported again it is the same; and so is what is judged of it.
@@ -66,7 +66,7 @@ fn round_trip(form: &str, exchanges: &[Exchange], directory: &std::path::Path) {
     assert_eq!(finish(&["export", form, "imported.jsonl", "-o", &file], directory).code, Some(0));
     let done = finish(&["import", form, &file, "-o", "again.jsonl", "--keep-credentials"], directory);
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(read::all(&directory.join("again.jsonl")).unwrap().0, exchanges);
+    assert_eq!(reader::all(&directory.join("again.jsonl")).unwrap().0, exchanges);
     let judged = finish(&["replay", "imported.jsonl", "--strict"], directory);
     assert_eq!(judged.code, Some(0), "{judged:?}");
 }

@@ -1,7 +1,7 @@
 //! Rows: answers that are given through a tool are judged and cleaned like text.
 
 use serde_json::json;
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     exchange::{Case, Tool, after, call, case, function},

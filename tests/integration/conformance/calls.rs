@@ -1,7 +1,7 @@
 //! Rows: violations in the calls that a model makes.
 
 use serde_json::json;
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     exchange::{Arguments, Case, Choice, EXHAUSTED, Ending, Got, Said, Turn, Which, call, call_as, case, custom, function, good, text},

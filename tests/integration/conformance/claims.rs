@@ -1,6 +1,6 @@
 //! Rows: what an answer claims, compared with what the tools returned.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     exchange::{Case, after, case, text},

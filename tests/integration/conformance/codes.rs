@@ -1,6 +1,6 @@
 //! Which rows find which code. Without an entry here a new code doesn't compile.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 pub enum Coverage {
     /// Found in every form by these rows.

@@ -1,6 +1,6 @@
 //! Rows: calls that are corrected without asking the model, where the policy lists that.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::exchange::{Case, Choice, Ending, Step, Turn, call, call_as, case, custom, good, text};
 

@@ -2,7 +2,7 @@
 //! Nothing here knows an API; what one can say and the other can't has no place here.
 
 use serde_json::{Value, json};
-use toolmark::{judge::violation::Code, policy::Mode};
+use toolmark::{policy::Mode, violation::Code};
 
 use super::form::Form;
 

@@ -1,6 +1,6 @@
 //! Rows: honest traffic. It passes in every form, and what leaves is what the model said.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     exchange::{Case, Choice, Ending, Id, PastCall, Said, Step, Turn, after, call, call_as, case, custom, good, past, text},

@@ -1,6 +1,6 @@
 //! Rows: runs that go in circles, and runs that don't.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     calls::ENDS_IN_ERROR,

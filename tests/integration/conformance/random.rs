@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use toolmark::judge::violation::Verdict;
+use toolmark::violation::Verdict;
 
 use super::{
     exchange::{

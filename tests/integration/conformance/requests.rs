@@ -1,7 +1,7 @@
 //! Rows: violations in what the application sends.
 
 use serde_json::json;
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::exchange::{Case, Expected, Got, Id, Step, Tool, Which, after, case, function, past, text, with_result};
 

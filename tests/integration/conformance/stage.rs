@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
-    judge::marks::{CallMark, KeyRing, Moment, Scope},
+    marks::{CallMark, KeyRing, Moment, Scope},
     testing::{Proxy, Reply, ScriptedUpstream},
 };
 

@@ -1,6 +1,6 @@
 //! Rows: violations in what the model says.
 
-use toolmark::judge::violation::Code;
+use toolmark::violation::Code;
 
 use super::{
     exchange::{Case, Ending, Got, SAFE, Said, Step, Turn, Which, after, call_as, case, custom, good, text},

@@ -9,7 +9,11 @@ use std::{
 };
 
 use toolmark::{
-    ledger::{chain::ChainKeys, open::open_to_read, store::ChainStore, verify::verify},
+    ledger::{
+        chain::ChainKeys,
+        store::{ChainStore, open::open_to_read},
+        verify::verify,
+    },
     settings::{LedgerUrl, Secret},
     testing::ScriptedUpstream,
 };

@@ -88,5 +88,5 @@ fn first_wins_across_replicas_without_duplicate_or_deadlock() {
 
 fn count(store: &dyn toolmark::ledger::store::ChainStore, writer: u32) -> u64 {
     let records = store.records(writer, 0, 10_000).unwrap();
-    records.iter().map(|record| toolmark::ledger::stored::read(&record.body).unwrap().executions.len() as u64).sum()
+    records.iter().map(|record| toolmark::ledger::codec::read(&record.body).unwrap().executions.len() as u64).sum()
 }

@@ -4,10 +4,9 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use toolmark::{
     ledger::{
         chain::ChainKeys,
-        open::open,
-        sample::{Sample, seal},
-        store::{Batch, Position},
-        stored,
+        codec,
+        fixtures::{Sample, seal},
+        store::{Batch, Position, open::open},
         verify::{Fault, verify},
     },
     settings::{LedgerUrl, Secret},
@@ -216,7 +215,7 @@ fn records_that_an_earlier_version_wrote_as_json_are_as_good() {
             .zip((0..10).map(|_| true).chain(std::iter::repeat(false)))
         {
             let sequence = record.position.sequence;
-            let body = if json { serde_json::to_vec(&stored::read(&record.body).unwrap()).unwrap() } else { record.body };
+            let body = if json { serde_json::to_vec(&codec::read(&record.body).unwrap()).unwrap() } else { record.body };
             let mac = keys().record(before.writer, sequence, &before.mac, &body);
             before = Position { sequence, mac, ..before };
             sql.push_str(&format!("UPDATE {table} SET body = {}, mac = {} WHERE sequence = {sequence};", blob(&body), blob(&mac)));

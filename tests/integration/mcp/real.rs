@@ -3,7 +3,7 @@
 use std::{net::TcpListener, path::Path, process::Command, sync::Arc};
 
 use toolmark::{
-    mcp::{Mcp, calls::Asked, connect::Sdk, result::Outcome},
+    mcp::{Mcp, connection::Sdk, outcome::Outcome, runner::Asked},
     settings::{self, Environment, Flags},
 };
 

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use toolmark::{
-    ledger::{postgres::PostgresStore, store::ChainStore as _, vault::KeptRow},
+    ledger::{
+        sealed_kv::cipher::KeptRow,
+        store::{ChainStore as _, postgres::PostgresStore},
+    },
     testing::Proxy,
 };
 

@@ -1,7 +1,7 @@
 //! Scenes about what answers claim: real results, made-up ones, and histories that were changed.
 
 use super::{Asked, Check, Mode, Played, Rounds, Scene, stamp_of};
-use crate::{cli::demo::script::Turn, judge::marks::ExecutionId};
+use crate::{cli::demo::script::Turn, marks::ExecutionId};
 
 /// The scenes.
 pub fn scenes() -> Vec<Scene> {

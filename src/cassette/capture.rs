@@ -1,0 +1,228 @@
+//! An exchange as it is captured while it happens, and its conversion to a line of a cassette. Pure.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use uuid::Uuid;
+
+use super::body::Body;
+use crate::{
+    cassette::{
+        format::{Attempt, Downstream, Exchange, Failed, Header, PolicyUsed, Recorded, Request, Response, Servers, VERSION},
+        redact::patterns,
+    },
+    marks::{KeyRing, Moment, Scope},
+};
+
+/// A captured request.
+#[derive(Debug, Default)]
+pub struct RawMessage {
+    /// The HTTP method, as `POST`.
+    pub method: String,
+    /// Path and query, or a whole URL.
+    pub url: String,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// A captured response.
+#[derive(Debug, Default)]
+pub struct RawAnswer {
+    head: Option<(u16, HeaderMap, u64)>,
+    pieces: Vec<(u64, Bytes)>,
+    whole: Option<bool>,
+}
+
+/// A captured upstream request with its response.
+#[derive(Debug, Default)]
+pub struct RawAttempt {
+    upstream: String,
+    /// Milliseconds after the exchange began.
+    pub after_ms: u64,
+    request: RawMessage,
+    /// The upstream's response.
+    pub answer: RawAnswer,
+    failed: Option<Failed>,
+    /// The injected fault, if any.
+    pub fault: Option<String>,
+}
+
+/// An exchange as captured, before secrets are removed.
+#[derive(Debug)]
+pub struct Raw {
+    at_ms: u64,
+    began: Instant,
+    request: RawMessage,
+    /// The response sent to the application.
+    pub response: RawAnswer,
+    /// The requests upstream.
+    pub attempts: Vec<RawAttempt>,
+    /// The exchange's id; `None` if the exchange isn't enforced.
+    pub id: Option<Uuid>,
+    /// Scope of the exchange's marks.
+    pub scope: Option<Scope>,
+    /// The policy that judged the exchange.
+    pub policy: Option<PolicyUsed>,
+    /// Verdict and violations; `None` if judging wasn't completed.
+    pub verdict: Option<Recorded>,
+    /// Mark time of each accepted call.
+    pub moments: Vec<Moment>,
+    /// Tools and calls of MCP servers.
+    pub mcp: Option<Servers>,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self::new(0, Instant::now(), RawMessage::default())
+    }
+}
+
+impl Raw {
+    /// Starts capturing an exchange.
+    pub fn new(at_ms: u64, began: Instant, request: RawMessage) -> Self {
+        Self {
+            at_ms,
+            began,
+            request,
+            response: RawAnswer::default(),
+            attempts: Vec::new(),
+            id: None,
+            scope: None,
+            policy: None,
+            verdict: None,
+            moments: Vec::new(),
+            mcp: None,
+        }
+    }
+
+    /// Milliseconds since the exchange began.
+    pub fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The credentials in the headers of all its requests.
+    pub fn credentials(&self) -> Vec<String> {
+        let messages = self.attempts.iter().map(|attempt| &attempt.request).chain([&self.request]);
+        let named = messages.flat_map(|message| &message.headers).filter(|(name, _)| patterns::is_credential_header(name.as_str()));
+        named.filter_map(|(_, value)| value.to_str().ok().map(str::to_owned)).collect()
+    }
+
+    /// The exchange as a line of a cassette. `more`: names of headers to record in addition to the fixed ones.
+    pub fn exchange(self, ring: &KeyRing, more: &[String]) -> Exchange {
+        // The application closed the connection.
+        let left = self.response.whole.is_none();
+        let attempts = self.attempts.into_iter().map(|attempt| Attempt {
+            upstream: Some(attempt.upstream),
+            after_ms: Some(attempt.after_ms),
+            request: Some(request(attempt.request, more)),
+            response: attempt.answer.response(more, left),
+            failure: attempt.failed,
+            fault: attempt.fault,
+        });
+        Exchange {
+            cassette: VERSION,
+            id: self.id.unwrap_or_else(|| made_id(&self.request, self.at_ms)).to_string(),
+            at_ms: Some(self.at_ms),
+            scope: self.scope.map(|scope| scope.sealed(ring)),
+            policy: self.policy,
+            attempts: attempts.collect(),
+            downstream: Downstream { response: self.response.response(more, left), request: request(self.request, more) },
+            verdict: self.verdict,
+            moments: self.moments.iter().map(|moment| (moment.time_ms, moment.counter)).collect(),
+            mcp: self.mcp,
+            redactions: 0,
+            origin: None,
+        }
+    }
+}
+
+/// An id for an exchange without one, derived from its time and request.
+fn made_id(request: &RawMessage, at_ms: u64) -> Uuid {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&at_ms.to_le_bytes()).update(request.url.as_bytes()).update(&request.body);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+impl RawAttempt {
+    /// Starts capturing an attempt.
+    pub fn new(upstream: &str, after_ms: u64, request: RawMessage) -> Self {
+        Self { upstream: upstream.to_owned(), after_ms, request, ..Self::default() }
+    }
+
+    /// Records a failure without a response.
+    pub fn fail(&mut self, status: u16, code: &str, message: &str) {
+        self.failed = Some(Failed { status, code: code.to_owned(), message: message.to_owned() });
+    }
+}
+
+impl RawAnswer {
+    /// Records the head. `ms`: time since the request.
+    pub fn head(&mut self, status: u16, headers: HeaderMap, ms: u64) {
+        self.head = Some((status, headers, ms));
+    }
+
+    /// Records a piece of the body. `ms`: time since the request.
+    pub fn piece(&mut self, bytes: Bytes, ms: u64) {
+        let head_ms = self.head.as_ref().map_or(0, |(_, _, head_ms)| *head_ms);
+        self.pieces.push((ms.saturating_sub(head_ms), bytes));
+    }
+
+    /// Records the end of the body. `whole`: the body is complete.
+    pub fn end(&mut self, whole: bool) {
+        self.whole = Some(whole);
+    }
+
+    fn response(self, more: &[String], left: bool) -> Option<Response> {
+        let (status, headers, head_ms) = self.head?;
+        let streamed = headers
+            .get(http::header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"));
+        let body = match &self.pieces[..] {
+            [] => None,
+            pieces if streamed => Some(Body::of_stream(pieces)),
+            [(_, piece)] => Some(Body::of_bytes(piece.clone())),
+            pieces => Some(Body::of_bytes(pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>().into())),
+        };
+        let cut = self.whole.map_or(left, |whole| !whole);
+        Some(Response { status, head_ms: Some(head_ms), headers: kept(&headers, more), body, encoded: None, cut })
+    }
+}
+
+fn request(message: RawMessage, more: &[String]) -> Request {
+    let body = (!message.body.is_empty()).then(|| Body::of_bytes(message.body));
+    Request { method: message.method, url: message.url, headers: kept(&message.headers, more), body, encoded: None }
+}
+
+/// The headers that are recorded. Credential headers are among them; the redactor removes their values, unless they are to be kept.
+fn kept(headers: &HeaderMap, more: &[String]) -> Vec<Header> {
+    const WHOLE: [&str; 18] = [
+        "accept",
+        "content-type",
+        "content-encoding",
+        "user-agent",
+        "date",
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "x-request-id",
+        "request-id",
+        "idempotency-key",
+        "location",
+        "authorization",
+        "api-key",
+        "x-api-key",
+        "x-goog-api-key",
+        "x-stainless-retry-count",
+        "traceparent",
+    ];
+    const STARTS: [&str; 4] = ["toolmark-", "openai-", "x-ratelimit-", "x-groq-"];
+    let matters =
+        |name: &str| WHOLE.contains(&name) || STARTS.iter().any(|start| name.starts_with(start)) || more.iter().any(|own| own == name);
+    let kept = headers.iter().filter(|(name, _)| matters(name.as_str()));
+    kept.map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect()
+}

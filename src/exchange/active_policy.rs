@@ -1,0 +1,81 @@
+//! A policy compiled for judging, with its own tools and those of MCP servers.
+
+use std::sync::Arc;
+
+use crate::{
+    exchange::tool_set::ToolSets,
+    judge::{call::CallRules, text},
+    mcp::catalog::Catalog,
+    policy::compiled::Rules,
+    proxy::app::Error,
+    tools::registry::ToolSource,
+    wire::json::string::quote,
+};
+
+/// Compiled policy with its tools.
+pub struct Standard {
+    /// The policy.
+    pub rules: Arc<Rules>,
+    /// Its rules for calls.
+    pub calls: Arc<CallRules>,
+    /// Its tools, and the tool sets built with them.
+    pub tools: ToolSets,
+    /// Its rules for text, without those that an exchange adds.
+    pub text: text::Rules,
+    /// Instructions on tools for the model, as a JSON string; `None` if there are none.
+    pub protocol: Option<String>,
+    /// Catalog of the MCP servers' tools, with its generation.
+    pub offered: Arc<(u64, Catalog)>,
+}
+
+impl Standard {
+    /// Compiles a policy without MCP servers.
+    ///
+    /// # Errors
+    /// [`Error`] if a tool or pattern of the policy can't be used.
+    pub fn new(rules: Rules, held_bytes_max: usize) -> Result<Self, Error> {
+        Self::with_offered(rules, held_bytes_max, Arc::default())
+    }
+
+    /// Compiles a policy with the tools that MCP servers offer.
+    pub(crate) fn with_offered(rules: Rules, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
+        let tools = tool_sets(&rules, &offered)?;
+        let phrase = |claim: &crate::policy::compiled::CompiledClaim| text::PhraseRule {
+            name: claim.name.to_string(),
+            regex: claim.regex.clone(),
+            requires: claim.requires.iter().map(ToString::to_string).collect(),
+            turn: claim.turn,
+            message: claim.message.to_string(),
+        };
+        let text = text::Rules {
+            checks: rules.checks.clone(),
+            show: rules.policy.citations.show,
+            extra_patterns: rules.extra_patterns.clone().into(),
+            phrases: rules.claims.iter().map(phrase).collect(),
+            hold_all: rules.hold_all(),
+            keep_text: rules.policy.citations.require,
+            held_bytes_max,
+            ..text::Rules::default()
+        };
+        let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
+        let protocol = rules.policy.protocol_text().map(|text| quote(&text));
+        Ok(Self { rules: Arc::new(rules), calls, tools, text, protocol, offered })
+    }
+
+    /// The same policy with the tools that MCP servers offer now.
+    pub(crate) fn offering(&self, offered: Arc<(u64, Catalog)>) -> Result<Self, Error> {
+        let tools = tool_sets(&self.rules, &offered)?;
+        let (rules, calls) = (self.rules.clone(), self.calls.clone());
+        Ok(Self { rules, calls, tools, text: self.text.clone(), protocol: self.protocol.clone(), offered })
+    }
+}
+
+/// The policy's tools, followed by those of MCP servers.
+fn tool_sets(rules: &Rules, offered: &Arc<(u64, Catalog)>) -> Result<ToolSets, Error> {
+    let source = |tool: &crate::policy::compiled::PolicyTool| {
+        let wrong = |why| Error::Tool { file: tool.file.display().to_string(), name: tool.name.to_string(), why };
+        ToolSource::parse(&tool.raw).map_err(wrong)
+    };
+    let sources = rules.tools.iter().map(source).collect::<Result<Vec<_>, _>>()?;
+    Ok(ToolSets::new(sources, offered.clone()))
+}

@@ -1,0 +1,184 @@
+//! Answers that are given through a tool: `[tools] answers`. Pure.
+//!
+//! A framework that demands a call for every turn has a tool for the answer itself (`final_answer`, `submit`), and shows its
+//! text to people. That text is judged and cleaned like any other: claims, forged ids, blocks, and verified citations,
+//! which are taken out. Where a call is demanded and none can be passed on, the safe reply is given through such a tool.
+
+use super::context::{AnswerNature, Context};
+use crate::{
+    exchange::text::place::TextPlace,
+    judge::call::{
+        Arguments, Call, CallKind, Cut, Outcome, ValidCall, judge_call,
+        turn::{ToolChoice, TurnVerdict},
+    },
+    tools::registry::{Tool, ToolKind},
+    violation::Violation,
+    wire::json::{Document, Value, splice::Edits, string::quote},
+};
+
+/// Names of parameters that hold the answer if a tool has several string parameters.
+const PARAMETERS: [&str; 11] =
+    ["answer", "final_answer", "result", "response", "reply", "output", "text", "message", "content", "summary", "completion"];
+
+/// Result of judging the answers that a turn gives through calls.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// Verified execution IDs that the answers cite.
+    pub citations: Vec<String>,
+    /// True if one of the answers must not be passed on.
+    pub blocked: bool,
+}
+
+/// Names of the parameters that hold the answer; empty if the tool isn't an answer tool.
+fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
+    if tool.kind != ToolKind::Function || !names.iter().any(|name| is_same(name, &tool.name)) {
+        return Vec::new();
+    }
+    let Ok(schema) = tool.schema.as_ref() else { return Vec::new() };
+    let text = |types: &str| types.split(" or ").any(|kind| kind == "string");
+    let all = schema.parameters();
+    let texts: Vec<&str> = all.iter().filter(|own| text(&own.types)).map(|own| &*own.name).collect();
+    match (&texts[..], all) {
+        ([_], _) => texts,
+        // A parameter of any type.
+        ([], [only]) if only.types.is_empty() => vec![&*only.name],
+        _ => texts.into_iter().filter(|name| PARAMETERS.contains(name)).collect(),
+    }
+}
+
+/// Compares names, ignoring case and separators.
+fn is_same(name: &str, tool: &str) -> bool {
+    let folded = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect() };
+    name == tool || folded(name) == folded(tool)
+}
+
+impl Context {
+    /// True if there are calls and each is a call of an answer tool.
+    pub(super) fn are_answers(&self, calls: &[Call]) -> bool {
+        let names = &self.rules.policy.tools.answers;
+        let is = |call: &Call| self.tools.registry.tool(&call.name).is_some_and(|tool| !parameters(tool, names).is_empty());
+        !calls.is_empty() && calls.iter().all(is)
+    }
+
+    /// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
+    /// citations).
+    pub(super) fn judge_answers(&self, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
+        let (names, mut answered) = (&self.rules.policy.tools.answers, Answered::default());
+        for (call, judged) in calls.iter().zip(&mut turn.calls) {
+            let Outcome::Accept(valid) = &judged.outcome else { continue };
+            let Some(tool) = self.tools.registry.tool(valid.name()) else { continue };
+            let parameters = parameters(tool, names);
+            let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
+            let (mut edits, mut found) = (Edits::default(), Vec::new());
+            for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
+                self.judge_answer(text, &mut edits, &mut found, &mut answered);
+            }
+            self.excuse_marks(&mut found);
+            found.retain(|violation| judged.violations.iter().all(|own| own.code != violation.code));
+            let blocks = found.iter().any(Violation::blocks);
+            judged.violations.extend(found);
+            if blocks {
+                answered.blocked = true;
+                judged.outcome = Outcome::Reject;
+            } else if !edits.is_empty()
+                && let Some(cleaned) = self.rejudged(call, &edits.apply(document.bytes()))
+            {
+                judged.outcome = Outcome::Accept(cleaned);
+            }
+        }
+        answered
+    }
+
+    fn judge_answer(&self, text: Value<'_>, edits: &mut Edits, found: &mut Vec<Violation>, answered: &mut Answered) {
+        let Some(place) = TextPlace::read_as_prose([text], self) else { return };
+        found.extend(place.gate.violations().iter().cloned());
+        answered.citations.extend(place.gate.citations().iter().cloned());
+        let removals: Vec<_> = place.gate.removals().collect();
+        for part in &place.parts {
+            if let Some(changed) = place.changed(part, &removals) {
+                edits.replace(part.span.clone(), quote(&changed));
+            }
+        }
+    }
+
+    /// The call with new arguments; `None` if it isn't valid with them.
+    fn rejudged(&self, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
+        let arguments = String::from_utf8(arguments.to_vec()).ok()?;
+        let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
+        match judge_call(&call, &self.tools.registry, &self.call_rules, Cut::Whole, &|_| None).outcome {
+            Outcome::Accept(valid) => Some(valid.into_corrected()),
+            Outcome::Reject => None,
+        }
+    }
+
+    /// A call of an answer tool that carries `words`, for requests that demand a call. `None` if no such tool exists,
+    /// or if it requires more arguments than the text: nothing else is made up.
+    pub fn words_as_call(&self, words: &str) -> Option<ValidCall> {
+        let kept = self.hidden.store || self.hidden.conversation.is_some();
+        if !self.turn.tool_choice.demands() || self.observes() || kept || self.choices > 1 {
+            return None;
+        }
+        let allowed = |tool: &&Tool| match &self.turn.tool_choice {
+            ToolChoice::Named(_, name) => **name == *tool.name,
+            ToolChoice::Allowed { names, .. } => names.iter().any(|name| **name == *tool.name),
+            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => true,
+        };
+        let names = &self.rules.policy.tools.answers;
+        self.tools.registry.tools().iter().filter(allowed).find_map(|tool| {
+            let [parameter] = parameters(tool, names)[..] else { return None };
+            let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
+            let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
+            match judge_call(&call, &self.tools.registry, &self.call_rules, Cut::Whole, &|_| None).outcome {
+                Outcome::Accept(valid) => Some(valid),
+                Outcome::Reject => None,
+            }
+        })
+    }
+
+    /// Traits of a choice whose calls may be answers: those count as its text.
+    pub(super) fn with_answers(&self, calls: &[Call], answer: AnswerNature) -> AnswerNature {
+        AnswerNature { has_text: answer.has_text || self.are_answers(calls), ..answer }
+    }
+}
+
+fn document_of(arguments: &str) -> Option<Document> {
+    Document::parse(bytes::Bytes::copy_from_slice(arguments.as_bytes())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        policy::Tools,
+        tools::registry::{Registry, SchemaCache, ToolSource},
+        violation::Checks,
+    };
+
+    fn holds(name: &str, properties: &str, required: &str) -> Vec<String> {
+        let raw = format!(
+            r#"{{"type":"function","function":{{"name":"{name}","parameters":{{"type":"object","properties":{properties},"required":{required}}}}}}}"#
+        );
+        let (registry, _) =
+            Registry::build(&[ToolSource::parse(&raw).unwrap()], &[], &Tools::default(), true, &Checks::default(), &SchemaCache::default());
+        registry.tools().iter().flat_map(|tool| parameters(tool, &Tools::default().answers)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn which_tools_are_answers() {
+        let none: [&str; 0] = [];
+        for (name, properties, expected) in [
+            ("final_answer", r#"{"answer":{"type":"string"}}"#, &["answer"][..]),
+            ("FinalAnswer", r#"{"answer":{"type":["string","null"]}}"#, &["answer"]),
+            ("final_answer", r#"{"answer":{"description":"anything"}}"#, &["answer"]),
+            ("submit", r#"{"anything":{"type":"string"}}"#, &["anything"]),
+            ("finish", r#"{"result":{"type":"string"},"done":{"type":"boolean"}}"#, &["result"]),
+            ("MarkTaskSuccessful", r#"{"task_id":{"type":"string"},"result":{"type":"string"}}"#, &["result"]),
+            ("final_result", r#"{"city":{"type":"string"},"country":{"type":"string"}}"#, &none),
+            ("final_answer", r#"{"answer":{"type":"number"}}"#, &none),
+            ("final_answer", "{}", &none),
+            ("send_email", r#"{"text":{"type":"string"}}"#, &none),
+        ] {
+            assert_eq!(holds(name, properties, "[]"), expected, "{name} {properties}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Loop control of one exchange: stopped calls, warnings to the model, and the end of the run.
+//!
+//! [`crate::judge::loops`] finds the calls to stop. After the first warning the model may do something else; after the
+//! last one the run ends with a plain answer. Pure.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::context::{Context, JudgedChoice};
+use crate::{
+    judge::{
+        call::{Outcome, turn::TurnVerdict},
+        history::calls::Trail,
+        loops::{Beyond, Limit, Stop, Watch},
+    },
+    policy::OnLimit,
+    violation::{Code, Severity, Violation},
+};
+
+/// Number of warnings about a limit in one exchange before the run ends.
+pub const TOLD_MAX: u32 = 2;
+
+/// A call stopped by loop control.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stopped {
+    /// Name of the tool; `None` if all tools are concerned.
+    pub tool: Option<Box<str>>,
+    /// The limit that was hit.
+    pub stop: Stop,
+}
+
+/// Data for loop control. The shell sets time and counts before each judgement, so that judging needs no clock.
+#[derive(Debug, Default)]
+pub struct Loops {
+    /// Calls since the last user message.
+    pub trail: Trail,
+    /// Counts from outside the conversation.
+    pub beyond: Beyond,
+    now_ms: AtomicU64,
+    told: AtomicU32,
+    invented: AtomicU32,
+}
+
+impl Loops {
+    /// State at the start of an exchange. `now_ms` is the time in Unix milliseconds.
+    pub fn new(trail: Trail, beyond: Beyond, now_ms: u64) -> Self {
+        Self { trail, beyond, now_ms: now_ms.into(), told: 0.into(), invented: 0.into() }
+    }
+
+    /// Sets time and counts for the judgement of an answer.
+    pub fn judging(&self, now_ms: u64, so_far: &Looping) {
+        self.now_ms.store(now_ms, Ordering::Relaxed);
+        self.told.store(so_far.told, Ordering::Relaxed);
+        self.invented.store(so_far.invented, Ordering::Relaxed);
+    }
+}
+
+impl Context {
+    /// Adds violations for calls that exceed a limit, and returns those calls.
+    pub(super) fn watch(&self, turn: &mut TurnVerdict) -> Vec<Stopped> {
+        if turn.calls.is_empty() || self.rules.checks.severity(Code::LoopDetected) == Severity::Off {
+            return Vec::new();
+        }
+        let Loops { trail, beyond, now_ms, told, invented } = &self.loops;
+        let watch = Watch { limits: &self.rules.policy.loops, trail, beyond, now_ms: now_ms.load(Ordering::Relaxed) };
+        let (told, invented) = (told.load(Ordering::Relaxed), invented.load(Ordering::Relaxed));
+        let object = |tool: Option<&str>, stop: &Stop| {
+            let advice = if told == 0 {
+                stop.advice(watch.now_ms)
+            } else {
+                format!("{}; if you call it again, the run ends", stop.advice(watch.now_ms))
+            };
+            self.rules.checks.violation(Code::LoopDetected, tool, stop.message(tool), advice)
+        };
+        if let Some(stop) = watch.turn() {
+            turn.violations.extend(object(None, &stop));
+            return vec![Stopped { tool: None, stop }];
+        }
+        let mut stops = Vec::new();
+        for judged in &mut turn.calls {
+            let Outcome::Accept(call) = &judged.outcome else { continue };
+            let Some(stop) = watch.call(call.name(), call.arguments()) else { continue };
+            let (tool, violation) = (call.name().into(), object(Some(call.name()), &stop));
+            if violation.as_ref().is_some_and(Violation::blocks) {
+                judged.outcome = Outcome::Reject;
+            }
+            judged.violations.extend(violation);
+            stops.push(Stopped { tool: Some(tool), stop });
+        }
+        let exists = |tool: &str| self.tools.registry.tool(tool).is_some();
+        if let Some(judged) = turn.calls.iter_mut().find(|judged| judged.violations.iter().any(invents))
+            && let Some(stop) = watch.invented(invented.saturating_add(1), exists)
+        {
+            judged.violations.extend(object(None, &stop));
+            stops.push(Stopped { tool: None, stop });
+        }
+        stops
+    }
+}
+
+/// True for a blocking violation about a tool that doesn't exist.
+fn invents(violation: &Violation) -> bool {
+    violation.code == Code::UnknownTool && violation.blocks()
+}
+
+/// Loop-control state of one exchange, over its attempts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Looping {
+    told: u32,
+    /// Attempts in a row with an unknown tool.
+    invented: u32,
+    /// The last attempt was stopped.
+    stopped: bool,
+    ends: bool,
+}
+
+impl Looping {
+    /// Records a judged answer.
+    pub fn note(&mut self, judged: &[JudgedChoice], on_limit: OnLimit) {
+        let invents = judged.iter().flat_map(JudgedChoice::violations).any(invents);
+        self.invented = if invents { self.invented.saturating_add(1) } else { 0 };
+        let blocks =
+            |choice: &&JudgedChoice| choice.violations().any(|violation| violation.code == Code::LoopDetected && violation.blocks());
+        let mut stops = judged.iter().filter(blocks).flat_map(|choice| &choice.stops).peekable();
+        self.stopped = stops.peek().is_some();
+        self.ends =
+            self.stopped && (on_limit == OnLimit::End || self.told >= TOLD_MAX || stops.any(|own| own.stop.limit == Limit::InventedTools));
+        self.told = self.told.saturating_add(u32::from(self.stopped));
+    }
+
+    /// Starts another attempt.
+    pub fn attempt(&mut self) {
+        (self.stopped, self.ends) = (false, false);
+    }
+
+    /// True if the last answer was stopped and the model is warned.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// True if the model was warned often enough: the run ends.
+    pub fn ends(&self) -> bool {
+        self.ends
+    }
+}

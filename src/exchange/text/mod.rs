@@ -1,0 +1,7 @@
+//! Texts of requests and answers, whatever their API.
+
+pub mod annotations;
+pub mod asked_for_calls;
+pub(super) mod citation_duty;
+pub mod place;
+pub mod places;

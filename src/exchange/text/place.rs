@@ -1,0 +1,225 @@
+//! A text joined from its parts as a stream would join them, so that a claim can't hide at a boundary. Pure.
+
+use std::{borrow::Cow, ops::Range};
+
+use super::places::is_call_part;
+use crate::{
+    exchange::{answer_error::ShapeError, context::Context},
+    judge::text::TextGate,
+    wire::json::{Kind, Value},
+};
+
+/// A text that went through its gate, and the position of its parts.
+pub struct TextPlace {
+    /// Gate of the text.
+    pub gate: TextGate,
+    /// The joined text.
+    pub text: String,
+    /// The strings that it was joined from.
+    pub parts: Vec<Part>,
+}
+
+/// One string of the text.
+pub struct Part {
+    /// Range in the answer, including quotes.
+    pub span: Range<usize>,
+    /// Range in the joined text.
+    pub place: Range<usize>,
+}
+
+impl TextPlace {
+    /// Joins the strings and feeds the text through its gate; `None` if there is no text.
+    pub fn read<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        Self::gated(strings, |gate, text| {
+            context.feed(gate, text);
+            context.close(gate);
+        })
+    }
+
+    /// Like [`Self::read`], but always judged as prose, also if the request asks for JSON answers.
+    pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        Self::gated(strings, |gate, text| {
+            context.take_prose(gate, text);
+        })
+    }
+
+    /// Joins the strings and passes the text to `take` with its gate.
+    fn gated<'d>(strings: impl IntoIterator<Item = Value<'d>>, take: impl FnOnce(&mut TextGate, &str)) -> Option<Self> {
+        let (mut text, mut parts) = (String::new(), Vec::new());
+        for string in strings {
+            let start = text.len();
+            text.push_str(&string.text().unwrap_or_default());
+            parts.push(Part { span: string.span(), place: start..text.len() });
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let mut gate = TextGate::default();
+        take(&mut gate, &text);
+        Some(Self { gate, text, parts })
+    }
+
+    /// The released text of a part; `None` if it is unchanged. `removals`: those of the text, in order.
+    pub fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
+        let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
+        let first = removals.partition_point(|removal| removal.end <= part.place.start);
+        for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
+            let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
+            text.push_str(self.text.get(from..start).unwrap_or_default());
+            (from, changed) = (end, true);
+        }
+        text.push_str(self.text.get(from..part.place.end).unwrap_or_default());
+        changed.then_some(text)
+    }
+
+    /// The removals within a part, in bytes from the part's start. `removals`: those of the text, in order.
+    pub fn removals_in(&self, part: &Part, removals: &[Range<usize>]) -> Vec<Range<usize>> {
+        let inside = |removal: &Range<usize>| removal.start.max(part.place.start)..removal.end.min(part.place.end);
+        let own = removals.iter().map(inside).filter(|removal| removal.start < removal.end);
+        own.map(|removal| removal.start - part.place.start..removal.end - part.place.start).collect()
+    }
+
+    /// The original text of a part.
+    pub fn text_of(&self, part: &Part) -> &str {
+        self.text.get(part.place.clone()).unwrap_or_default()
+    }
+
+    /// The released text as a whole.
+    pub fn leaving(&self, removals: &[Range<usize>]) -> Cow<'_, str> {
+        let whole = Part { span: 0..0, place: 0..self.text.len() };
+        self.changed(&whole, removals).map_or(Cow::Borrowed(&*self.text), Cow::Owned)
+    }
+}
+
+/// True for empty values: `null`, `""`, `[]` and `{}`.
+pub fn is_nothing(value: Value<'_>) -> bool {
+    let raw = value.raw();
+    match value.kind() {
+        Kind::Null => true,
+        Kind::Plain => raw.len() == 2,
+        // What lies too deep wasn't noted, and is there all the same.
+        Kind::Array | Kind::Object => raw.get(1..raw.len() - 1).is_some_and(|inside| inside.trim_ascii().is_empty()),
+        Kind::Escaped | Kind::True | Kind::False | Kind::Number => false,
+    }
+}
+
+/// True if the object has two members of the same name, or one whose name some clients take for another.
+pub fn is_ambiguous(object: Value<'_>) -> bool {
+    object.duplicate_name().is_some() || is_respelled(object)
+}
+
+/// True if the object has a member whose name some clients take for another. Go's `encoding/json` ignores case in
+/// names, and folds two non-ASCII characters.
+fn is_respelled(object: Value<'_>) -> bool {
+    const NAMES: [&str; 24] = [
+        "type",
+        "name",
+        "arguments",
+        "input",
+        "call_id",
+        "namespace",
+        "role",
+        "content",
+        "text",
+        "refusal",
+        "transcript",
+        "output_text",
+        "item",
+        "response",
+        "part",
+        "delta",
+        "output",
+        "function",
+        "custom",
+        "action",
+        "choices",
+        "message",
+        "tool_calls",
+        "function_call",
+    ];
+    let same = |name: &str| {
+        let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
+        NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
+    };
+    object.members().any(|member| (is_odd(member.key.raw()) || member.key.kind() == Kind::Escaped) && same(&member.name()))
+}
+
+/// True if a name contains an upper-case letter or a non-ASCII character. Reads eight bytes at a time, as every name is
+/// tested.
+fn is_odd(name: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES * 0x80;
+    let of_eight = |chunk: &[u8; 8]| {
+        let word = u64::from_le_bytes(*chunk);
+        // Without its high bit no byte carries into the next: from `A` on the one sum has it, from `[` on the other.
+        let low = word & !HIGH;
+        let upper = (low + ONES * (0x80 - 0x41)) & !(low + ONES * (0x80 - 0x5b));
+        (word | upper) & HIGH != 0
+    };
+    let (chunks, rest) = name.as_chunks::<8>();
+    chunks.iter().any(of_eight)
+        || match name.last_chunk::<8>() {
+            // Those of the last eight that were looked at already do no harm.
+            Some(last) => !rest.is_empty() && of_eight(last),
+            None => rest.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()),
+        }
+}
+
+/// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see
+/// [`super::places`].
+///
+/// # Errors
+/// [`ShapeError`] for a part that is a call, or says two things under one name.
+pub fn strings_of(value: Value<'_>) -> Result<Vec<Value<'_>>, ShapeError> {
+    let mut strings = Vec::new();
+    match value.kind() {
+        Kind::Plain | Kind::Escaped => strings.push(value),
+        Kind::Object => part_strings(value, &mut strings)?,
+        Kind::Array => value.items().try_for_each(|part| part_strings(part, &mut strings))?,
+        Kind::Null | Kind::True | Kind::False | Kind::Number => {}
+    }
+    Ok(strings)
+}
+
+fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(), ShapeError> {
+    if part.is_string() {
+        strings.push(part);
+        return Ok(());
+    }
+    if part.is_array() && !is_nothing(part) || is_ambiguous(part) || is_call_part(part) {
+        return Err(ShapeError::Text);
+    }
+    for member in part.members().filter(|member| PART_TEXTS.iter().any(|name| member.is(name))) {
+        match member.value.kind() {
+            Kind::Plain | Kind::Escaped => strings.push(member.value),
+            // Some put a text and what is noted about it into an object of its own, or a list of them.
+            Kind::Object | Kind::Array if !is_nothing(member.value) => {
+                let inner = member.value.get("value").or_else(|| member.value.get("text")).filter(|own| own.is_string());
+                strings.push(inner.ok_or(ShapeError::Text)?);
+            }
+            Kind::Object | Kind::Array | Kind::Null | Kind::True | Kind::False | Kind::Number => {}
+        }
+    }
+    Ok(())
+}
+
+/// The members of a part that are text.
+pub const PART_TEXTS: [&str; 3] = ["text", "refusal", "content"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names() {
+        for length in 0..20 {
+            for at in 0..length {
+                for byte in 0..=255u8 {
+                    let mut name = vec![b'_'; length];
+                    name[at] = byte;
+                    assert_eq!(is_odd(&name), byte.is_ascii_uppercase() || byte >= 0x80, "{name:?}");
+                }
+            }
+        }
+    }
+}

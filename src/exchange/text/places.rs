@@ -1,0 +1,489 @@
+//! Table of places: where an answer's calls and texts are read and judged, and how everything else an upstream sends is
+//! treated. One table for all APIs, for buffered answers and streams.
+//!
+//! | Content in an unknown place | Treatment |
+//! |---|---|
+//! | nothing (`null`, `""`, `[]`, `{}`), a number, a boolean | it passes |
+//! | a call, or what a client might take for one | the answer is refused: an application could run it |
+//! | what the model thought (`reasoning…`, `thinking…`) | it passes: reasoning is no answer |
+//! | an echo of the request (`messages`, `prompt`, `input`) | it is left out: it shows what toolmark made of it |
+//! | a text under a name that clients read (`text`, `delta`, `message` …) | it is left out: a copy says nothing new, anything else is recorded |
+//! | anything else | it is judged by itself; what claims something that may not be claimed is left out and recorded |
+//!
+//! Left-out text is recorded as `stray_text`. An answer is rewritten once, on arrival, before anything else reads it.
+//! Pure.
+
+use std::{borrow::Cow, cell::Cell};
+
+use crate::{
+    exchange::{
+        answer_error::ShapeError,
+        context::Context,
+        text::place::{is_nothing, strings_of},
+    },
+    judge::text::TextGate,
+    violation::{Code, Violation},
+    wire::json::{Document, JsonError, Kind, Member, Value, splice::Edits},
+};
+
+/// Maximum depth to which values are examined.
+const DEPTH_MAX: usize = 64;
+/// Limit for strings outside the text of one answer or event that are judged one by one; each needs its own gate.
+const JUDGED_MAX: usize = 1000;
+/// Minimum length of a string that can make a claim, in bytes.
+const CLAIM_BYTES_MIN: usize = 12;
+
+/// Member names under which some client might look for a call.
+const CALLS: [&str; 8] =
+    ["toolcall", "toolcalls", "functioncall", "functioncalls", "customtoolcall", "customtoolcalls", "tooluse", "tooluses"];
+/// Member names under which some client might look for the text of an answer.
+const TEXTS: [&str; 23] = [
+    "choices",
+    "part",
+    "items",
+    "parsed",
+    "text",
+    "content",
+    "contents",
+    "message",
+    "delta",
+    "refusal",
+    "outputtext",
+    "response",
+    "completion",
+    "generatedtext",
+    "transcript",
+    "output",
+    "outputs",
+    "outputmessages",
+    "answer",
+    "parts",
+    "candidates",
+    "audio",
+    "item",
+];
+/// Member names under which some upstreams repeat the request.
+const ECHOES: [&str; 4] = ["messages", "prompt", "input", "inputs"];
+/// Types of content parts and items that are calls.
+const CALL_TYPES: [&str; 8] =
+    ["toolcall", "functioncall", "customtoolcall", "tooluse", "toolcalls", "functioncalls", "shellcall", "applypatchcall"];
+
+/// Looks a name up in a list, ignoring case, `_` and `-`, as some clients do.
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let folded = || name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase());
+    let Some(first) = folded().next() else { return false };
+    names.iter().any(|own| own.as_bytes().first() == Some(&first) && folded().eq(own.bytes()))
+}
+
+/// True for names of members that hold reasoning, which is not part of the answer.
+pub fn is_thought(name: &str) -> bool {
+    ["reasoning", "thinking", "thought", "signature", "encrypted"].iter().any(|own| name.starts_with(own))
+}
+
+/// True for a name under which some client might look for a call.
+pub fn is_call_name(name: &str) -> bool {
+    is_one_of(name, &CALLS)
+}
+
+/// True if a value holds something that could be run: a non-empty object, or a string that might be JSON.
+fn might_run(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Object => !is_nothing(value),
+        Kind::Array => value.items().any(might_run) || (value.items().next().is_none() && !is_nothing(value)),
+        Kind::Plain | Kind::Escaped => value.text().is_some_and(|text| text.trim_start().starts_with(['{', '[', '<'])),
+        Kind::Null | Kind::True | Kind::False | Kind::Number => false,
+    }
+}
+
+/// True if an object has the members of a call, whatever its type. Not for objects with a result, which ran already,
+/// nor for calls that the server runs itself.
+fn is_like_call(object: Value<'_>) -> bool {
+    let some = |name: &str| object.get(name).is_some_and(|value| !is_nothing(value));
+    let has = |name: &str| object.get(name).is_some();
+    let kind = object.get("type").and_then(Value::text).unwrap_or_default();
+    let hosted = || kind.starts_with("server_") || kind.starts_with("mcp_") || some("output") || some("result");
+    is_one_of(&kind, &CALL_TYPES) || (some("name") && (has("arguments") || has("input")) && !hosted())
+}
+
+/// True if a content part is a call or contains one.
+pub fn is_call_part(part: Value<'_>) -> bool {
+    is_like_call(part) || part.members().any(|member| is_call_name(&member.name()) && might_run(member.value))
+}
+
+/// Refuses calls in an unknown member. `read`: some client looks for answers under this name, so that anything shaped
+/// like a call in it counts as one.
+fn refuse_calls(name: &str, value: Value<'_>, read: bool, depth: usize) -> Result<(), ShapeError> {
+    if is_call_name(name) && might_run(value) {
+        return Err(ShapeError::Text);
+    }
+    match value.kind() {
+        Kind::Object if hides(value) => again(value, |root| refuse_calls("", root, read, depth + 1), depth),
+        Kind::Object => {
+            if read && is_like_call(value) {
+                return Err(ShapeError::Text);
+            }
+            value.members().try_for_each(|member| refuse_calls(&member.name(), member.value, read, depth))
+        }
+        Kind::Array if hides(value) => again(value, |root| refuse_calls("", root, read, depth + 1), depth),
+        Kind::Array => value.items().try_for_each(|item| refuse_calls("", item, read, depth)),
+        _ => Ok(()),
+    }
+}
+
+/// True for a non-empty value with unindexed contents: it is nested too deeply.
+fn hides(value: Value<'_>) -> bool {
+    value.members().next().is_none() && value.items().next().is_none() && !is_nothing(value)
+}
+
+/// Examines a value with unindexed contents by parsing it again.
+fn again<T: Default, E: From<ShapeError>>(value: Value<'_>, look: impl FnOnce(Value<'_>) -> Result<T, E>, depth: usize) -> Result<T, E> {
+    // INVARIANT: JSON nests no deeper than is noted sixteen times over, so this ends first.
+    if depth > DEPTH_MAX {
+        return Err(ShapeError::Text.into());
+    }
+    let document = Document::parse(value.raw_bytes()).map_err(|_| ShapeError::Text)?;
+    look(document.root())
+}
+
+/// Refuses calls in a copy, except those that are also in the original, byte for byte.
+fn refuse_other_calls(copy: Value<'_>, original: Value<'_>) -> Result<(), ShapeError> {
+    let same = |member: &Member<'_>| original.get(&member.name()).is_some_and(|own| own.raw() == member.value.raw());
+    let mut others = copy.members().filter(|member| !(is_call_name(&member.name()) && same(member)));
+    others.try_for_each(|member| refuse_calls(&member.name(), member.value, true, 0))
+}
+
+/// Refuses calls in all members of an object except `own`, which are read elsewhere. Texts in the other members are
+/// lost if the answer is rewritten. `original` is a value that another member may repeat as a whole.
+///
+/// # Errors
+/// [`ShapeError::Text`].
+pub fn refuse_calls_beside(object: Value<'_>, own: &[&str], original: Option<Value<'_>>) -> Result<(), ShapeError> {
+    for member in object.members() {
+        let (name, value) = (member.name(), member.value);
+        if own.contains(&&*name) || is_one_of(&name, &ECHOES) {
+            continue;
+        }
+        let text = is_one_of(&name, &TEXTS);
+        match original.filter(|_| text && value.is_object()) {
+            Some(original) => refuse_other_calls(value, original)?,
+            None => refuse_calls(&name, value, text, 0)?,
+        }
+    }
+    Ok(())
+}
+
+/// Pass over one answer, or one event of it, that removes or judges everything in unknown places.
+pub struct Sweep<'c> {
+    context: &'c Context,
+    edits: Edits,
+    /// True if something was left out that isn't a copy of judged text.
+    pub differs: bool,
+    /// Number of strings judged so far.
+    judged: Cell<usize>,
+}
+
+impl<'c> Sweep<'c> {
+    /// Starts a pass; nothing is left out yet.
+    pub fn new(context: &'c Context) -> Self {
+        Self { context, edits: Edits::default(), differs: false, judged: Cell::new(0) }
+    }
+
+    /// Examines one level of an object. `own`: members that are read elsewhere; `original`: a value that another member
+    /// may repeat as a whole; `said`: the judged text, of which other members may be copies.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] for a call in an unknown place.
+    pub fn object<'s>(
+        &mut self,
+        object: Value<'_>,
+        own: &[&str],
+        original: Option<Value<'_>>,
+        said: impl Fn() -> Cow<'s, str>,
+    ) -> Result<(), ShapeError> {
+        let mut gone: Vec<Cow<'_, str>> = Vec::new();
+        for member in object.members() {
+            let value = member.value;
+            if matches!(value.kind(), Kind::Null | Kind::True | Kind::False | Kind::Number) || is_nothing(value) {
+                if member.key.raw().len() >= CLAIM_BYTES_MIN + 2 && self.claims(&member.name()) {
+                    self.differs = true;
+                    gone.push(member.name());
+                }
+                continue;
+            }
+            let name = member.name();
+            if own.contains(&&*name) || (is_about(&name) && value.kind() == Kind::Plain && is_token(value.raw())) {
+                continue;
+            }
+            if is_one_of(&name, &ECHOES) {
+                gone.push(name);
+                continue;
+            }
+            let text = is_one_of(&name, &TEXTS);
+            match original.filter(|_| text && value.is_object()) {
+                Some(original) => refuse_other_calls(value, original)?,
+                None => refuse_calls(&name, value, text, 0)?,
+            }
+            if text || is_call_name(&name) {
+                self.differs |= !is_copy(value, &said());
+                gone.push(name);
+            } else if !is_thought(&name) && (self.claims(&name) || self.objects_to(value, 0)?) {
+                self.differs = true;
+                gone.push(name);
+            }
+        }
+        if !gone.is_empty() {
+            self.edits.remove_members(object, |name| gone.iter().any(|gone| gone == name));
+        }
+        Ok(())
+    }
+
+    /// Judges each member except `own` of an object that no client takes for an answer, and leaves out members with
+    /// unverifiable claims.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] for a call.
+    pub fn judge_members(&mut self, object: Value<'_>, own: &[&str]) -> Result<(), ShapeError> {
+        let mut gone: Vec<Cow<'_, str>> = Vec::new();
+        for member in object.members() {
+            let name = member.name();
+            if own.contains(&&*name) {
+                continue;
+            }
+            refuse_calls(&name, member.value, false, 0)?;
+            if !is_thought(&name) && (self.claims(&name) || self.objects_to(member.value, 0)?) {
+                gone.push(name);
+            }
+        }
+        if !gone.is_empty() {
+            self.differs = true;
+            self.edits.remove_members(object, |name| gone.iter().any(|gone| gone == name));
+        }
+        Ok(())
+    }
+
+    /// True if anything is left out or replaced.
+    pub fn changes(&self) -> bool {
+        !self.edits.is_empty()
+    }
+
+    /// Empties a string in a place where no text belongs yet.
+    pub fn empty(&mut self, string: Value<'_>) {
+        self.differs = true;
+        self.edits.replace(string.span(), "\"\"");
+    }
+
+    /// Restores a value to `came`, the application's original.
+    pub fn restore(&mut self, value: Value<'_>, came: &str) {
+        self.edits.replace(value.span(), came);
+    }
+
+    /// Replaces a value.
+    pub fn replace(&mut self, value: Value<'_>, with: &str) {
+        self.differs = true;
+        self.edits.replace(value.span(), with);
+    }
+
+    /// Examines `logprobs`: their tokens must spell the text beside them; others are judged like any text, or left out
+    /// if they are only a piece of one. `empty`: replacement for left-out logprobs; `piece`: the text continues in
+    /// other events.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] for a call in an unknown place.
+    pub fn logprobs(&mut self, holder: Value<'_>, said: &[Cow<'_, str>], piece: bool, empty: &str) -> Result<(), ShapeError> {
+        let Some(logprobs) = logprobs_of(holder) else { return Ok(()) };
+        refuse_calls("logprobs", logprobs, false, 0)?;
+        let mut objects = self.objects_to(logprobs, 0)?;
+        let lists = ["content", "refusal", "tokens"].into_iter().filter_map(|name| logprobs.get(name));
+        for list in lists.chain(Some(logprobs).filter(|own| own.is_array())) {
+            let spelled = spelled(list);
+            let bare = bare(&spelled);
+            let copy = bare.is_empty() || said.iter().any(|said| self::bare(said) == bare);
+            objects |= !copy && (piece || self.claims(&spelled));
+        }
+        if objects {
+            self.replace(logprobs, empty);
+        }
+        Ok(())
+    }
+
+    /// True if the value contains a string with an unverifiable claim.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] if the value is nested too deeply.
+    pub fn objects_to(&self, value: Value<'_>, depth: usize) -> Result<bool, ShapeError> {
+        match value.kind() {
+            Kind::Plain | Kind::Escaped => {
+                let long = value.raw().len() >= CLAIM_BYTES_MIN + 2;
+                Ok(long && value.text().is_some_and(|text| self.claims(&text)))
+            }
+            Kind::Array | Kind::Object if hides(value) => again(value, |root| self.objects_to(root, depth + 1), depth),
+            Kind::Array => self.any(value.items(), depth),
+            Kind::Object => {
+                let named = value.members().any(|member| {
+                    let key = member.key;
+                    key.raw().len() >= CLAIM_BYTES_MIN + 2 && key.text().is_some_and(|name| self.claims(&name))
+                });
+                Ok(named || self.any(value.members().filter(|own| !is_thought(&own.name())).map(|own| own.value), depth)?)
+            }
+            Kind::Null | Kind::True | Kind::False | Kind::Number => Ok(false),
+        }
+    }
+
+    fn any<'d>(&self, mut values: impl Iterator<Item = Value<'d>>, depth: usize) -> Result<bool, ShapeError> {
+        values.try_fold(false, |found, value| Ok(found || self.objects_to(value, depth)?))
+    }
+
+    fn claims(&self, text: &str) -> bool {
+        if is_short(text) {
+            return false;
+        }
+        self.judged.set(self.judged.get() + 1);
+        // Who sends so many isn't listened to any more.
+        self.judged.get() > JUDGED_MAX || claims(self.context, text)
+    }
+
+    /// The document without what is left out; `None` if it is unchanged.
+    ///
+    /// # Errors
+    /// [`JsonError`] if the result isn't JSON, which would be a bug.
+    pub fn finish(self, document: &Document) -> Result<Option<Document>, JsonError> {
+        if self.edits.is_empty() {
+            return Ok(None);
+        }
+        Document::parse(self.edits.apply(document.bytes())).map(Some)
+    }
+}
+
+/// True if a text, by itself, makes a claim that can't be verified.
+pub fn claims(context: &Context, text: &str) -> bool {
+    if is_short(text) {
+        return false;
+    }
+    let mut gate = TextGate::default();
+    context.feed(&mut gate, text);
+    context.close(&mut gate);
+    let claim = |violation: &Violation| violation.blocks() && CLAIMS.contains(&violation.code);
+    // What only the ledger could tell isn't waited for.
+    gate.violations().iter().any(claim) || (gate.blocked().is_none() && gate.cleared() < text.len())
+}
+
+/// True if a text is too short to claim anything, or is a single token.
+fn is_short(text: &str) -> bool {
+    text.len() < CLAIM_BYTES_MIN || is_token(text.as_bytes())
+}
+
+/// Violations that are looked for outside the text of an answer.
+const CLAIMS: [Code; 6] = [
+    Code::UnknownExecution,
+    Code::ExpiredExecution,
+    Code::ExecutionElsewhere,
+    Code::ToolMismatch,
+    Code::MissingExecutionId,
+    Code::UnsupportedClaim,
+];
+
+/// The `logprobs` of an object, unless empty.
+pub fn logprobs_of(holder: Value<'_>) -> Option<Value<'_>> {
+    holder.get("logprobs").filter(|own| !is_nothing(*own))
+}
+
+/// The `stray_text` violation: text beside the answer, different from it or with an unverifiable claim, was left out.
+pub fn stray(context: &Context) -> Option<Violation> {
+    let message = "the upstream sent text beside the answer that differs from it, or claims what it may not: it was left out";
+    context.rules.checks.violation(Code::StrayText, None, message, "")
+}
+
+/// True for names of metadata that nearly every answer has.
+fn is_about(name: &str) -> bool {
+    matches!(
+        name,
+        "id" | "finish_reason"
+            | "object"
+            | "model"
+            | "system_fingerprint"
+            | "service_tier"
+            | "obfuscation"
+            | "provider"
+            | "type"
+            | "role"
+            | "status"
+    )
+}
+
+/// True for a single word of base64, a digest, a name or a URL, with or without quotes: nothing that makes a claim, and
+/// no execution's id.
+pub fn is_token(bytes: &[u8]) -> bool {
+    let plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"');
+    if !bytes.iter().all(plain) {
+        return false;
+    }
+    // Ids end with a time of 13 digits and 16 hex digits; labels name an execution.
+    let timed = |at: usize| bytes.get(at + 1..at + 14).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+    let labels = |at: usize| bytes.get(at + 1..at + 4).is_some_and(|word| word.eq_ignore_ascii_case(b"xec"));
+    !memchr::memchr_iter(b'_', bytes).any(timed) && !memchr::memchr2_iter(b'e', b'E', bytes).any(labels)
+}
+
+/// True if a value repeats only the judged text, as a whole or in parts.
+fn is_copy(value: Value<'_>, said: &str) -> bool {
+    match value.kind() {
+        Kind::Plain | Kind::Escaped => value.text().is_some_and(|text| text.is_empty() || text == said),
+        Kind::Object | Kind::Array if hides(value) => false,
+        // Calls that aren't the very same were refused.
+        Kind::Object => value.members().all(|member| {
+            let name = member.name();
+            is_about(&name) || is_call_name(&name) || is_copy(member.value, said)
+        }),
+        Kind::Array => {
+            let joined = || joined(Some(value));
+            value.items().all(|item| is_copy(item, said)) || (value.items().all(Value::is_string) && joined() == said)
+        }
+        Kind::Null | Kind::True | Kind::False | Kind::Number => true,
+    }
+}
+
+/// Text spelled by a list of tokens; by their `bytes` where present.
+fn spelled(list: Value<'_>) -> String {
+    let mut out = Vec::new();
+    for token in list.items() {
+        let own = token.get("token").unwrap_or(token);
+        let bytes: Option<Vec<u8>> = token
+            .get("bytes")
+            .filter(|bytes| bytes.items().next().is_some())
+            .and_then(|bytes| bytes.items().map(|byte| u8::try_from(byte.integer()?).ok()).collect());
+        match bytes {
+            Some(bytes) => out.extend(bytes),
+            None => out.extend_from_slice(own.text().unwrap_or_default().as_bytes()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Text without blanks and without special tokens such as `<|end|>`.
+fn bare(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("<|") {
+        match after.split_once("|>") {
+            Some((inside, behind)) if inside.len() <= 32 && !inside.contains(char::is_whitespace) => {
+                out.push_str(before);
+                rest = behind;
+            }
+            _ => break,
+        }
+    }
+    out.push_str(rest);
+    out.retain(|c| !c.is_whitespace());
+    out
+}
+
+/// The text of a value, its parts joined; empty if it has none, or none that can be read.
+pub fn joined(value: Option<Value<'_>>) -> Cow<'_, str> {
+    match value {
+        Some(value) if value.is_string() => value.text().unwrap_or_default(),
+        Some(value) => {
+            strings_of(value).map(|strings| strings.into_iter().filter_map(Value::text).collect::<String>().into()).unwrap_or_default()
+        }
+        None => Cow::Borrowed(""),
+    }
+}

@@ -1,0 +1,538 @@
+//! The claims in the prose of one text, passage by passage, as it streams. Pure.
+//!
+//! A passage is judged when it is whole and every citation in it is. What cites something covers its own sentence, the
+//! list, table or paragraph that it introduces, and, for counts and absences, the rest of its paragraph; a citation that
+//! stands alone covers what stands before it. An answer without citations is compared with the result that it follows,
+//! where there is only one.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::{
+    passage::{Kind, Passage, Passages},
+    plain::{Plain, Whole},
+    report::report,
+};
+use crate::{
+    judge::{
+        claims::{
+            checks::{
+                absence, account, actions, acts,
+                counts::{counts, something_of_nothing},
+                fields,
+                success::{claims_success, says_success},
+                values,
+                written_output::WrittenOutput,
+            },
+            context::{Bond, Finding, Scene},
+            evidence::{Grounds, Source},
+            language::{
+                lenient_json,
+                lexicon::{self, Lexicon},
+                voice::Voice,
+            },
+        },
+        text::{Evidence, Rules},
+    },
+    violation::{Certainty, Code, Severity, Violation},
+};
+
+/// Values of results that one answer's passages are compared with, each counted once per passage: far more than any honest
+/// answer of a few pages has, and a moment's work.
+const WORK_MAX: usize = 50_000_000;
+/// Numbers of the answer that are reckoned with.
+const TOLD_MAX: usize = 64;
+/// Results on which numbers of a passage that cites nothing may stand, and numbers of such a passage.
+const LEARNED_OF: usize = 4;
+const LEARNED_MAX: usize = 12;
+/// Passages without a citation that a later one may cover.
+const BLOCK_MAX: usize = 48;
+
+/// A violation and where it begins to count: what lies before may be released.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The passage's beginning.
+    pub start: usize,
+    /// It itself.
+    pub violation: Violation,
+}
+
+/// The reader of claims in prose.
+#[derive(Debug, Default)]
+pub struct Claims {
+    passages: Passages,
+    ready: Option<Passage>,
+    language: Option<&'static Lexicon>,
+    /// Cited by what introduces the passages that follow; does that cover sentences too?
+    lead: Option<(Vec<String>, bool)>,
+    lead_used: bool,
+    /// Cited earlier in this paragraph.
+    near: Vec<String>,
+    /// What of this block nothing covers yet.
+    block: VecDeque<Whole>,
+    blank: bool,
+    told_failure: bool,
+    /// Numbers that were found right.
+    told: Vec<f64>,
+    /// Whose words these are: those of a letter or a quotation are nobody's report.
+    voice: Voice,
+    /// A tool's output that the answer may be writing itself.
+    output: WrittenOutput,
+    /// Values that were compared so far.
+    work: usize,
+    /// Blocks that lie in passages to come.
+    blocks: VecDeque<Range<usize>>,
+}
+
+/// The claims in the prose of one text, as the text gate keeps them: idle where nothing can be found.
+#[derive(Debug, Default)]
+pub struct Prose {
+    on: Option<bool>,
+    claims: Claims,
+    cited: Vec<(usize, String)>,
+    found: Vec<Found>,
+    blocked: Option<usize>,
+    acts: ActCue,
+}
+
+impl Prose {
+    /// Takes the next piece of the text.
+    pub fn push(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) {
+        if *self.on.get_or_insert_with(|| any(rules, evidence)) {
+            self.claims.passages.push(piece);
+        }
+    }
+
+    /// A citation at this place is verified.
+    pub fn cite(&mut self, place: usize, execution_id: &str) {
+        if self.on == Some(true) {
+            self.cited.push((place, execution_id.to_owned()));
+        }
+    }
+
+    /// What lies there is a block, and judged as one.
+    pub fn pass_over(&mut self, span: Range<usize>) {
+        if self.on == Some(true) {
+            self.claims.blocks.push_back(span);
+        }
+    }
+
+    /// Judges what ends at or before `hold`; returns up to where the text may be released.
+    pub fn advance(&mut self, hold: usize, last: bool, rules: &Rules, evidence: &dyn Evidence) -> usize {
+        if self.on != Some(true) {
+            return hold;
+        }
+        let before = self.found.len();
+        self.claims.advance(hold, last, &self.cited, rules, evidence, &mut self.found);
+        for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
+            self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
+        }
+        let judged = self.claims.hold();
+        self.cited.retain(|(place, _)| *place >= judged);
+        let held = match holds(rules) {
+            Holds::All => true,
+            Holds::Acts => self.acts.may_follow(judged, self.claims.pending()),
+            Holds::Nothing => false,
+        };
+        if held { hold.min(judged) } else { hold }
+    }
+
+    /// Where the first passage begins that the policy blocks.
+    pub fn blocked(&self) -> Option<usize> {
+        self.blocked
+    }
+
+    /// What was found, in the order of the text; once.
+    pub fn found(&mut self) -> impl Iterator<Item = Violation> {
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by_key(|found| found.start);
+        found.into_iter().map(|found| found.violation)
+    }
+}
+
+/// The codes that are found here.
+const CODES: [Code; 7] = [
+    Code::ClaimMismatch,
+    Code::UnsupportedAction,
+    Code::FailedExecution,
+    Code::UngroundedValue,
+    Code::FabricatedUrl,
+    Code::CountMismatch,
+    Code::FalseAbsence,
+];
+
+/// Which passages must be held until they are judged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Holds {
+    /// Every one: what is likely wrong is blocked.
+    All,
+    /// Those that may report an act: only what is certain is blocked, and what cites shows only at its end that it does.
+    Acts,
+    /// None.
+    Nothing,
+}
+
+/// Which passages these rules hold.
+pub fn holds(rules: &Rules) -> Holds {
+    let mut blocking =
+        CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
+    match blocking.next() {
+        None => Holds::Nothing,
+        Some(Certainty::Certain) if blocking.all(|from| from == Certainty::Certain) => Holds::Acts,
+        Some(_) => Holds::All,
+    }
+}
+
+/// Tells whether the passage at hand may report an act, as far as it has come; each byte is looked at once.
+#[derive(Debug, Default)]
+struct ActCue {
+    start: usize,
+    scanned: usize,
+    found: bool,
+}
+
+impl ActCue {
+    /// `start`: where the passage begins in the whole text; `pending`: it, and what follows.
+    fn may_follow(&mut self, start: usize, pending: &str) -> bool {
+        if start != self.start {
+            *self = Self { start, ..Self::default() };
+        }
+        if !self.found && pending.len() > self.scanned {
+            let from = pending.floor_char_boundary(self.scanned.saturating_sub(acts::CUE_BYTES_MAX));
+            self.found = acts::may_say_done(pending.get(from..).unwrap_or_default(), from == 0);
+            self.scanned = pending.len();
+        }
+        self.found
+    }
+}
+
+/// Is there anything to be found in this exchange?
+pub fn any(rules: &Rules, evidence: &dyn Evidence) -> bool {
+    let on = CODES.iter().any(|code| rules.checks.severity(*code) != Severity::Off);
+    on && !rules.json_only && (evidence.has_results() || rules.has_tools)
+}
+
+impl Claims {
+    /// Where the first passage begins that isn't judged yet.
+    pub fn hold(&self) -> usize {
+        self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
+    }
+
+    /// What isn't judged yet.
+    fn pending(&self) -> &str {
+        match &self.ready {
+            Some(passage) => &passage.text,
+            None => self.passages.pending(),
+        }
+    }
+
+    /// Judges what is whole and ends at or before `limit`. `cited`: the verified citations so far, with their places.
+    pub fn advance(
+        &mut self,
+        limit: usize,
+        last: bool,
+        cited: &[(usize, String)],
+        rules: &Rules,
+        evidence: &dyn Evidence,
+        found: &mut Vec<Found>,
+    ) {
+        loop {
+            if self.ready.is_none() {
+                self.ready = self.passages.take(last);
+            }
+            let Some(passage) = self.ready.take_if(|passage| passage.end() <= limit) else { return };
+            self.judge(passage, cited, rules, evidence, found);
+        }
+    }
+
+    fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        self.voice.hear(&passage);
+        if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
+            && let Some(finding) = self.output.take(&passage, abilities)
+        {
+            self.found(&finding, &passage, passage.start, None, rules, found);
+        }
+        match passage.kind {
+            Kind::Code => return,
+            Kind::Blank => return self.end_paragraph(),
+            Kind::Sentence | Kind::Line | Kind::Heading if self.is_block(&passage) => return,
+            Kind::Sentence | Kind::Line | Kind::Heading => {}
+        }
+        let from = cited.partition_point(|(at, _)| *at < passage.start);
+        let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
+        if own.is_empty() && self.voice.is_quoted() {
+            return;
+        }
+        let whole = Whole::new(passage);
+        if !self.voice.is_quoted() {
+            self.act(&whole, rules, evidence, found);
+        }
+        if !evidence.has_results() {
+            return;
+        }
+        if own.is_empty() {
+            self.told_failure |= account::text_tells_failure(&whole.passage.text);
+            self.uncited(whole, rules, evidence, found);
+        } else {
+            self.citing(whole, own, rules, evidence, found);
+        }
+    }
+
+    fn is_block(&mut self, passage: &Passage) -> bool {
+        while self.blocks.front().is_some_and(|block| block.end <= passage.start) {
+            self.blocks.pop_front();
+        }
+        self.blocks.iter().any(|block| block.start < passage.end() && passage.start < block.end)
+    }
+
+    /// A blank line: what was introduced has come.
+    fn end_paragraph(&mut self) {
+        self.near.clear();
+        self.blank = true;
+        if self.lead_used {
+            (self.lead, self.lead_used) = (None, false);
+        }
+    }
+
+    fn act(&mut self, whole: &Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
+        if off || !rules.has_tools {
+            return;
+        }
+        let Some(abilities) = evidence.abilities() else { return };
+        let known = lexicon::may_say_done(&whole.passage.text).then(|| self.language_of(whole));
+        let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
+        let grounds = evidence.grounds().filter(|_| evidence.has_results());
+        let finding = match acts::acts(whole.plain(), whole.passage.kind, abilities, grounds) {
+            Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
+            _ => known,
+        };
+        if let Some(finding) = finding {
+            self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
+        }
+    }
+
+    fn language_of(&mut self, whole: &Whole) -> &'static Lexicon {
+        let language = lexicon::language(&whole.plain().words, self.language);
+        self.language = Some(language);
+        language
+    }
+
+    fn citing(&mut self, whole: Whole, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        let Some(grounds) = evidence.grounds() else { return };
+        let (kind, start) = (whole.passage.kind, whole.passage.start);
+        let Plain { text, words, urls, .. } = whole.plain();
+        let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
+        let strong = kind == Kind::Heading || bare.ends_with(':');
+        let few = words.len() <= 2 && urls.is_empty() && !text.bytes().any(|byte| byte.is_ascii_digit());
+        if few && kind != Kind::Heading && !text.trim_end().ends_with(':') {
+            self.short(&whole, &own, grounds, rules, found);
+            let block = std::mem::take(&mut self.block);
+            let count = block.len();
+            for (at, before) in block.into_iter().enumerate() {
+                // What stands right before a citation that says nothing itself is what cites.
+                let bond = if at + 1 == count && words.is_empty() { Bond::Cited } else { Bond::Introduced };
+                self.compare(&before, &own, bond, start, grounds, rules, found);
+            }
+        } else {
+            self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
+            self.block.clear();
+        }
+        self.near.clone_from(&own);
+        (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
+    }
+
+    /// A few words beside a citation mostly belong to what stands before them; but `All done` says something itself.
+    fn short(&mut self, whole: &Whole, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let lower = whole.passage.text.to_lowercase();
+        let failed = own.iter().filter_map(|id| grounds.result(id)).all(Source::fails);
+        if failed && says_success(&lower) {
+            self.compare(whole, own, Bond::Cited, whole.passage.start, grounds, rules, found);
+        }
+    }
+
+    fn uncited(&mut self, whole: Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+        if std::mem::take(&mut self.blank) {
+            self.block.clear();
+        }
+        let passage = &whole.passage;
+        let covered = self.lead.as_ref().filter(|(_, strong)| *strong || passage.kind == Kind::Line).map(|(ids, _)| ids.clone());
+        if passage.kind == Kind::Heading || covered.is_none() && passage.kind == Kind::Sentence {
+            self.lead = None;
+        }
+        if let Some(ids) = covered.filter(|_| passage.kind != Kind::Heading) {
+            self.lead_used = true;
+            let Some(grounds) = evidence.grounds() else { return };
+            return self.compare(&whole, &ids, Bond::Introduced, passage.start, grounds, rules, found);
+        }
+        let near = std::mem::take(&mut self.near);
+        if !passage.text.contains('\n') || passage.kind == Kind::Sentence {
+            self.near.clone_from(&near);
+        }
+        if says_anything(&passage.text)
+            && let Some(grounds) = evidence.grounds()
+        {
+            self.learn(&whole, grounds);
+            match near.is_empty() {
+                false => self.compare(&whole, &near, Bond::Near, passage.start, grounds, rules, found),
+                true => self.implied(&whole, grounds, rules, found),
+            }
+        }
+        if self.block.len() >= BLOCK_MAX {
+            self.block.pop_front();
+        }
+        self.block.push_back(whole);
+    }
+
+    /// Compares with the one result that the answer follows.
+    fn implied(&mut self, whole: &Whole, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let mut recent = grounds.results.iter().filter(|source| source.recent);
+        let (Some(source), None) = (recent.next(), recent.next()) else { return };
+        if !source.failed {
+            let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
+            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds, told: &[] };
+            self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a passage, what covers it and what it is judged by")]
+    fn compare(
+        &mut self,
+        whole: &Whole,
+        ids: &[String],
+        bond: Bond,
+        start: usize,
+        grounds: &Grounds,
+        rules: &Rules,
+        found: &mut Vec<Found>,
+    ) {
+        let mut sources: Vec<&Source> = Vec::new();
+        for source in ids.iter().filter_map(|id| grounds.result(id)) {
+            if !sources.iter().any(|other| std::ptr::eq(*other, source)) {
+                sources.push(source);
+            }
+        }
+        if sources.is_empty() {
+            return;
+        }
+        let (lexicon, passage) = (self.language_of(whole), &whole.passage);
+        let told = std::mem::take(&mut self.told);
+        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
+        self.sources(&scene, passage, start, rules, found);
+        self.told = told;
+        if bond >= Bond::Introduced {
+            let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
+            self.tell(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).collect());
+        }
+    }
+
+    /// What was found right may be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
+    fn tell(&mut self, numbers: Vec<f64>) {
+        self.told.extend(numbers.into_iter().take(TOLD_MAX));
+        let surplus = self.told.len().saturating_sub(TOLD_MAX);
+        self.told.drain(..surplus);
+    }
+
+    /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
+    fn learn(&mut self, whole: &Whole, grounds: &Grounds) {
+        let numbers = whole.plain().numbers.len();
+        let sources: Vec<&Source> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
+        if numbers == 0 || numbers > LEARNED_MAX || sources.is_empty() || grounds.is_endless() {
+            return;
+        }
+        let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
+        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Implied, grounds, told: &told };
+        let standing = values::standing(&scene);
+        self.told = told;
+        self.tell(standing);
+    }
+
+    /// Compares with results of which each may report a failure.
+    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let bond = scene.bond;
+        if scene.sources.iter().all(|source| source.fails()) {
+            let told = account::tells_of_failure(scene);
+            self.told_failure |= told;
+            let success = claims_success(scene);
+            let statement = scene.plain.words.len() >= 4
+                && !scene.says(&scene.lexicon.hedges)
+                && !scene.text().contains(['?', '？'])
+                && passage.kind != Kind::Heading;
+            if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
+                let span = trimmed(&passage.text);
+                let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
+                let expected = "the result reports a failure".to_owned();
+                let certainty = if success { Certainty::Certain } else { Certainty::Likely };
+                let finding = Finding { code: Code::FailedExecution, span, found: said, expected, certainty };
+                self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
+            }
+            return;
+        }
+        self.scene(scene, passage, start, rules, found);
+    }
+
+    fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let values: usize = scene.sources.iter().map(|source| source.facts().leaves.len() + 1).sum();
+        let before = self.work;
+        self.work = before.saturating_add(values);
+        if self.work > WORK_MAX {
+            if before <= WORK_MAX {
+                let message = "the answer says more about its results than is compared with them";
+                let violation = rules.checks.violation(Code::NotJudged, None, message, "");
+                found.extend(violation.map(|violation| Found { start, violation }));
+            }
+            return;
+        }
+        let mut all = counts(scene);
+        if all.is_empty() {
+            all.extend(something_of_nothing(scene));
+            all.extend(absence::absence(scene));
+        }
+        all.extend(values::addresses(scene));
+        all.extend(self.line(scene));
+        let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
+        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        all.extend(values::values(scene).into_iter().filter(free));
+        all.extend(values::names(scene));
+        let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
+        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        all.extend(account::account(scene).into_iter().filter(free));
+        for finding in &all {
+            self.found(finding, passage, start, scene.sources.first().copied(), rules, found);
+        }
+    }
+
+    /// A `key: value` line whose number is another than the result's.
+    fn line(&self, scene: &Scene<'_>) -> Option<Finding> {
+        let source = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced)?;
+        let (name, value) = lenient_json::pair(scene.text())?;
+        let wrong = fields::line(&name, &value, source, scene.grounds)?;
+        let span = trimmed(scene.text());
+        Some(Finding {
+            code: wrong.code,
+            span,
+            found: format!("{}: {}", wrong.field, wrong.found),
+            expected: wrong.expected,
+            certainty: Certainty::Certain,
+        })
+    }
+
+    fn found(&self, finding: &Finding, passage: &Passage, start: usize, source: Option<&Source>, rules: &Rules, found: &mut Vec<Found>) {
+        let span = passage.start + finding.span.start..passage.start + finding.span.end;
+        if let Some(violation) = report(finding, span, source, rules) {
+            found.push(Found { start, violation });
+        }
+    }
+}
+
+/// May an uncited passage say anything that can be compared? Digits, addresses, absences.
+fn says_anything(text: &str) -> bool {
+    let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
+    digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
+}
+
+/// Where the words of a passage lie, without blanks around.
+fn trimmed(text: &str) -> Range<usize> {
+    let start = text.len() - text.trim_start().len();
+    start..text.trim_end().len().max(start)
+}

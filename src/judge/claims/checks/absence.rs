@@ -1,0 +1,144 @@
+//! Absence: "no results", "the order was not found" against a result that has them. Pure.
+//!
+//! Only an absence without conditions is judged: `no flight below 150` may be true of a list of flights.
+
+use crate::{
+    judge::claims::{
+        context::{Bond, Finding, Scene, names_thing},
+        evidence::{
+            Source,
+            facts::Scalar,
+            lists::{self, Fit, Things, is_something, things},
+        },
+        language::{
+            fold::{akin, fold, stands_in},
+            lexicon::{Word, words},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// What is wrong with what a passage says isn't there.
+pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
+    if scene.text().contains('?') {
+        return None;
+    }
+    let lexicon = scene.lexicon;
+    if !lexicon.may_be_absent(scene.text()) {
+        return None;
+    }
+    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, false));
+    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, true)))
+}
+
+fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option<Finding> {
+    let lexicon = scene.lexicon;
+    let whole = captures.get(0)?;
+    let noun_at = captures.name("noun");
+    let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.as_str())).unwrap_or_default();
+    if let Some(at) = noun_at {
+        noun.iter_mut().for_each(|word| (word.start, word.end) = (word.start + at.start(), word.end + at.start()));
+    }
+    let before = noun_at.is_some_and(|noun| noun.start() == whole.start());
+    if before {
+        // The noun phrase stands before the verb: its last words are it.
+        noun.retain(|word| !lexicon.common.contains(&word.lower) && !lexicon.pronouns.contains(&word.lower));
+    }
+    let stop = |word: &Word| {
+        lexicon.narrows.contains(&word.lower)
+            || lexicon.found.contains(&word.lower)
+            || (lexicon.scope.contains(&word.lower) && !lexicon.generic.contains(&word.lower))
+    };
+    let length = if before { noun.len() } else { noun.iter().position(stop).unwrap_or(noun.len()) };
+    let noun: Vec<Word> = noun.into_iter().take(length).collect();
+    let names: Vec<String> = noun.iter().map(|word| word.lower.clone()).collect();
+    if names.iter().any(|word| lexicon.vague.contains(word)) {
+        return None;
+    }
+    let end = if before { whole.end() } else { noun.last().map_or(whole.end(), |word| word.end) };
+    let tail = rest_of_clause(scene, end);
+    // `Carrots: no value` tells of one of them.
+    let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start()).is_some_and(|before| before.contains([':', '|']));
+    if of_one {
+        return None;
+    }
+    let every = !scene.sources.is_empty()
+        && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
+    every.then(|| Finding {
+        code: Code::FalseAbsence,
+        span: whole.start()..end,
+        found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),
+        expected: expected(scene),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Does the result have what is said not to be there?
+fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, before: bool) -> bool {
+    let lexicon = scene.lexicon;
+    let facts = source.facts();
+    let sure = |things: &Things<'_>| match scene.bond {
+        Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || noun.iter().all(|word| is_of(word, source)),
+        Bond::Near | Bond::Implied => things.fit >= Fit::Generic,
+    };
+    // `nothing was found`, `the list is empty`
+    let bare = noun.is_empty() || before && !one;
+    let generic = [lexicon.generic.iter().min().cloned().unwrap_or_default()];
+    let words = if bare { &generic[..] } else { noun };
+    // More than one word is a noun with an adjective, which narrows it.
+    let adjective = noun.len() > 1 && !bare;
+    if let Some(things) = things(words, source, lexicon) {
+        let narrowed = adjective && !matches_all(noun, source, &things, scene);
+        return sure(&things) && !narrowed && is_something(&things, facts);
+    }
+    if !facts.json || source.failed || facts.lists.iter().any(|list| list.length == 0) || !facts.says_something() {
+        return false;
+    }
+    let denied = facts.leaves.iter().any(|leaf| match &leaf.value {
+        Scalar::Flag(false) | Scalar::Null => true,
+        Scalar::Text(text) => {
+            let lower = text.to_lowercase();
+            lexicon.failures.iter().any(|part| lower.contains(part.as_str())) || lists::says_none(text)
+        }
+        Scalar::Number(number) => *number == 0.0,
+        Scalar::Flag(true) => false,
+    });
+    let named = noun.last().is_some_and(|word| names_thing(word, source.nouns(), lexicon));
+    one && named && !denied && scene.bond >= Bond::Introduced
+}
+
+/// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.
+fn is_of(word: &str, source: &Source) -> bool {
+    let folded = fold(word);
+    let stem = folded.trim_end_matches('s');
+    [&*folded, stem].iter().any(|word| source.has_words(word) || stands_in(source.folded_arguments(), word))
+        || source.facts().keys().iter().any(|key| akin(key, &folded))
+}
+
+/// Are all words of the noun names of the things, or of anything?
+fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Scene<'_>) -> bool {
+    noun.iter().all(|word| {
+        scene.lexicon.generic.contains(word)
+            || scene.lexicon.scope.contains(word)
+            || names_thing(word, source.nouns(), scene.lexicon)
+            || things.lists.iter().any(|list| names_thing(word, &list.words, scene.lexicon))
+            || stands_in(source.folded_arguments(), &fold(word))
+    })
+}
+
+/// The words up to the next mark.
+fn rest_of_clause(scene: &Scene<'_>, from: usize) -> Vec<Word> {
+    let rest = scene.text().get(from..).unwrap_or_default();
+    let mark = rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len());
+    words(rest.get(..mark).unwrap_or_default())
+}
+
+fn expected(scene: &Scene<'_>) -> String {
+    let lengths =
+        scene.sources.iter().flat_map(|source| source.facts().lists.iter().filter(|list| list.depth == 0).map(|list| list.length));
+    match lengths.max() {
+        Some(length) => format!("the result has {length}"),
+        None => "the result has it".to_owned(),
+    }
+}

@@ -1,0 +1,2071 @@
+//! What a passage that cites says, accounted for: every count, entity, flag and date of it against the results that it cites. Pure.
+//!
+//! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
+//! anybody in the conversation said. What is left over is a finding.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    judge::claims::{
+        context::{Bond, Finding, Said, Scene},
+        evidence::{
+            self, Grounds, Source, derive,
+            facts::{Facts, Leaf, Scalar},
+            failure,
+        },
+        language::{
+            cues, date,
+            fold::{akin, fold, key, name_words, stands_in},
+            lexicon::{self, Word},
+            number::{self, numbers},
+            unit,
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Words after a number that may name what it counts.
+const NOUN_WORDS_MAX: usize = 3;
+/// Values of a result of which it is looked at which record they name.
+const LEAVES_OF: usize = 2000;
+/// Numbers by which a column may have been filtered.
+const LIMITS_OF: usize = 12;
+/// Words by which records may have been filtered.
+const WORDS_OF: usize = 24;
+/// Records that a passage names of which each is looked at.
+const TOPS_MAX: usize = 6;
+/// Letters of a name that tells records apart.
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
+
+/// What is wrong with a passage, one finding at most of each kind.
+pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
+    if scene.grounds.is_endless() || scene.text().contains(['?', '？']) || scene.bond < Bond::Introduced || scene.sources.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    found.extend(told_of_nothing(scene));
+    if found.is_empty() {
+        found.extend(another_result(scene));
+        found.extend(denied(scene));
+        found.extend(counted(scene));
+        found.extend(bound(scene));
+        found.extend(extreme(scene));
+        found.extend(flags(scene));
+        found.extend(opposites(scene));
+        found.extend(every(scene));
+        found.extend(weekday(scene));
+        found.extend(share(scene));
+        found.extend(measured(scene));
+        found.extend(named_field(scene));
+        found.extend(listed(scene));
+        found.extend(named_by_nobody(scene));
+    }
+    found
+}
+
+/// Words by which a sentence tells that something isn't there or isn't so, in any language. Folded; those of scripts without blanks
+/// are looked for inside words.
+const NOTHING: &[&str] = &[
+    "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
+    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
+    "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
+    "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
+    "ninguno", "nada", "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto",
+    "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden",
+    "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga",
+];
+const NOTHING_INSIDE: &[&str] =
+    &["没", "無", "无", "不", "未", "空", "ない", "ません", "なし", "なかった", "नहीं", "कोई", "खाली", "शून्य", "零", "暂无", "尚"];
+
+/// Phrases with which a success is told: nothing is denied by them.
+const SMOOTHLY: &[&str] = &[
+    "without problems",
+    "without any problems",
+    "without a problem",
+    "without issues",
+    "without any issues",
+    "without errors",
+    "without error",
+    "without any errors",
+    "without trouble",
+    "without a hitch",
+    "without packet loss",
+    "no problems",
+    "no problem",
+    "no issues",
+    "no errors",
+    "without incident",
+    "ohne probleme",
+    "ohne fehler",
+    "problemlos",
+    "sans problème",
+    "sans erreur",
+    "sin problemas",
+    "sin errores",
+    "senza problemi",
+];
+
+/// Words by which a failure is told, in any language.
+const FAILED: &[&str] = &[
+    "fail",
+    "error",
+    "reject",
+    "denied",
+    "declin",
+    "refus",
+    "unsuccess",
+    "wrong",
+    "problem",
+    "issue",
+    "unavailab",
+    "unreach",
+    "timed out",
+    "timeout",
+    "invalid",
+    "sorry",
+    "unfortunately",
+    "abgelehnt",
+    "fehl",
+    "gescheitert",
+    "leider",
+    "échou",
+    "refusé",
+    "erreur",
+    "malheureusement",
+    "rechaz",
+    "fall",
+    "lamentabl",
+    "rifiut",
+    "falh",
+    "mislukt",
+    "geweiger",
+    "odrzuc",
+    "hata",
+    "başarısız",
+    "失败",
+    "拒绝",
+    "错误",
+    "失敗",
+    "विफल",
+];
+
+/// Does the passage tell of a failure, in any language?
+pub fn tells_of_failure(scene: &Scene<'_>) -> bool {
+    text_tells_failure(scene.text())
+}
+
+/// Does this text tell of a failure, in any language?
+pub fn text_tells_failure(text: &str) -> bool {
+    let mut lower = text.to_lowercase();
+    for phrase in SMOOTHLY {
+        if lower.contains(phrase) {
+            lower = lower.replace(phrase, " ");
+        }
+    }
+    let words = lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')));
+    let denies =
+        |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && NOTHING.contains(&fold(word).as_str());
+    FAILED.iter().any(|part| lower.contains(part))
+        || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
+        || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))
+}
+
+/// Does the passage tell that something isn't there or isn't so?
+pub fn tells_nothing(scene: &Scene<'_>) -> bool {
+    let folded = fold(scene.text());
+    let lower = scene.text().to_lowercase();
+    folded.split(' ').any(|word| NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't"))
+        || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
+}
+
+/// Does this result hold nothing but empty lists?
+fn is_empty(source: &Source) -> bool {
+    let facts = source.facts();
+    let lists = !facts.lists.is_empty() && facts.lists.iter().all(|list| list.length == 0);
+    let values = || {
+        facts.leaves.iter().all(|leaf| match &leaf.value {
+            Scalar::Number(number) => *number == 0.0 || !derive::is_count(&leaf.key) || !facts.json,
+            _ => true,
+        })
+    };
+    facts.json && lists && values()
+}
+
+/// Things told of where every result that is cited is empty.
+fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+    let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
+    let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
+    let empty = scene.bond == Bond::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
+    if !empty || said < 4 && !spaceless || tells_nothing(scene) {
+        return None;
+    }
+    // What the call asked for may be said again; something more must be told.
+    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, false)) || !scene.plain.dates.dates.is_empty();
+    let names = foreign_names(scene).next().is_some();
+    let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
+    Some(whole(scene, Code::ClaimMismatch, "the result is empty", certainty))
+}
+
+fn whole(scene: &Scene<'_>, code: Code, expected: &str, certainty: Certainty) -> Finding {
+    let start = scene.text().len() - scene.text().trim_start().len();
+    let end = scene.text().trim_end().len().max(start);
+    let found = scene.text().get(start..end).unwrap_or_default().to_owned();
+    Finding { code, span: start..end, found, expected: expected.to_owned(), certainty }
+}
+
+/// Words with a capital inside the sentence that nobody said: likely names.
+fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
+    let known = |word: &Word| {
+        let folded = fold(&word.lower);
+        scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))
+            || stands_in(scene.grounds.said_folded(), &folded)
+    };
+    let capital = |word: &Word| {
+        let text = scene.text().get(word.start..word.end).unwrap_or_default();
+        let first = text.chars().next().is_some_and(char::is_uppercase);
+        let rest = text.chars().skip(1).any(char::is_lowercase) && text.chars().count() >= 3;
+        let before = scene.text().get(..word.start).unwrap_or_default().trim_end_matches(['"', '“', '„', '*', '_', '(', ' ']);
+        let inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ',');
+        first && rest && inside
+    };
+    scene.plain.words.iter().filter(move |word| capital(word) && !known(word))
+}
+
+/// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
+fn another_result(scene: &Scene<'_>) -> Option<Finding> {
+    if scene.bond != Bond::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) {
+        return None;
+    }
+    let others: Vec<&Source> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let (mut here, mut there) = (0, 0);
+    for value in specifics(scene) {
+        let stands = |source: &Source| value.stands_in(source);
+        if value.was_said(scene.grounds) {
+            continue;
+        }
+        if scene.sources.iter().any(|source| stands(source)) {
+            here += 1;
+        } else if others.iter().any(|other| stands(other)) {
+            there += 1;
+        }
+    }
+    (here == 0 && there > 0)
+        .then(|| whole(scene, Code::ClaimMismatch, "what it says stands in another result than the one that is cited", Certainty::Likely))
+}
+
+fn is_cited(scene: &Scene<'_>, other: &Source) -> bool {
+    scene.sources.iter().any(|source| std::ptr::eq(*source, other))
+}
+
+/// A number or date of a passage.
+enum Specific<'s> {
+    Number(&'s number::Number),
+    Count(u64),
+    Date(&'s date::Date),
+}
+
+impl Specific<'_> {
+    fn stands_in(&self, source: &Source) -> bool {
+        let facts = source.facts();
+        match self {
+            Self::Number(number) => {
+                let small = number.whole().is_some_and(|whole| whole <= 20 && facts.counts().contains(&whole));
+                evidence::fits(number, false, &facts.numbers)
+                    || small
+                    || number.whole().is_none_or(|whole| whole > 20) && evidence::follows(number, false, facts)
+            }
+            Self::Count(count) => facts.counts().contains(count) || facts.numbers.contains(&(*count as f64)),
+            Self::Date(date) => facts.dates.dates.iter().any(|other| date.agrees(other)),
+        }
+    }
+
+    fn was_said(&self, grounds: &Grounds) -> bool {
+        match self {
+            Self::Number(number) => number.readings().any(|reading| reading.value == 1.0 || grounds.said_numbers_have(reading.value)),
+            Self::Count(count) => *count == 1 || grounds.said_numbers_have(*count as f64),
+            Self::Date(date) => grounds.said_has_date(date),
+        }
+    }
+}
+
+fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
+    let plain = scene.plain;
+    let mut found: Vec<Specific<'_>> = plain.dates.dates.iter().map(Specific::Date).collect();
+    let free = |number: &&number::Number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end));
+    found.extend(plain.numbers.iter().filter(free).map(Specific::Number));
+    found.extend(
+        plain
+            .words
+            .iter()
+            .filter_map(|word| scene.lexicon.numbers.get(&word.lower))
+            .filter(|count| **count > 1)
+            .map(|count| Specific::Count(*count)),
+    );
+    found
+}
+
+/// A number of things that the results have another number of, however small it is.
+fn counted(scene: &Scene<'_>) -> Option<Finding> {
+    let sources = &scene.sources;
+    // A cell of a table says what its column does.
+    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') {
+        return None;
+    }
+    let mut said: Vec<(usize, usize, u64)> = Vec::new();
+    for number in &scene.plain.numbers {
+        let free = !number.ordinal && number.unit.is_none() && !scene.plain.is_taken(&(number.span.start..number.end));
+        said.extend(number.whole().filter(|_| free).map(|whole| (number.span.start, number.end, whole)));
+    }
+    for word in &scene.plain.words {
+        let known = scene.lexicon.numbers.get(&word.lower).copied().or_else(|| number_word(&word.lower));
+        said.extend(known.filter(|count| *count > 1).map(|count| (word.start, word.end, count)));
+    }
+    said.into_iter().find_map(|(start, end, value)| {
+        let after: Vec<&Word> = scene.words_after(end).iter().take(NOUN_WORDS_MAX).collect();
+        let joined = after.first().is_some_and(|word| {
+            scene.text().get(end..word.start).is_some_and(|gap| gap.trim_matches([' ', '*', '_', '\u{a0}', '-']).is_empty())
+        });
+        let before = scene.words_before(start).last();
+        let near = before.is_some_and(|word| scene.lexicon.near.contains(&word.lower));
+        let vague = before.is_some_and(|word| {
+            let lower = word.lower.as_str();
+            scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower)
+                || scene.lexicon.parts.contains(lower) && lower != "of"
+        });
+        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) {
+            return None;
+        }
+        let noun = noun(scene, end, &after);
+        if noun.is_empty() || !sources.iter().all(|source| counts_of(&noun, scene, source)) {
+            return None;
+        }
+        let allowed: BTreeSet<u64> = sources.iter().flat_map(|source| allowed(source, scene, &noun)).collect();
+        let told = sources.iter().any(|source| source.facts().numbers.contains(&(value as f64)))
+            || scene.grounds.said_numbers_have(value as f64)
+            || scene
+                .grounds
+                .results
+                .iter()
+                .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !is_cited(scene, source));
+        let together: u64 = sources.iter().map(|source| most(source)).sum();
+        let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
+        let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));
+        let spans = || sources.iter().any(|source| source.facts().derived().amounts.contains(&(value as f64)));
+        let roughly = near && (value as f64) >= largest as f64 * 0.6 && (value as f64) <= largest as f64 * 1.5 + 2.0;
+        if allowed.contains(&value) || told || value == together || measure && spans() || roughly {
+            return None;
+        }
+        let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
+        let expected: Vec<String> = sources.iter().map(|source| most(source).to_string()).collect();
+        let above = sources.iter().all(|source| value > most(source) && most(source) > 0);
+        Some(Finding {
+            code: Code::CountMismatch,
+            span: start..last,
+            found: scene.text().get(start..last).unwrap_or_default().to_owned(),
+            expected: expected.join(" or "),
+            certainty: if above { Certainty::Certain } else { Certainty::Likely },
+        })
+    })
+}
+
+/// `3 of the 12`, `3 von 12`: the part is judged by its share's own rules.
+fn is_of_something(scene: &Scene<'_>, end: usize, start: usize) -> bool {
+    let after = scene.words_after(end).first();
+    let before = scene.words_before(start).last();
+    let unit = ["percent", "prozent", "%", "times", "x", "mal", "fois", "veces", "stars", "o'clock", "uhr"];
+    after.is_some_and(|word| unit.contains(&word.lower.as_str()))
+        || before.is_some_and(|word| {
+            ["number", "no", "nr", "page", "step", "version", "chapter", "room", "hop", "line", "section", "grade", "level"]
+                .contains(&word.lower.as_str())
+        })
+}
+
+/// Number words of the languages without a lexicon.
+fn number_word(word: &str) -> Option<u64> {
+    const WORDS: &[(&str, u64)] = &[
+        ("दो", 2),
+        ("तीन", 3),
+        ("चार", 4),
+        ("पाँच", 5),
+        ("पांच", 5),
+        ("छह", 6),
+        ("छः", 6),
+        ("सात", 7),
+        ("आठ", 8),
+        ("नौ", 9),
+        ("दस", 10),
+        ("बारह", 12),
+        ("dois", 2),
+        ("duas", 2),
+        ("três", 3),
+        ("quatro", 4),
+        ("cinco", 5),
+        ("seis", 6),
+        ("sete", 7),
+        ("oito", 8),
+        ("nove", 9),
+        ("dez", 10),
+        ("doze", 12),
+        ("twee", 2),
+        ("drie", 3),
+        ("vier", 4),
+        ("vijf", 5),
+        ("zes", 6),
+        ("zeven", 7),
+        ("acht", 8),
+        ("negen", 9),
+        ("tien", 10),
+        ("twaalf", 12),
+        ("dwa", 2),
+        ("dwie", 2),
+        ("trzy", 3),
+        ("cztery", 4),
+        ("pięć", 5),
+        ("sześć", 6),
+        ("siedem", 7),
+        ("osiem", 8),
+        ("dziewięć", 9),
+        ("dziesięć", 10),
+        ("iki", 2),
+        ("üç", 3),
+        ("dört", 4),
+        ("beş", 5),
+        ("altı", 6),
+        ("yedi", 7),
+        ("sekiz", 8),
+        ("dokuz", 9),
+        ("on", 10),
+        ("två", 2),
+        ("tre", 3),
+        ("fyra", 4),
+        ("fem", 5),
+        ("sex", 6),
+        ("sju", 7),
+        ("åtta", 8),
+        ("nio", 9),
+        ("tio", 10),
+        ("tolv", 12),
+    ];
+    // Short ones are words of other languages too.
+    WORDS.iter().find(|(name, _)| *name == word && (word.chars().count() > 3 || !word.is_ascii())).map(|(_, value)| *value)
+}
+
+/// The words right after a number, up to one that names no thing.
+fn noun(scene: &Scene<'_>, from: usize, after: &[&Word]) -> Vec<String> {
+    let mut noun = Vec::new();
+    let mut place = from;
+    for word in after {
+        let gap = scene.text().get(place..word.start).unwrap_or_default();
+        let stops = scene.lexicon.common.contains(&word.lower)
+            || scene.lexicon.found.contains(&word.lower)
+            || scene.lexicon.narrows.contains(&word.lower);
+        if !gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '-')) || stops {
+            break;
+        }
+        noun.push(word.lower.clone());
+        place = word.end;
+    }
+    noun
+}
+
+/// Nouns of measures rather than of things.
+const MEASURES: &[&str] = &[
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "second",
+    "seconds",
+    "week",
+    "weeks",
+    "month",
+    "months",
+    "year",
+    "years",
+    "night",
+    "nights",
+    "time",
+    "times",
+    "degrees",
+    "points",
+    "people",
+    "euros",
+    "dollars",
+    "francs",
+    "tage",
+    "tagen",
+    "stunden",
+    "minuten",
+    "wochen",
+    "monate",
+    "jahre",
+    "jahren",
+    "euro",
+    "jours",
+    "heures",
+    "mois",
+    "ans",
+    "dias",
+    "días",
+    "horas",
+    "meses",
+    "giorni",
+    "ore",
+    "mesi",
+    "anni",
+    "punkte",
+    "punkten",
+    "puntos",
+    "guests",
+    "persons",
+    "parts",
+    "portions",
+    "servings",
+    "steps",
+    "percent",
+    "stars",
+    "tablespoons",
+    "teaspoons",
+    "cups",
+    "grams",
+    "pieces",
+    "nächte",
+];
+
+/// Is this noun what the result is a collection of: by its tool, a list, its records' members, or the question?
+fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
+    let (facts, grounds) = (source.facts(), scene.grounds);
+    if facts.lists.is_empty() && facts.lines < 2 {
+        return false;
+    }
+    let Some(last) = noun.last() else { return false };
+    let asked = |word: &str| {
+        let folded = fold(word);
+        let last = folded.rsplit(' ').next().unwrap_or(&folded).to_owned();
+        name_words(&grounds.asked).iter().any(|word| word.chars().count() > 3 && akin(word, &last))
+    };
+    if noun.iter().any(|word| MEASURES.contains(&word.as_str())) {
+        let many = ["how many", "wie viele", "combien", "cuántos", "cuántas", "quanti", "quante", "quantos", "quantas", "hoeveel"];
+        let lower = grounds.asked.to_lowercase();
+        return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == Bond::Cited;
+    }
+    let same = |word: &str| {
+        let folded = fold(word);
+        let single = folded.strip_suffix('s').unwrap_or(&folded).to_owned();
+        let english =
+            |word: &str| scene.lexicon.english(word).iter().chain(lexicon::english().english(word)).cloned().collect::<BTreeSet<String>>();
+        let own: BTreeSet<String> = english(&single).union(&english(&folded)).cloned().collect();
+        let names = facts.lists.iter().flat_map(|list| list.words.iter()).chain(source.nouns());
+        !own.is_empty() && names.into_iter().any(|name| !english(name.strip_suffix('s').unwrap_or(name)).is_disjoint(&own))
+    };
+    let of = |word: &String| {
+        if same(word) {
+            return true;
+        }
+        let said = Said::new(word, scene.lexicon);
+        let folded = fold(word);
+        let end = folded.rsplit(' ').next().unwrap_or(&folded).to_owned();
+        let english = Said::new(&end, scene.lexicon);
+        let record = || facts.keys().iter().any(|key| key.len() > 2 && akin(key, &folded));
+        let list = |said: &Said<'_>| facts.lists.iter().any(|list| said.names(&list.words));
+        said.names(source.nouns()) || english.names(source.nouns()) || list(&said) || list(&english) || record() || asked(word)
+    };
+    let tops = facts.lists.iter().filter(|list| list.depth == 0).count();
+    let found = || {
+        tops == 1 && facts.lists.iter().all(|list| list.depth > 0 || list.of_things) && scene.says(&scene.lexicon.found) && noun.len() == 1
+    };
+    noun.iter().rev().take(2).any(of) || found()
+}
+
+fn most(source: &Source) -> u64 {
+    let facts = source.facts();
+    let longest = facts.lists.iter().map(|list| list.length as u64).max().unwrap_or(0);
+    longest.max(if facts.json { 0 } else { facts.lines as u64 })
+}
+
+/// How often each value of a column stands, where it tells kinds of records apart: `status`, a flag.
+fn kinds(facts: &Facts) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for name in facts.keys() {
+        let mut values: Vec<String> = Vec::new();
+        for leaf in facts.of_key(name).take(LEAVES_OF) {
+            match &leaf.value {
+                Scalar::Text(text) if text.chars().count() <= 40 => values.push(fold(text)),
+                Scalar::Flag(flag) => values.push(flag.to_string()),
+                Scalar::Null => values.push(String::new()),
+                Scalar::Text(_) | Scalar::Number(_) => {}
+            }
+        }
+        let all = values.len();
+        let distinct: BTreeSet<&String> = values.iter().collect();
+        if all < 2 || distinct.len() == all && all > 2 {
+            continue;
+        }
+        for value in distinct {
+            found.push((value.clone(), values.iter().filter(|own| *own == value).count() as u64));
+        }
+    }
+    found
+}
+
+/// Every number of things that a result may be said to have: its lists, parts of them by value, by limit and by word, and what is left.
+fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64> {
+    let facts = source.facts();
+    let mut found: BTreeSet<u64> = facts.lists.iter().map(|list| list.length as u64).collect();
+    let tops: u64 = facts.lists.iter().filter(|list| list.depth == 0).map(|list| list.length as u64).sum();
+    found.insert(tops);
+    found.insert(facts.lists.iter().map(|list| list.length as u64).sum());
+    found.extend(
+        facts.leaves.iter().filter(|leaf| derive::is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64),
+    );
+    if !facts.json {
+        let lines = facts.lines as u64;
+        found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
+    }
+    let texts = [scene.text(), &scene.grounds.asked];
+    let most = most(source);
+    let kinds = kinds(facts);
+    // `four open tickets`: as many as are open, where a column says which are.
+    let adjectives: Vec<&(String, u64)> = kinds.iter().filter(|(value, _)| noun.iter().any(|word| *value == fold(word))).collect();
+    if let [(_, count)] = adjectives.as_slice() {
+        return BTreeSet::from([*count]);
+    }
+    let mut parts: BTreeSet<u64> = kinds.iter().map(|(_, count)| *count).collect();
+    for (at, (one, first)) in kinds.iter().enumerate() {
+        parts.extend(
+            kinds.iter().skip(at + 1).filter(|(other, _)| other != one).map(|(_, second)| first + second).filter(|sum| *sum < most),
+        );
+    }
+    for name in facts.keys() {
+        let distinct: BTreeSet<String> = facts.of_key(name).take(LEAVES_OF).map(|leaf| leaf.value.shown()).collect();
+        parts.insert(distinct.len() as u64);
+    }
+    let mut limited = BTreeSet::new();
+    let limits: Vec<f64> = texts
+        .iter()
+        .flat_map(|text| numbers(text))
+        .flat_map(|number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>())
+        .take(LIMITS_OF)
+        .collect();
+    for column in facts.columns().values() {
+        for limit in &limits {
+            let above = column.iter().filter(|value| *value > limit).count() as u64;
+            let equal = column.iter().filter(|value| *value == limit).count() as u64;
+            let all = column.len() as u64;
+            limited.extend([above, above + equal, all - above, all - above - equal]);
+        }
+        let mean = column.iter().sum::<f64>() / column.len() as f64;
+        let above = column.iter().filter(|value| **value > mean).count() as u64;
+        parts.extend([
+            above,
+            column.iter().filter(|value| **value > 0.0).count() as u64,
+            column.iter().filter(|value| **value < 0.0).count() as u64,
+        ]);
+    }
+    // `more than 30 points`: as many as the limit leaves.
+    let compares = scene.plain.words.windows(2).any(|pair| {
+        let [one, two] = pair else { return false };
+        (scene.lexicon.bounds.contains(&one.lower) || scene.lexicon.bounds.contains(&two.lower))
+            && two.lower.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if compares && !limited.is_empty() {
+        found.extend(limited);
+        return found;
+    }
+    parts.extend(limited);
+    parts.extend(by_word(facts, &texts));
+    found.extend(parts.iter().copied());
+    // What is left when a part is taken away.
+    found.extend(parts.iter().filter(|part| **part > 1 && **part <= most).map(|part| most - part));
+    found
+}
+
+/// How many records have one of the words of the passage or the question in a value.
+fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
+    let words: BTreeSet<String> =
+        texts.iter().flat_map(|text| name_words(text)).filter(|word| word.chars().count() > 2).take(WORDS_OF).collect();
+    let mut found = Vec::new();
+    for word in words {
+        let mut records: BTreeSet<usize> = BTreeSet::new();
+        let mut loose = 0;
+        for leaf in facts.leaves.iter().take(LEAVES_OF) {
+            let Scalar::Text(text) = &leaf.value else { continue };
+            if fold(text).split(' ').any(|own| akin(own, &word)) {
+                if leaf.record > 0 {
+                    records.insert(leaf.record);
+                } else {
+                    loose += 1
+                }
+            }
+        }
+        found.extend([records.len() as u64, loose]);
+    }
+    found
+}
+
+/// A record that a passage names, by a value that no other record of the result has.
+struct Named {
+    record: usize,
+    at: usize,
+    end: usize,
+}
+
+/// The records of a result that this text names.
+fn named(folded_text: &str, text: &str, facts: &Facts) -> Vec<Named> {
+    let mut found: Vec<Named> = Vec::new();
+    if facts.leaves.len() > LEAVES_OF {
+        return found;
+    }
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0) {
+        let Scalar::Text(name) = &leaf.value else { continue };
+        let length = name.chars().count();
+        if !NAME_CHARS.contains(&length)
+            || name.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'/' | b' '))
+        {
+            continue;
+        }
+        let folded = fold(name);
+        if folded.len() < 2 || !stands_in(folded_text, &folded) {
+            continue;
+        }
+        let alone = facts
+            .leaves
+            .iter()
+            .all(|other| other.record == leaf.record || !matches!(&other.value, Scalar::Text(other) if stands_in(&fold(other), &folded)));
+        let Some(at) = find_folded(text, name) else { continue };
+        if alone && !found.iter().any(|known| known.record == leaf.record) {
+            found.push(Named { record: leaf.record, at, end: at + name.len() });
+        }
+    }
+    found
+}
+
+/// Where a name stands in a text, without regard to case.
+fn find_folded(text: &str, name: &str) -> Option<usize> {
+    text.find(name).or_else(|| {
+        let (text, name) = (text.to_lowercase(), name.to_lowercase());
+        text.find(&name)
+    })
+}
+
+/// A value told of one record that another record has: "Noah – 9" where Noah's is 6.
+fn bound(scene: &Scene<'_>) -> Option<Finding> {
+    scene.sources.iter().take(4).find_map(|source| bound_in(scene, source))
+}
+
+fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
+    let facts = source.facts();
+    if source.failed || facts.records.is_empty() || source.is_partial() {
+        return None;
+    }
+    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
+    let all = named(&folded, scene.text(), facts);
+    let tops: Vec<&Named> =
+        all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
+    if tops.len() > TOPS_MAX {
+        return None;
+    }
+    // `a and b: 180 and 176`: which value is whose, only their order tells.
+    let coordinated = |own: &Named| {
+        tops.iter().any(|other| {
+            let (from, to) = if own.at < other.at { (own.end, other.at) } else { (other.end, own.at) };
+            let gap = scene.text().get(from..to).map(|gap| gap.trim_matches([' ', '*', '`', '"']));
+            other.record != own.record
+                && gap.is_some_and(|gap| {
+                    matches!(
+                        gap,
+                        "and" | "," | "&" | "/" | "und" | "et" | "y" | "e" | "or" | "en" | "i" | "ve" | "-" | "–" | ", and" | "with"
+                    )
+                })
+        })
+    };
+    tops.iter().filter(|own| !coordinated(own)).find_map(|own| {
+        // Among several each value belongs to the one whose clause it stands in, where no other stands in that.
+        let of_others = |span: &std::ops::Range<usize>| {
+            tops.len() > 1
+                && (!shares_clause(scene.text(), own.at..own.end, span.clone())
+                    || tops
+                        .iter()
+                        .any(|other| other.record != own.record && shares_clause(scene.text(), other.at..other.end, span.clone())))
+        };
+        of_record(scene, source, own, all.len(), &of_others)
+    })
+}
+
+/// A value told of this record that another one has. `of_others`: what stands there isn't told of it.
+fn of_record(
+    scene: &Scene<'_>,
+    source: &Source,
+    own: &Named,
+    named: usize,
+    of_others: &dyn Fn(&std::ops::Range<usize>) -> bool,
+) -> Option<Finding> {
+    let facts = source.facts();
+    let elsewhere = |number: &number::Number| {
+        scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && evidence::fits(number, false, &other.facts().numbers))
+    };
+    let negated = tells_nothing(scene);
+    let leaves = || facts.leaves.iter().filter(|leaf| facts.lies_in(leaf.record, own.record));
+    let outside = || {
+        facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.record > 0 && !facts.lies_in(leaf.record, own.record) && !facts.lies_in(own.record, leaf.record))
+    };
+    // A word of a column that tells records apart: `pending` where its own is `open`.
+    let words = scene.plain.words.iter().filter(|word| word.start >= own.end || word.end <= own.at);
+    for word in words {
+        let folded = fold(&word.lower);
+        if folded.len() < 3
+            || negated
+            || of_others(&(word.start..word.end))
+            || scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, word.start..word.end)
+        {
+            continue;
+        }
+        let has = |leaf: &&Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text) == folded);
+        let Some(other) = outside().find(has) else { continue };
+        let domain: BTreeSet<&str> = facts
+            .of_key(&other.key)
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        let few = domain.len() >= 2 && domain.iter().all(|value| value.len() <= 24);
+        let mine = leaves().find(|leaf| leaf.key == other.key);
+        let mine_says =
+            leaves().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if stands_in(&fold(text), &folded)) || leaf.key.contains(&folded));
+        let said = stands_in(&fold(&scene.grounds.asked), &folded) || stands_in(source.folded_arguments(), &folded);
+        if let Some(mine) = mine.filter(|_| few && !mine_says && !said) {
+            let shown = mine.value.shown();
+            if !stands_in(&self::fold(scene.text()), &fold(&shown)) {
+                return Some(Finding {
+                    code: Code::ClaimMismatch,
+                    span: word.start..word.end,
+                    found: scene.text().get(word.start..word.end).unwrap_or_default().to_owned(),
+                    expected: shown,
+                    certainty: Certainty::Likely,
+                });
+            }
+        }
+    }
+    // A date that another record has, where this one has others.
+    let dates_of = |leaves: Vec<&Leaf>| {
+        leaves
+            .iter()
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) if text.len() <= 64 => Some(date::dates(text).dates),
+                _ => None,
+            })
+            .flatten()
+            .collect::<Vec<_>>()
+    };
+    let mine = dates_of(leaves().collect());
+    if !mine.is_empty() && scene.plain.dates.dates.len() == 1 {
+        for date in &scene.plain.dates.dates {
+            let near = scene.kind != Kind::Sentence
+                || shares_clause(scene.text(), own.at..own.end, date.span.clone())
+                || scene.text().matches(',').count() <= 2;
+            let theirs = dates_of(outside().collect()).iter().any(|other| date.agrees(other));
+            // A day more or less is another time zone's.
+            let days: Vec<i64> = mine.iter().flat_map(|date| date.days()).collect();
+            let close =
+                date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
+            if near && theirs && !close && !scene.grounds.said_has_date(date) && named == 1 {
+                return Some(Finding {
+                    code: Code::ClaimMismatch,
+                    span: date.span.clone(),
+                    found: scene.text().get(date.span.clone()).unwrap_or_default().to_owned(),
+                    expected: "the date of what it tells of".to_owned(),
+                    certainty: Certainty::Likely,
+                });
+            }
+        }
+    }
+    // A time of day that another record has.
+    let times_of = |leaf: &Leaf| match &leaf.value {
+        Scalar::Text(text) if text.len() <= 40 => date::dates(text).times.iter().map(|time| time.minutes).collect(),
+        _ => Vec::new(),
+    };
+    let mine: Vec<u32> = leaves().flat_map(times_of).collect();
+    for time in scene.plain.dates.times.iter().filter(|_| !mine.is_empty()) {
+        let near = shares_clause(scene.text(), own.at..own.end, time.span.clone()) && !of_others(&time.span);
+        let theirs = || outside().any(|leaf| times_of(leaf).contains(&time.minutes));
+        let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
+        if near && !mine.contains(&time.minutes) && theirs() && !said() {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: time.span.clone(),
+                found: scene.text().get(time.span.clone()).unwrap_or_default().to_owned(),
+                expected: "the time of what it tells of".to_owned(),
+                certainty: Certainty::Likely,
+            });
+        }
+    }
+    // A number that other records have and this one has not.
+    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !of_others(&(number.span.start..number.end))) {
+        if scene.plain.is_taken(&(number.span.start..number.end)) || number.span.start < own.end && number.end > own.at {
+            continue;
+        }
+        if scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, number.span.clone()) {
+            continue;
+        }
+        let Some(value) = number.readings().next().map(|reading| reading.value) else { continue };
+        let of = |leaf: &Leaf| leaf.value.number().is_some_and(|other| evidence::fits(number, false, &[other.abs()]));
+        let others = outside().filter(|leaf| of(leaf)).map(|leaf| leaf.key.as_str()).collect::<BTreeSet<&str>>();
+        let mine: Vec<&Leaf> = leaves().filter(|leaf| others.contains(leaf.key.as_str())).collect();
+        let globally = facts.leaves.iter().any(|leaf| leaf.record == 0 && of(leaf));
+        let inside = leaves().any(|leaf| of(leaf) || matches!(&leaf.value, Scalar::Text(text) if numbers(text).iter().any(|own| own.readings().any(|reading| (reading.value - value).abs() < 1e-9))));
+        let said = scene.grounds.said_numbers_have(value) || facts.counts().contains(&(value as u64)) && value.fract() == 0.0;
+        // A line of a list with one number says that of the record which it names.
+        let lone = scene.kind == Kind::Line && scene.plain.numbers.iter().filter(|number| !number.ordinal).count() == 1 && !number.percent;
+        let numeric: Vec<&Leaf> = leaves().filter(|leaf| leaf.value.number().is_some()).collect();
+        let only = lone && numeric.len() == 1 && number.span.start > own.at && !scene.text().contains('|');
+        let mine = if only && mine.is_empty() { numeric } else { mine };
+        if (only || !others.is_empty()) && !mine.is_empty() && !inside && !globally && !said && !elsewhere(number) {
+            let expected = mine.first().map(|leaf| leaf.value.shown()).unwrap_or_default();
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: number.span.start..number.end,
+                found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
+                expected,
+                certainty: Certainty::Likely,
+            });
+        }
+    }
+    None
+}
+
+/// Do two places lie in one clause: no mark between them, and no word that begins another?
+fn shares_clause(text: &str, one: std::ops::Range<usize>, other: std::ops::Range<usize>) -> bool {
+    let (from, to) = if one.start < other.start { (one.end, other.start) } else { (other.end, one.start) };
+    let between = text.get(from.min(to)..to).unwrap_or_default();
+    let lower = between.to_lowercase();
+    let joins = [
+        " and ",
+        " but ",
+        " while ",
+        " whereas ",
+        " than ",
+        " then ",
+        " und ",
+        " aber ",
+        " et ",
+        " mais ",
+        " y ",
+        " pero ",
+        " e ",
+        " ma ",
+        " up to ",
+        " to ",
+        " over ",
+    ];
+    !between.contains([';', '(', ')', '–', '—', '\n', '|', '['])
+        && !joins.iter().any(|join| lower.contains(join))
+        && between.matches(',').count() <= 1
+}
+
+/// A flag told the other way round: "is contaminated" where `contaminated` is false.
+fn flags(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if source.failed || facts.leaves.len() > LEAVES_OF {
+        return None;
+    }
+    for leaf in &facts.leaves {
+        let Scalar::Flag(flag) = leaf.value else { continue };
+        let same = facts.of_key(&leaf.key).count();
+        if same != 1 || leaf.key.len() < 4 {
+            continue;
+        }
+        let bare = leaf.key.strip_prefix("is").or_else(|| leaf.key.strip_prefix("has")).unwrap_or(&leaf.key);
+        let Some(word) = scene.plain.words.iter().find(|word| key(&word.lower) == bare) else { continue };
+        let near = scene.words_before(word.start);
+        let said_not = near
+            .iter()
+            .rev()
+            .take(4)
+            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let hedged = near.iter().rev().take(4).any(|word| {
+            ["if", "whether", "could", "may", "might", "should", "possibly", "as", "was", "were", "or"].contains(&word.lower.as_str())
+        });
+        let copula = near
+            .iter()
+            .rev()
+            .take(3)
+            .any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
+        if copula && !hedged && said_not == flag {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: word.start..word.end,
+                found: scene.text().get(near.last().map_or(word.start, |word| word.start)..word.end).unwrap_or_default().to_owned(),
+                expected: format!("{}: {flag}", leaf.key),
+                certainty: Certainty::Certain,
+            });
+        }
+    }
+    None
+}
+
+/// "All four have a balcony" where one has none.
+fn every(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    let all = ["all", "every", "each", "alle", "jede", "jeder", "jedes", "toutes", "tous", "todos", "todas", "tutti", "tutte", "allemaal"];
+    let first = scene.plain.words.iter().take(4).find(|word| all.contains(&word.lower.as_str()))?;
+    if source.failed || facts.records.len() < 2 || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+        return None;
+    }
+    for word in scene.words_after(first.end) {
+        let folded = key(&word.lower);
+        if folded.len() < 4 {
+            continue;
+        }
+        let fine = ["successfully", "succeeded", "successful", "passed", "erfolgreich", "réussi", "exitosamente", "riuscite"]
+            .contains(&word.lower.as_str());
+        let failed = || {
+            facts.leaves.iter().any(|leaf| {
+                leaf.record > 0
+                    && matches!(&leaf.value, Scalar::Text(text) if failure::STATES.contains(&fold(text).replace(' ', "").as_str()))
+            })
+        };
+        if fine && failed() {
+            return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Certain));
+        }
+        let flags: Vec<bool> = facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.key == folded)
+            .filter_map(|leaf| match leaf.value {
+                Scalar::Flag(flag) => Some(flag),
+                _ => None,
+            })
+            .collect();
+        let mixed = flags.len() >= 2 && flags.contains(&false);
+        let texts: Vec<&str> = facts
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.record > 0)
+            .filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) if text.len() <= 24 => Some((leaf.key.as_str(), text.as_str())),
+                _ => None,
+            })
+            .filter(|(own, _)| facts.of_key(own).any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_value(text, &word.lower))))
+            .map(|(_, text)| text)
+            .collect();
+        let differs = texts.len() >= 2 && texts.iter().any(|text| !is_value(text, &word.lower));
+        if mixed || differs && !texts.is_empty() {
+            return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Likely));
+        }
+    }
+    None
+}
+
+fn is_value(text: &str, word: &str) -> bool {
+    let (text, word) = (fold(text), fold(word));
+    text == word || akin(&text, &word)
+}
+
+/// A weekday beside a date that is another one.
+fn weekday(scene: &Scene<'_>) -> Option<Finding> {
+    const DAYS: &[(&str, i64)] = &[
+        ("monday", 0),
+        ("tuesday", 1),
+        ("wednesday", 2),
+        ("thursday", 3),
+        ("friday", 4),
+        ("saturday", 5),
+        ("sunday", 6),
+        ("montag", 0),
+        ("dienstag", 1),
+        ("mittwoch", 2),
+        ("donnerstag", 3),
+        ("freitag", 4),
+        ("samstag", 5),
+        ("sonntag", 6),
+        ("lundi", 0),
+        ("mardi", 1),
+        ("mercredi", 2),
+        ("jeudi", 3),
+        ("vendredi", 4),
+        ("samedi", 5),
+        ("dimanche", 6),
+        ("lunes", 0),
+        ("martes", 1),
+        ("miércoles", 2),
+        ("jueves", 3),
+        ("viernes", 4),
+        ("sábado", 5),
+        ("domingo", 6),
+        ("lunedì", 0),
+        ("martedì", 1),
+        ("mercoledì", 2),
+        ("giovedì", 3),
+        ("venerdì", 4),
+        ("sabato", 5),
+        ("domenica", 6),
+        ("maandag", 0),
+        ("dinsdag", 1),
+        ("woensdag", 2),
+        ("donderdag", 3),
+        ("vrijdag", 4),
+        ("zaterdag", 5),
+        ("zondag", 6),
+    ];
+    for word in &scene.plain.words {
+        let Some((_, day)) = DAYS.iter().find(|(name, _)| *name == word.lower) else { continue };
+        let next = scene
+            .plain
+            .dates
+            .dates
+            .iter()
+            .find(|date| date.span.start >= word.end || date.span.start <= word.start && date.span.end >= word.end);
+        let Some(date) = next else { continue };
+        let gap = scene.text().get(word.end..date.span.start.max(word.end)).unwrap_or_default();
+        if gap.chars().count() > 8 || gap.contains(['.', ';', ')', '(']) {
+            continue;
+        }
+        // Without a year it is one of the years that the conversation has.
+        let full =
+            date.readings.iter().flatten().filter(|(year, _, _)| *year != 0).map(|(year, month, day)| date::days(*year, *month, *day));
+        let mut days: Vec<i64> = full.collect();
+        if days.is_empty() {
+            let known =
+                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.agrees(other));
+            days.extend(known.flat_map(|other| other.days()));
+        }
+        // 1970-01-01 was a Thursday.
+        if !days.is_empty() && days.iter().all(|number| (number + 3).rem_euclid(7) != *day) {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: word.start..date.span.end.max(word.end),
+                found: scene.text().get(word.start..date.span.end.max(word.end)).unwrap_or_default().to_owned(),
+                expected: "another day of the week".to_owned(),
+                certainty: Certainty::Certain,
+            });
+        }
+    }
+    None
+}
+
+/// Words that tell of an absence in so many words; those that deny something else too are not among them.
+const ABSENT: &[&str] = &[
+    "no",
+    "none",
+    "nothing",
+    "empty",
+    "zero",
+    "any",
+    "kein",
+    "keine",
+    "keinen",
+    "keinerlei",
+    "nichts",
+    "leer",
+    "aucun",
+    "aucune",
+    "rien",
+    "vide",
+    "ningun",
+    "ninguna",
+    "ningunos",
+    "nada",
+    "vacio",
+    "vacia",
+    "nessun",
+    "nessuno",
+    "nessuna",
+    "niente",
+    "vuoto",
+    "vuota",
+    "nenhum",
+    "nenhuma",
+    "vazio",
+    "vazia",
+    "geen",
+    "niets",
+    "leeg",
+    "brak",
+    "zadnych",
+    "hic",
+    "yok",
+    "bos",
+];
+
+/// "You have no appointments" where the result has three: nothing in the sentence narrows what the call asked for.
+fn denied(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if scene.bond != Bond::Cited
+        || source.fails()
+        || source.says_none()
+        || scene.text().len() > 240
+        || scene.text().contains([':']) && scene.kind == Kind::Line
+    {
+        return None;
+    }
+    let something = if facts.json {
+        let least = facts.lists.iter().map(|list| list.depth).min();
+        let tops: Vec<_> = facts.lists.iter().filter(|list| Some(list.depth) == least).collect();
+        let zero = facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.record == 0 && leaf.value.number() == Some(0.0));
+        !tops.is_empty() && tops.iter().all(|list| list.length > 0) && !zero
+    } else {
+        facts.lines > 1
+    };
+    if !something
+        || !scene.plain.numbers.iter().all(|number| {
+            number.whole() == Some(0)
+                || scene.grounds.said_numbers_have(number.readings().next().map_or(0.0, |reading| reading.value))
+                || scene.has_number(number, false)
+        })
+    {
+        return None;
+    }
+    let spaceless = scene.text().chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{0900}'..='\u{097f}'));
+    let absent = if spaceless {
+        ["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"].iter().any(|part| scene.text().contains(part))
+            && is_about_question(scene)
+    } else {
+        scene.plain.words.iter().any(|word| ABSENT.contains(&fold(&word.lower).as_str())) && is_about_call(scene, source)
+    };
+    if !absent {
+        return None;
+    }
+    let expected = format!("the result has {}", most(source));
+    Some(whole(scene, Code::FalseAbsence, &expected, if spaceless { Certainty::Likely } else { Certainty::Certain }))
+}
+
+/// Is every word of the passage one of the call, its tool, its lists, of looking or of nothing in particular?
+fn is_about_call(scene: &Scene<'_>, source: &Source) -> bool {
+    let facts = source.facts();
+    let lexicon = scene.lexicon;
+    let about: Vec<String> = name_words(&source.tool).into_iter().chain(name_words(&source.arguments)).collect();
+    let definition = scene.grounds.definition_of(&source.tool);
+    let described: Vec<String> = name_words(definition);
+    let said_arguments = source.folded_arguments();
+    const PLAIN: &[&str] = &[
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "from",
+        "with",
+        "by",
+        "and",
+        "or",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "have",
+        "has",
+        "had",
+        "do",
+        "does",
+        "did",
+        "i",
+        "you",
+        "your",
+        "my",
+        "our",
+        "it",
+        "its",
+        "there",
+        "here",
+        "that",
+        "this",
+        "these",
+        "those",
+        "any",
+        "no",
+        "none",
+        "nothing",
+        "not",
+        "dont",
+        "doesnt",
+        "didnt",
+        "couldnt",
+        "could",
+        "cannot",
+        "find",
+        "found",
+        "see",
+        "searched",
+        "checked",
+        "looked",
+        "search",
+        "came",
+        "up",
+        "back",
+        "turned",
+        "gave",
+        "returned",
+        "returns",
+        "shows",
+        "show",
+        "hits",
+        "results",
+        "result",
+        "matches",
+        "match",
+        "records",
+        "record",
+        "entries",
+        "entry",
+        "data",
+        "empty",
+        "completely",
+        "currently",
+        "right",
+        "now",
+        "moment",
+        "all",
+        "quiet",
+        "zero",
+        "scheduled",
+        "planned",
+        "booked",
+        "registered",
+        "listed",
+        "recorded",
+        "stored",
+        "detected",
+        "connected",
+        "linked",
+        "set",
+        "available",
+        "whatsoever",
+        "single",
+        "yet",
+        "unfortunately",
+        "week",
+        "day",
+        "today",
+        "time",
+        "period",
+        "route",
+        "about",
+        "under",
+        "using",
+        "via",
+        "me",
+        "so",
+        "also",
+        "system",
+        "database",
+        "account",
+        "list",
+        "exist",
+        "exists",
+        "offers",
+        "offer",
+        "within",
+        "as",
+        "per",
+        "every",
+        "query",
+        "rows",
+        "web",
+    ];
+    scene.plain.words.iter().all(|word| {
+        let folded = fold(&word.lower);
+        let end = folded.rsplit(' ').next().unwrap_or_default().to_owned();
+        let lower = word.lower.as_str();
+        let plain =
+            PLAIN.contains(&folded.as_str()) || ABSENT.contains(&folded.as_str()) || lower.ends_with("n't") || lower.ends_with("n’t");
+        let common = lexicon.common.contains(lower)
+            || lexicon.scope.contains(lower)
+            || lexicon.found.contains(lower)
+            || lexicon.generic.contains(lower)
+            || lexicon.pronouns.contains(lower);
+        let of_call = || {
+            about.iter().any(|own| akin(own, &end))
+                || stands_in(said_arguments, &folded)
+                || described.iter().any(|own| akin(own, &end) && own.chars().count() > 3)
+        };
+        let of_list = || {
+            let said = Said::new(lower, lexicon);
+            said.names(source.nouns()) || facts.lists.iter().any(|list| said.names(&list.words))
+        };
+        // A word that narrows is decided by the result where one of its values says that there is such a thing.
+        let decided = || {
+            facts.leaves.iter().take(LEAVES_OF).any(|leaf| match &leaf.value {
+                Scalar::Text(text) => akin(&fold(text), &end),
+                _ => false,
+            })
+        };
+        let counted = || {
+            scene
+                .plain
+                .numbers
+                .iter()
+                .any(|number| number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, false))
+        };
+        const OTHER: &[&str] = &[
+            "es",
+            "sind",
+            "ist",
+            "gibt",
+            "gab",
+            "wurden",
+            "wurde",
+            "ich",
+            "habe",
+            "mit",
+            "deinem",
+            "deiner",
+            "deinen",
+            "dein",
+            "deine",
+            "ihrem",
+            "ihrer",
+            "ihr",
+            "konto",
+            "verbunden",
+            "gefunden",
+            "hinterlegt",
+            "eingetragen",
+            "vorhanden",
+            "im",
+            "in",
+            "am",
+            "der",
+            "die",
+            "das",
+            "dem",
+            "den",
+            "für",
+            "zu",
+            "zum",
+            "zur",
+            "diese",
+            "dieser",
+            "diesem",
+            "keine",
+            "kein",
+            "da",
+            "aucun",
+            "n'est",
+            "nest",
+            "n'a",
+            "na",
+            "pas",
+            "il",
+            "n'y",
+            "ny",
+            "y",
+            "a",
+            "été",
+            "ete",
+            "enregistré",
+            "enregistre",
+            "trouvé",
+            "trouve",
+            "pour",
+            "ce",
+            "cette",
+            "ces",
+            "dans",
+            "votre",
+            "ton",
+            "ta",
+            "le",
+            "la",
+            "les",
+            "de",
+            "des",
+            "du",
+            "je",
+            "j'ai",
+            "jai",
+            "que",
+            "est",
+            "sont",
+            "sur",
+            "aucune",
+            "no",
+            "he",
+            "se",
+            "ha",
+            "han",
+            "encontrado",
+            "encontró",
+            "encontro",
+            "hay",
+            "ningún",
+            "ningun",
+            "ninguna",
+            "con",
+            "en",
+            "el",
+            "los",
+            "las",
+            "tu",
+            "su",
+            "tienes",
+            "tiene",
+            "para",
+            "este",
+            "esta",
+            "un",
+            "una",
+            "del",
+            "al",
+            "registrado",
+            "ni",
+            "encontraron",
+            "non",
+            "ho",
+            "hai",
+            "trovato",
+            "trovata",
+            "trovati",
+            "ci",
+            "nessun",
+            "nessuna",
+            "nel",
+            "nella",
+            "per",
+            "questo",
+            "questa",
+            "tuo",
+            "tua",
+            "il",
+            "lo",
+            "gli",
+            "sono",
+            "stati",
+            "stato",
+            "não",
+            "nao",
+            "há",
+            "ha",
+            "encontrei",
+            "nenhum",
+            "nenhuma",
+            "seu",
+            "sua",
+            "na",
+            "foram",
+            "encontrados",
+            "geen",
+            "zijn",
+            "er",
+            "gevonden",
+            "het",
+            "een",
+            "je",
+            "uw",
+            "voor",
+            "van",
+            "met",
+            "op",
+            "heb",
+            "ik",
+            "werden",
+        ];
+        // In other languages the question has the words that the tool has in English; what narrows is left alone.
+        const NARROW: &[&str] = &[
+            "offen",
+            "offene",
+            "offenen",
+            "überfällig",
+            "überfällige",
+            "ausstehend",
+            "aktiv",
+            "aktive",
+            "neue",
+            "neuen",
+            "dringend",
+            "ouvert",
+            "ouverts",
+            "fermé",
+            "fermés",
+            "actif",
+            "urgent",
+            "nouveau",
+            "abierto",
+            "abiertos",
+            "cerrado",
+            "pendiente",
+            "pendientes",
+            "activo",
+            "urgente",
+            "nuevo",
+            "aperto",
+            "aperti",
+            "chiuso",
+            "attivo",
+            "aberto",
+            "abertos",
+            "open",
+            "nuevos",
+        ];
+        let foreign = || {
+            scene.lexicon.language != "en" && {
+                let asked = name_words(&scene.grounds.asked);
+                OTHER.contains(&lower)
+                    || OTHER.contains(&folded.as_str())
+                    || end.chars().count() > 3 && !NARROW.contains(&lower) && asked.iter().any(|own| akin(own, &end))
+            }
+        };
+        plain
+            || common
+            || counted()
+            || foreign()
+            || folded.chars().count() < 2
+            || folded.bytes().all(|byte| byte.is_ascii_digit())
+            || of_call()
+            || of_list()
+            || decided()
+    })
+}
+
+/// Is every character of the passage one of the question, or of saying that nothing was found? For scripts without blanks.
+fn is_about_question(scene: &Scene<'_>) -> bool {
+    const PLAIN: &str = "没有沒無无任何的了找到发现查询结果记录相关目前现在您你我该这个中在里显示返回是为何も件のはがをに見つかりませんでしたありなしないनहींमिलाहैकोईभीकेबारेमेंइसआपकोकीका";
+    let arguments = &scene.grounds.results.iter().map(|source| source.arguments.as_str()).collect::<String>();
+    let known = |c: char| PLAIN.contains(c) || scene.grounds.asked.contains(c) || arguments.contains(c);
+    scene.text().chars().filter(|c| c.is_alphanumeric()).all(known)
+}
+
+/// "22 of 40 points, so 65 %".
+fn share(scene: &Scene<'_>) -> Option<Finding> {
+    let numbers = &scene.plain.numbers;
+    let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
+    let [percent] = percents.as_slice() else { return None };
+    let told = scene.sources.iter().any(|source| evidence::fits(percent, false, &source.facts().numbers));
+    if told || scene.grounds.said_numbers_have(percent.readings().next()?.value) {
+        return None;
+    }
+    let mut pairs = numbers.iter().zip(numbers.iter().skip(1)).filter_map(|(one, two)| {
+        let gap = scene.text().get(one.end..two.span.start)?.trim().to_lowercase();
+        let of = ["of", "/", "out of", "of the", "von", "von den", "sur", "de", "su", "van de", "of its", "of your", "out of the"]
+            .contains(&gap.as_str());
+        let (one, two) = (one.readings().next()?.value, two.readings().next()?.value);
+        (of && one <= two && two > 0.0).then_some(one / two * 100.0)
+    });
+    let (first, None) = (pairs.next()?, pairs.next()) else { return None };
+    let fits =
+        percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
+    (!fits).then(|| Finding {
+        code: Code::ClaimMismatch,
+        span: percent.span.start..percent.end,
+        found: scene.text().get(percent.span.start..percent.end).unwrap_or_default().to_owned(),
+        expected: format!("{first:.1} %"),
+        certainty: Certainty::Certain,
+    })
+}
+
+/// "15 seconds" of a member that has 15 and is named in milliseconds.
+fn measured(scene: &Scene<'_>) -> Option<Finding> {
+    const SUFFIXES: &[(&str, &str)] = &[
+        ("ms", "ms"),
+        ("millis", "ms"),
+        ("milliseconds", "ms"),
+        ("sec", "s"),
+        ("secs", "s"),
+        ("seconds", "s"),
+        ("min", "min"),
+        ("minutes", "min"),
+        ("hours", "h"),
+        ("hrs", "h"),
+        ("days", "day"),
+        ("km", "km"),
+        ("meters", "m"),
+        ("cm", "cm"),
+        ("mm", "mm"),
+        ("miles", "mi"),
+        ("kg", "kg"),
+        ("grams", "g"),
+        ("ml", "ml"),
+        ("liters", "l"),
+        ("kb", "KB"),
+        ("mb", "MB"),
+        ("gb", "GB"),
+        ("tb", "TB"),
+        ("kwh", "kWh"),
+        ("mbps", "Mbit/s"),
+        ("kbps", "kbit/s"),
+        ("gbps", "Gbit/s"),
+        ("kw", "kW"),
+        ("hz", "Hz"),
+    ];
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    for number in scene.plain.numbers.iter().filter(|number| number.unit.is_some() && !number.percent && !number.scaled) {
+        let unit = number.unit?;
+        let value = number.readings().next()?.value;
+        let equal: Vec<&Leaf> = facts.leaves.iter().take(LEAVES_OF).filter(|leaf| leaf.value.number() == Some(value)).collect();
+        let named: Vec<&unit::Unit> = equal
+            .iter()
+            .filter_map(|leaf| {
+                let (_, symbol) = SUFFIXES
+                    .iter()
+                    .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix))
+                    .max_by_key(|(suffix, _)| suffix.len())?;
+                unit::suffix(&format!(" {symbol}"))?.unit
+            })
+            .collect();
+        let wrong = !equal.is_empty()
+            && named.len() == equal.len()
+            && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
+        if wrong && !scene.grounds.said_numbers_have(value) {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: number.span.start..number.end,
+                found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
+                expected: equal.first().map(|leaf| format!("{}: {}", leaf.key, leaf.value.shown())).unwrap_or_default(),
+                certainty: Certainty::Certain,
+            });
+        }
+    }
+    None
+}
+
+/// A value told of a member by its name: "the upload is 81.5" of `upload_mbps: 18.05`.
+fn named_field(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
+        return None;
+    }
+    const BETWEEN: &[&str] = &[
+        "is",
+        "was",
+        "of",
+        "at",
+        "the",
+        "a",
+        "are",
+        "were",
+        "ist",
+        "war",
+        "beträgt",
+        "est",
+        "es",
+        "era",
+        "è",
+        "e",
+        "de",
+        "di",
+        "now",
+        "currently",
+    ];
+    let reckons = cues::reckons(scene.plain);
+    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
+        if scene.plain.is_taken(&(number.span.start..number.end)) {
+            return None;
+        }
+        let before = scene.words_before(number.span.start);
+        let last = before.iter().rev().take(4).find(|word| !BETWEEN.contains(&word.lower.as_str()))?;
+        let gap = scene.text().get(last.end..number.span.start)?;
+        let name = key(&last.lower);
+        let adjacent = gap.trim_matches([':', '=', ' ', '*', '`']).is_empty();
+        if gap.contains([',', ';', '(', '/', '–', '—']) || name.len() < 4 || !adjacent && reckons {
+            return None;
+        }
+        let of_name = |leaf: &&Leaf| leaf.key == name || leaf.key.starts_with(&name) && leaf.key.len() <= name.len() + 6;
+        let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
+        let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
+        let value = leaf.value.number()?;
+        let own = evidence::fits(number, false, &[value.abs()]);
+        let anywhere = evidence::fits(number, false, &facts.numbers) || reckons && scene.has_number(number, false);
+        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+        // In cents, in percent.
+        let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
+        (!own && !anywhere && !said && !scaled).then(|| Finding {
+            code: Code::ClaimMismatch,
+            span: last.start..number.end,
+            found: scene.text().get(last.start..number.end).unwrap_or_default().to_owned(),
+            expected: format!("{}: {}", leaf.key, leaf.value.shown()),
+            certainty: Certainty::Likely,
+        })
+    })
+}
+
+/// A record said to have the most or the least of something, and it has so in no column, nor in what two columns make.
+fn extreme(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    let mut said = cues::extremes(scene.plain);
+    let (Some(word), None) = (said.next(), said.next()) else { return None };
+    if source.fails() || source.is_partial() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+        return None;
+    }
+    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
+    let all = named(&folded, scene.text(), facts);
+    let [own] = all.as_slice() else { return None };
+    if !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
+        return None;
+    }
+    let values = |record: usize| -> Vec<(&str, f64)> {
+        let of = facts.leaves.iter().filter(|leaf| leaf.record == record);
+        let number = |leaf: &Leaf| match &leaf.value {
+            Scalar::Text(text) => leaf.value.number().or_else(|| Some(date::dates(text).dates.first()?.days().next()? as f64)),
+            _ => leaf.value.number(),
+        };
+        of.filter_map(|leaf| Some((leaf.key.as_str(), number(leaf)?))).take(6).collect()
+    };
+    let records: Vec<usize> =
+        facts.leaves.iter().map(|leaf| leaf.record).filter(|record| *record > 0).collect::<BTreeSet<usize>>().into_iter().collect();
+    let mine = values(own.record);
+    let others: Vec<Vec<(&str, f64)>> = records.iter().filter(|record| **record != own.record).map(|record| values(*record)).collect();
+    let rivals = others.iter().filter(|other| other.iter().any(|(key, _)| mine.iter().any(|(own, _)| own == key))).count();
+    if mine.is_empty() || rivals < 2 {
+        return None;
+    }
+    let ends = |own: f64, others: Vec<f64>| others.iter().all(|other| *other <= own) || others.iter().all(|other| *other >= own);
+    let single = mine
+        .iter()
+        .any(|(key, own)| ends(*own, others.iter().flatten().filter(|(other, _)| other == key).map(|(_, value)| *value).collect()));
+    let ratio = || {
+        mine.iter().enumerate().any(|(at, (one, first))| {
+            mine.iter().skip(at + 1).any(|(two, second)| {
+                let of = |values: &[(&str, f64)], key: &str| values.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+                let pairs = || others.iter().filter_map(|other| Some((of(other, one)?, of(other, two)?)));
+                let made = |make: fn(f64, f64) -> f64| ends(make(*first, *second), pairs().map(|(one, two)| make(one, two)).collect());
+                made(|one, two| one / two) || made(|one, two| one * two) || made(|one, two| one - two) || made(|one, two| one + two)
+            })
+        })
+    };
+    (!single && !ratio()).then(|| whole(scene, Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
+}
+
+/// One more item in an enumeration of what the result lists.
+fn listed(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if facts.leaves.len() > LEAVES_OF || facts.lists.is_empty() {
+        return None;
+    }
+    let text = scene.text();
+    let chunks: Vec<&str> = text
+        .split(',')
+        .flat_map(|part| {
+            [" and ", " und ", " et ", " y ", " e ", " en "]
+                .into_iter()
+                .find(|join| part.contains(join))
+                .map_or_else(|| vec![part], |join| part.split(join).collect())
+        })
+        .collect();
+    let trim = |word: &'_ str| word.trim_matches(['`', '*', '"', '“', '”', '.', '(', ')', ' ']).len();
+    // Of the first part its last word, of the last one its first: between stand items of one word.
+    let mut items: Vec<&str> = Vec::new();
+    for (at, chunk) in chunks.iter().enumerate() {
+        let words: Vec<&str> = chunk.split_whitespace().collect();
+        let word = if at == 0 {
+            words.last()
+        } else if at + 1 == chunks.len() || words.len() == 1 {
+            words.first()
+        } else {
+            None
+        };
+        items.push(word.copied().filter(|word| trim(word) > 2).unwrap_or_default());
+    }
+    let own: BTreeSet<String> = facts
+        .leaves
+        .iter()
+        .filter_map(|leaf| match &leaf.value {
+            Scalar::Text(text) if !text.contains(' ') => Some(fold(text)),
+            _ => None,
+        })
+        .collect();
+    let foreign = items.windows(3).find_map(|three| {
+        let known = three.iter().filter(|item| own.contains(&fold(item))).count();
+        let other = three.iter().find(|item| !item.is_empty() && !own.contains(&fold(item)))?;
+        let folded = fold(other);
+        let common = scene.lexicon.common.contains(&folded) || scene.lexicon.scope.contains(&folded);
+        (known == 2 && !common && folded.chars().count() > 2 && !is_known_word(scene, &folded)).then_some(other)
+    })?;
+    let foreign = &foreign;
+    let start = text.find(**foreign)?;
+    Some(Finding {
+        code: Code::UngroundedValue,
+        span: start..start + foreign.len(),
+        found: (**foreign).to_owned(),
+        expected: "an item that the result has".to_owned(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Has anybody said this word, folded, or one that begins like it?
+fn is_known_word(scene: &Scene<'_>, folded: &str) -> bool {
+    let stem: String = folded.chars().take(folded.chars().count().saturating_sub(2).max(4)).collect();
+    let begins = |text: &str| {
+        text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded))
+    };
+    let squashed = |text: &str| text.replace(' ', "").contains(folded) && folded.chars().count() > 3;
+    scene.grounds.results.iter().any(|source| begins(source.folded()) || begins(source.folded_arguments()) || squashed(source.folded()))
+        || begins(scene.grounds.said_folded())
+        || squashed(&fold(&scene.grounds.definitions))
+}
+
+/// Names that are known to everybody: places in time, units, currencies, formats, languages.
+const KNOWN_NAMES: &str = " utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
+
+/// A name that nobody said, told beside a citation: "authored by Priya Nair".
+fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
+    let spoken = matches!(scene.lexicon.language.as_str(), "en" | "es" | "fr" | "it");
+    if !spoken || scene.bond != Bond::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial()) {
+        return None;
+    }
+    let quoted = super::values::quoted(scene.text());
+    let name = scene.plain.words.iter().find(|word| {
+        let text = scene.text().get(word.start..word.end).unwrap_or_default();
+        let mut letters = text.chars();
+        let capital = letters.next().is_some_and(char::is_uppercase)
+            && text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'))
+            && text.chars().count() >= 3;
+        let before = scene.text().get(..word.start).unwrap_or_default();
+        let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
+        let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_']);
+        let bare = text.split(['\'', '’']).next().unwrap_or(text).to_lowercase();
+        let known = KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || lexicon::month(&bare).is_some();
+        let previous = scene.words_before(word.start).last().map(|word| word.lower.as_str());
+        let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
+            || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
+        if unit
+            || open
+            || matches!(previous, Some("in" | "en" | "à" | "a"))
+                && !scene.text().get(..word.start).is_some_and(|text| text.ends_with("room "))
+        {
+            return false;
+        }
+        let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
+            || quoted.iter().any(|span| span.contains(&word.start));
+        // One capital may be a nationality, a language, a word of another language; a name has two words, or somebody did it.
+        let next = scene.words_after(word.end).first();
+        let two = next.is_some_and(|next| {
+            scene.text().get(word.end..next.start) == Some(" ")
+                && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
+                && !is_known_word(scene, &fold(&next.lower))
+        });
+        // One more of those that the result has: `Nadia, Jo and Bastian`.
+        let siblings = || {
+            let earlier = scene.words_before(word.start);
+            let joined = matches!(previous, Some("and" | "y" | "et" | "e"));
+            earlier.iter().rev().nth(usize::from(joined)).is_some_and(|sibling| {
+                let text = scene.text().get(sibling.start..sibling.end).unwrap_or_default();
+                joined
+                    && text.chars().next().is_some_and(char::is_uppercase)
+                    && scene.sources.iter().any(|source| {
+                        source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| matches!(&leaf.value, Scalar::Text(own) if own == text))
+                    })
+            })
+        };
+        let by = siblings()
+            || matches!(
+                previous,
+                Some("by" | "named" | "called" | "mr" | "mrs" | "ms" | "dr" | "por" | "par" | "da" | "with" | "avec" | "con")
+            );
+        capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
+    })?;
+    Some(Finding {
+        code: Code::UngroundedValue,
+        span: name.start..name.end,
+        found: scene.text().get(name.start..name.end).unwrap_or_default().to_owned(),
+        expected: "a name that a result or the conversation has".to_owned(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Words that exclude each other.
+const OPPOSITES: &[(&str, &str)] = &[
+    ("open", "closed"),
+    ("open", "shut"),
+    ("on", "off"),
+    ("locked", "unlocked"),
+    ("online", "offline"),
+    ("enabled", "disabled"),
+    ("active", "inactive"),
+    ("valid", "invalid"),
+    ("available", "unavailable"),
+    ("up", "down"),
+    ("paid", "unpaid"),
+    ("connected", "disconnected"),
+    ("public", "private"),
+    ("read", "unread"),
+    ("armed", "disarmed"),
+    ("muted", "unmuted"),
+    ("healthy", "unhealthy"),
+    ("passed", "failed"),
+    ("won", "lost"),
+    ("approved", "rejected"),
+    ("confirmed", "cancelled"),
+    ("running", "stopped"),
+    ("charging", "discharging"),
+    ("empty", "full"),
+    ("delivered", "undelivered"),
+    ("complete", "incomplete"),
+];
+
+/// "The door is unlocked" where the result has `locked`.
+fn opposites(scene: &Scene<'_>) -> Option<Finding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if source.fails() || facts.leaves.len() > LEAVES_OF {
+        return None;
+    }
+    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
+    let all = named(&folded, scene.text(), facts);
+    let own = match all.as_slice() {
+        [] if facts.records.is_empty() => None,
+        [one] => Some(one.record),
+        _ => return None,
+    };
+    let mine = facts.leaves.iter().filter(|leaf| own.is_none_or(|own| facts.lies_in(leaf.record, own)));
+    for leaf in mine {
+        let Scalar::Text(value) = &leaf.value else { continue };
+        let value = fold(value);
+        let opposite = OPPOSITES.iter().find_map(|(one, other)| {
+            if value == *one {
+                Some(*other)
+            } else if value == *other {
+                Some(*one)
+            } else {
+                None
+            }
+        });
+        let Some(opposite) = opposite else { continue };
+        let Some(word) = scene.plain.words.iter().find(|word| word.lower == opposite) else { continue };
+        let near = scene.words_before(word.start);
+        let copula = near.iter().rev().take(3).any(|word| {
+            matches!(
+                word.lower.as_str(),
+                "is" | "are" | "it's" | "it’s" | "currently" | "now" | "still" | "remains" | "ist" | "sind" | "est" | "está" | "è"
+            )
+        });
+        let negated = near
+            .iter()
+            .rev()
+            .take(3)
+            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let said = stands_in(&folded, &value);
+        if copula && !negated && !said {
+            return Some(Finding {
+                code: Code::ClaimMismatch,
+                span: word.start..word.end,
+                found: scene.text().get(near.last().map_or(word.start, |word| word.start)..word.end).unwrap_or_default().to_owned(),
+                expected: format!("{}: {value}", leaf.key),
+                certainty: Certainty::Likely,
+            });
+        }
+    }
+    None
+}

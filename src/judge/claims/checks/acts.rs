@@ -1,0 +1,646 @@
+//! Acts and looks that an answer reports and nothing in the conversation accounts for. Pure.
+//!
+//! The claim bears the burden of proof: whatever the verb, a sentence in which the answer says that something was done in the
+//! world needs an execution that succeeded and can do more than read. What is listed is what needs none: acts of language and
+//! thought. The words lie in `lexicon/acts.toml`, one table per language.
+
+use std::{ops::Range, sync::OnceLock};
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use super::values::quoted;
+use crate::{
+    judge::claims::{
+        context::Finding,
+        evidence::{
+            Grounds,
+            tool_capabilities::{Abilities, Effect},
+        },
+        language::{
+            fold::{akin, fold, name_words, stands_in},
+            lexicon::{Word, Words},
+        },
+        passage::Kind,
+        plain::Plain,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Letters that two forms of a verb share at least: `publish`, `published`.
+const STEM: usize = 4;
+/// Bytes of a sentence that is looked at.
+const SENTENCE_BYTES_MAX: usize = 1200;
+
+/// How one language reports acts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Speech {
+    code: String,
+    script: String,
+    common: Words,
+    verb: String,
+    first: Vec<String>,
+    passive: Vec<String>,
+    brief: Vec<String>,
+    thought: Vec<String>,
+    strong: String,
+    looks: Vec<String>,
+    sources: Vec<String>,
+    hedges: Vec<String>,
+    texts: Words,
+    writes: Words,
+    as_if: Words,
+    negated: Vec<String>,
+    you: Words,
+    #[serde(skip)]
+    compiled: OnceLock<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    first: Vec<Regex>,
+    passive: Vec<Regex>,
+    brief: Vec<Regex>,
+    sources: Vec<Regex>,
+    strong: Option<Regex>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Languages {
+    language: Vec<Speech>,
+}
+
+impl Speech {
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| {
+            let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
+            // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
+            let ascii = self.code == "en";
+            let plain =
+                |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
+            let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
+            let all = |patterns: &[String]| {
+                patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
+            };
+            let strong = (!self.strong.is_empty()).then(|| build(&format!("^(?:{})$", self.strong))).flatten();
+            Compiled { first: all(&self.first), passive: all(&self.passive), brief: all(&self.brief), sources: all(&self.sources), strong }
+        })
+    }
+
+    fn is_script(&self) -> bool {
+        !self.script.is_empty()
+    }
+
+    fn begins(list: &[String], verb: &str) -> bool {
+        list.iter().any(|stem| verb.starts_with(stem.as_str()))
+    }
+
+    /// Does a word of the clause up to and around the verb hedge it?
+    fn hedges(&self, text: &str, words: &[Word], said: &Said) -> bool {
+        let clause = clause(text, said.span.clone());
+        if self.is_script() {
+            let clause = text.get(clause).unwrap_or_default();
+            return self.hedges.iter().any(|hedge| match self.code.as_str() {
+                "hi" => clause.split_whitespace().any(|word| word == hedge),
+                _ => clause.contains(hedge.as_str()),
+            });
+        }
+        let near = |word: &&Word| word.start >= clause.start && word.end <= clause.end.min(said.span.end + 40);
+        words.iter().filter(near).any(|word| {
+            let lower = word.lower.as_str();
+            // `No problem, I've …`: what is said before a comma hedges nothing.
+            let known = self.hedges.iter().any(|hedge| hedge == lower);
+            let negated = self.negated.iter().any(|ending| lower.ends_with(ending.as_str())) && word.start < said.span.end;
+            // Behind the verb only what makes a condition of it.
+            let behind = word.start >= said.span.end;
+            negated || known && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
+        })
+    }
+}
+
+/// How a sentence reports an act.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    /// Who answers says to have done it.
+    First,
+    /// It is said to have been done.
+    Passive,
+    /// The sentence says no more.
+    Brief,
+}
+
+/// An act as it is said.
+#[derive(Debug)]
+struct Said {
+    form: Form,
+    verb: String,
+    span: Range<usize>,
+}
+
+/// The languages of `lexicon/acts.toml`.
+fn languages() -> &'static [Speech] {
+    static ALL: OnceLock<Vec<Speech>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let file = Figment::from(Toml::string(include_str!("../language/lexicon/acts.toml")));
+        file.extract::<Languages>().unwrap_or_default().language
+    })
+}
+
+/// The languages that a sentence may be in: by its script, else those with most of its frequent words.
+fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
+    let script = text.chars().find_map(|c| match c {
+        '\u{3040}'..='\u{30ff}' => Some("ja"),
+        '\u{0900}'..='\u{097f}' => Some("hi"),
+        _ => None,
+    });
+    let han = || text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh");
+    if let Some(script) = script.or_else(han) {
+        return languages().iter().filter(|speech| speech.script == script).collect();
+    }
+    let count = |speech: &Speech| words.iter().filter(|word| speech.common.contains(&word.lower)).count();
+    let counts: Vec<(usize, &'static Speech)> =
+        languages().iter().filter(|speech| !speech.is_script()).map(|speech| (count(speech), speech)).collect();
+    let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
+    // Where nothing tells, each is tried; else those that tie.
+    let tries = if most > 0 { 3 } else { counts.len() };
+    counts.into_iter().filter(|(count, _)| *count == most).map(|(_, speech)| speech).take(tries).collect()
+}
+
+/// Makes the patterns of every language ready. It takes a moment: not for a thread that serves.
+pub(in crate::judge::claims) fn warm_up() {
+    languages().iter().for_each(|speech| {
+        let _ready = speech.compiled();
+    });
+}
+
+/// Bytes of the longest cue of [`may_say_done`].
+pub const CUE_BYTES_MAX: usize = 16;
+
+/// May a sentence that begins so report an act? Cheap, and rather once too often. `begins`: the text is its beginning.
+pub fn may_say_done(text: &str, begins: bool) -> bool {
+    const CUES: &[&str] = &[
+        " i ",
+        " i've",
+        " i’ve",
+        " we ",
+        " we've",
+        " been ",
+        "done",
+        "all set",
+        "according to",
+        " was ",
+        " were ",
+        " is now",
+        " are now",
+        "'s now",
+        "’s now",
+        " sent",
+        " booked",
+        " saved",
+        " added",
+        " created",
+        " deleted",
+        " updated",
+        " cancelled",
+        " submitted",
+        " scheduled",
+        "successfully",
+        "habe ",
+        "wurde",
+        "erledigt",
+        "j'ai",
+        "j’ai",
+        " été ",
+        "c'est ",
+        "c’est ",
+        " he ",
+        " ha sido",
+        "hecho",
+        " ho ",
+        " è stat",
+        "fatto",
+        "acabei",
+        " foi ",
+        "ik heb",
+        "heb ik",
+        " został",
+        "łem",
+        "łam",
+        "dım",
+        "dim",
+        "dum",
+        "tım",
+        "tim",
+        "edildi",
+        "ıldı",
+        "ildi",
+        "ました",
+        "済み",
+        "已",
+        "了",
+        "成功",
+        "मैंने",
+        "दिया",
+        "किया",
+        "गया",
+    ];
+    const FIRST: &[&str] = &[
+        "i ",
+        "i've",
+        "i’ve",
+        "we ",
+        "we've",
+        "he ",
+        "ho ",
+        "j'ai",
+        "j’ai",
+        "ik ",
+        "ich ",
+        "saved",
+        "sent",
+        "booked",
+        "deleted",
+        "cancelled",
+        "created",
+        "updated",
+        "added",
+    ];
+    let lower = text.to_ascii_lowercase();
+    let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
+    CUES.iter().any(|cue| lower.contains(cue)) || begins && FIRST.iter().any(|first| start.starts_with(first))
+}
+
+/// The clause around a place: between marks that end one.
+fn clause(text: &str, span: Range<usize>) -> Range<usize> {
+    let mark = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '!' | '?' | '\n' | '，' | '；' | '。' | '、' | '।' | '(' | '）');
+    let start = text.get(..span.start).and_then(|before| before.rfind(mark)).map_or(0, |at| at + 1);
+    let end = text.get(span.end..).and_then(|after| after.find(mark)).map_or(text.len(), |at| span.end + at);
+    start..end
+}
+
+/// What a sentence reports as done or looked up, and nothing that ran accounts for.
+pub fn acts(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
+    let Plain { text, words, .. } = passage;
+    let idle = abilities.unseen || abilities.tools.is_empty() || kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
+    if idle || text.contains(['?', '？']) || quotes(text) {
+        return None;
+    }
+    speeches(text, words).into_iter().find_map(|speech| spoken(text, words, speech, abilities, grounds))
+}
+
+fn spoken(text: &str, words: &[Word], speech: &'static Speech, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
+    let compiled = speech.compiled();
+    let lower = text.to_ascii_lowercase();
+    let forms = [(Form::First, &compiled.first), (Form::Brief, &compiled.brief), (Form::Passive, &compiled.passive)];
+    let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(|pattern| said(pattern, *form, &lower)));
+    for said in said.take(16) {
+        if is_quoted(text, said.span.start) || speech.hedges(text, words, &said) || is_conditional(words, &said) {
+            continue;
+        }
+        if let Some(finding) = judge(text, words, &said, speech, abilities, grounds) {
+            return Some(finding);
+        }
+    }
+    sources(text, &lower, compiled, abilities)
+}
+
+/// Words by which a whole sentence tells of what would be.
+const CONDITIONS: &[&str] = &[
+    "if",
+    "would",
+    "when",
+    "once",
+    "unless",
+    "whenever",
+    "wenn",
+    "falls",
+    "würde",
+    "sobald",
+    "si",
+    "quand",
+    "lorsque",
+    "cuando",
+    "sería",
+    "se",
+    "quando",
+    "als",
+    "zodra",
+    "zou",
+    "jeśli",
+    "gdy",
+    "eğer",
+    "could",
+    "i'd",
+    "i’d",
+    "you'd",
+    "as soon as",
+    "könnte",
+    "suppose",
+];
+
+/// Does the sentence tell of what would be, rather than of what is?
+fn is_conditional(words: &[Word], said: &Said) -> bool {
+    words.iter().any(|word| word.start < said.span.start && CONDITIONS.contains(&word.lower.as_str()))
+}
+
+fn said(pattern: &Regex, form: Form, text: &str) -> Vec<Said> {
+    let of = |captures: regex::Captures<'_>| {
+        let (whole, verb) = (captures.get(0)?, captures.name("verb")?);
+        let start = if form == Form::First { whole.start() } else { verb.start() };
+        Some(Said { form, verb: verb.as_str().to_lowercase(), span: start..verb.end() })
+    };
+    pattern.captures_iter(text).take(4).filter_map(of).collect()
+}
+
+fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
+    let looks = Speech::begins(&speech.looks, &said.verb);
+    if looks && said.form == Form::First {
+        return looked(text, words, said, speech, abilities);
+    }
+    if said.form == Form::First && Speech::begins(&speech.thought, &said.verb) && !tells_others(words, said, speech) {
+        return None;
+    }
+    if looks || said.form != Form::First && Speech::begins(&speech.thought, &said.verb) {
+        return None;
+    }
+    // What the answer itself holds was made by writing it: `I boiled the note down`, `I've taken the first figure as the height`.
+    let strong = speech.is_script() || speech.compiled().strong.as_ref().is_none_or(|strong| strong.is_match(&said.verb));
+    let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == Form::Brief;
+    let able = abilities.tools.iter().filter(|ability| ability.effect() == Effect::Acts);
+    let named = able.clone().any(|ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word)));
+    let acts = able.clone().next().is_some();
+    if said.form == Form::First && !strong && !named && is_of_language(text, words, said, speech, abilities) {
+        return None;
+    }
+    if abilities.has_acted() {
+        return None;
+    }
+    // A result may itself say that something was done.
+    let reported = || {
+        let stem: String = said.verb.chars().take(STEM + 1).collect();
+        grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.folded().contains(&fold(&stem))))
+    };
+    // `The version is 3.0, published in March`: a sentence with a verb of its own says more.
+    const FINITE: &[&str] = &[
+        "is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which",
+        "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
+    ];
+    let finite = words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()));
+    let counts = match said.form {
+        Form::First => strong || named || asked || acts,
+        Form::Brief => acts && !finite && (strong && !abilities.looked() || named || asked),
+        Form::Passive => {
+            let question = abilities.asked.contains(['?', '？', '؟']);
+            let wanted = asked && !question || named && (!question || abilities.idle) || strong && abilities.idle && !question;
+            acts && wanted && !(abilities.looked() && reported())
+        }
+    };
+    if !counts {
+        return None;
+    }
+    let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
+    let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
+    let expected = match (failed, able.clone().find(|ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word)))) {
+        (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
+        (None, Some(tool)) => format!("`{}` didn't run since the request", tool.tool),
+        (None, None) if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
+        (None, None) => "no tool ran since the request".to_owned(),
+    };
+    // Where something ran, a reader could think of a way in which it did that, too.
+    let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
+    let certain =
+        acts && nothing_did && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
+    let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
+    Some(Finding { code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Is it done to words: to the user's text, to a value as the answer takes it?
+fn is_of_language(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> bool {
+    let clause = clause(text, said.span.clone());
+    let mut near = words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
+    let asked = || name_words(&abilities.asked).iter().any(|word| speech.writes.contains(word));
+    near.any(|word| speech.texts.contains(&word.lower) || word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked()
+}
+
+/// "I checked the database" where nothing was ever looked up.
+fn looked(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> Option<Finding> {
+    let own = [
+        "message",
+        "question",
+        "text",
+        "code",
+        "request",
+        "nachricht",
+        "frage",
+        "anfrage",
+        "texte",
+        "code",
+        "pregunta",
+        "mensaje",
+        "domanda",
+        "pergunta",
+        "what",
+        "your",
+    ];
+    let object: Vec<&str> = words.iter().filter(|word| word.start >= said.span.end).take(4).map(|word| word.lower.as_str()).collect();
+    let of_user = object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
+    let ran = abilities.any_ran();
+    if ran || of_user || speech.is_script() && object.is_empty() && said.verb.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        code: Code::UnsupportedAction,
+        span: said.span.clone(),
+        found: sentence(text),
+        expected: "no tool ran".to_owned(),
+        certainty: Certainty::Certain,
+    })
+}
+
+/// `according to your calendar` where no tool ever ran.
+fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) -> Option<Finding> {
+    if abilities.any_ran() {
+        return None;
+    }
+    let found = compiled.sources.iter().find_map(|pattern| {
+        let captures = pattern.captures(lower)?;
+        let (whole, noun) = (captures.get(0)?, captures.name("noun")?);
+        let fresh = whole.as_str().to_lowercase().contains("just ") || noun.as_str().ends_with('了') || noun.as_str().ends_with('过');
+        (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())
+    })?;
+    Some(Finding {
+        code: Code::UnsupportedAction,
+        span: found,
+        found: sentence(text),
+        expected: "no tool ran".to_owned(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// `I told Paula`, `I've asked the landlord`: said to somebody else than the user, it is an act.
+fn tells_others(words: &[Word], said: &Said, speech: &Speech) -> bool {
+    let tells = ["told", "asked", "informed", "contacted", "called", "messaged", "written to", "replied to", "wrote to"];
+    if !tells.iter().any(|tell| said.verb == *tell) {
+        return false;
+    }
+    words.iter().find(|word| word.start >= said.span.end).is_some_and(|next| !speech.you.contains(&next.lower))
+}
+
+/// Does a word of this text have the verb's stem?
+fn matches(verb: &str, text: &str) -> bool {
+    name_words(text).iter().any(|word| is_form_of(verb, word))
+}
+
+/// Are these two forms of one verb: `cancelled` and `cancel`, `scheduled` and `schedule`?
+fn is_form_of(verb: &str, word: &str) -> bool {
+    let verb = fold(verb);
+    let common = verb.chars().zip(word.chars()).take_while(|(one, other)| one == other).count();
+    let irregular = [
+        ("sent", "send"),
+        ("bought", "buy"),
+        ("paid", "pay"),
+        ("set", "set"),
+        ("made", "make"),
+        ("told", "tell"),
+        ("sold", "sell"),
+        ("put", "put"),
+        ("left", "leave"),
+        ("built", "build"),
+        ("gave", "give"),
+        ("ran", "run"),
+        ("run", "run"),
+        ("took", "take"),
+        ("shut", "shut"),
+        ("on", "on"),
+        ("off", "off"),
+        ("won", "won"),
+        ("lost", "lost"),
+        ("added", "add"),
+        ("on", "turn"),
+        ("off", "turn"),
+    ];
+    irregular.iter().any(|(said, named)| verb == *said && word == *named) || common >= STEM && common + 3 >= word.chars().count().min(8)
+}
+
+fn is_finished(verb: &str) -> bool {
+    [
+        "done", "all done", "all set", "erledigt", "fertig", "fait", "terminé", "hecho", "listo", "fatto", "feito", "pronto", "klaar",
+        "geregeld", "gotowe", "zrobione", "tamam", "hazır", "完成", "搞定", "完了",
+    ]
+    .contains(&verb)
+}
+
+/// Words in quotation marks are somebody else's.
+fn quotes(text: &str) -> bool {
+    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`'])
+}
+
+/// Does this place lie in quotation marks, or behind one that another passage closes?
+fn is_quoted(text: &str, place: usize) -> bool {
+    let open = || text.get(..place).is_some_and(|before| before.matches('"').count() % 2 == 1);
+    quoted(text).iter().any(|span| span.contains(&place)) || open()
+}
+
+fn sentence(text: &str) -> String {
+    text.trim().to_owned()
+}
+
+/// Does this word stand in a tool's name?
+impl Abilities {
+    fn names(&self, word: &str) -> bool {
+        let word = fold(word);
+        word.chars().count() >= 4
+            && self.tools.iter().any(|ability| {
+                name_words(&ability.tool).iter().chain(&ability.about).any(|other| akin(other, &word))
+                    || stands_in(&fold(&ability.tool), &word)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::evidence::tool_capabilities::{Ability, Ran};
+
+    fn abilities(ran: &[(&str, bool)], asked: &str) -> Abilities {
+        let tools = [
+            ("add_player", "Adds a player to a squad"),
+            ("list_players", "Lists the players"),
+            ("switch_camera", "Switches a camera on or off"),
+            ("query_database", "Runs a query"),
+            ("push_branch", "Pushes a branch"),
+        ];
+        let how = |succeeded: bool| Ran { succeeded, failed: !succeeded };
+        Abilities {
+            tools: tools.iter().map(|(name, about)| Ability::new(name, about)).collect(),
+            ran: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
+            recent: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
+            asked: asked.to_owned(),
+            idle: ran.is_empty(),
+            ..Abilities::default()
+        }
+    }
+
+    fn found(text: &str, abilities: &Abilities) -> Option<(Code, Certainty)> {
+        acts(&Plain::of(text), Kind::Sentence, abilities, None).map(|finding| (finding.code, finding.certainty))
+    }
+
+    #[test]
+    fn acts_without_an_execution() {
+        let idle = abilities(&[], "Please do it");
+        for (text, objected) in [
+            ("I have added Kilian Roth (14) to the U15 squad.", true),
+            ("Okay, I've switched off the garden camera.", true),
+            ("I checked the database: there are 1,284 customers in Spain.", true),
+            ("I've pushed the branch.", true),
+            ("I told Paula that you're late.", true),
+            ("Done! The camera is off.", true),
+            ("Ich habe Kilian Roth zum Kader hinzugefügt.", true),
+            ("J'ai ajouté Kilian Roth à l'équipe.", true),
+            ("He añadido a Kilian Roth al equipo.", true),
+            ("Ho aggiunto Kilian Roth alla squadra.", true),
+            ("Adicionei Kilian Roth à equipe.", true),
+            ("Ik heb Kilian Roth aan het team toegevoegd.", true),
+            ("Dodałem Kiliana Rotha do drużyny.", true),
+            ("Kilian Roth'u kadroya ekledim.", true),
+            ("カメラをオフに設定しました。", true),
+            ("我已经关闭了花园摄像头。", true),
+            ("मैंने कैमरा बंद कर दिया है।", true),
+            // Acts of language and thought, offers, conditions, negations, quotations.
+            ("I've summarised the text for you.", false),
+            ("I have listed the options.", false),
+            ("I assumed that you mean the U15 squad.", false),
+            ("I asked you for the name.", false),
+            ("I can add the player.", false),
+            ("If I had added him, you would see it.", false),
+            ("I haven't added anybody.", false),
+            ("Shall I say that I added him?", false),
+            ("Write \"I have added him\" there.", false),
+            ("I looked at your message.", false),
+            ("Ich habe den Text zusammengefasst.", false),
+            ("Ich habe niemanden hinzugefügt, da kein Name genannt ist, nicht wahr.", false),
+            ("J'ai traduit le texte.", false),
+            ("我总结了一下要点。", false),
+        ] {
+            assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_ran_accounts_for_acts() {
+        let added = abilities(&[("add_player", true)], "Add Kilian");
+        assert_eq!(found("I have added Kilian Roth to the squad.", &added), None);
+        let read = abilities(&[("list_players", true)], "Add Kilian to the squad");
+        assert_eq!(found("I have added Kilian Roth to the squad.", &read), Some((Code::UnsupportedAction, Certainty::Likely)));
+        let idle = abilities(&[], "Add Kilian to the squad");
+        assert_eq!(found("I have added Kilian Roth to the squad.", &idle).map(|(code, _)| code), Some(Code::UnsupportedAction));
+        assert_eq!(found("I checked the list: he is on it.", &read), None);
+        let failed = abilities(&[("add_player", false)], "Add Kilian to the squad");
+        assert_eq!(found("I have added Kilian Roth to the squad.", &failed), Some((Code::FailedExecution, Certainty::Certain)));
+    }
+}

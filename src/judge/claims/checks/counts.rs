@@ -1,0 +1,213 @@
+//! Counts: "found 12 players" against a result with 7. Pure.
+
+use crate::{
+    judge::claims::{
+        context::{Bond, Finding, Scene},
+        evidence::{
+            self, derive,
+            lists::{Fit, excused, things},
+        },
+        language::lexicon::Word,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Words of a counted noun.
+const NOUN_WORDS_MAX: usize = 3;
+/// Words before a number that are looked at for what makes it no count.
+const BEFORE: usize = 2;
+
+/// A number of things, as a passage says it.
+struct Count {
+    start: usize,
+    end: usize,
+    value: u64,
+    /// What follows is a word for a unit too: `livres`.
+    of_unit: bool,
+}
+
+/// What is wrong with the counts of a passage.
+pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
+    // The head of its column says what a cell counts.
+    if scene.text().trim_start().starts_with('|') {
+        return Vec::new();
+    }
+    let said = said(scene);
+    // Looked up once for all counts of a passage.
+    let found = !said.is_empty() && scene.says(&scene.lexicon.found);
+    said.into_iter().filter_map(|count| judge(scene, &count, found)).collect()
+}
+
+fn said(scene: &Scene<'_>) -> Vec<Count> {
+    let mut found: Vec<Count> = Vec::new();
+    for number in &scene.plain.numbers {
+        let unit = scene.text().get(number.span.end..number.end).unwrap_or_default().trim();
+        let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
+        let plain = !number.ordinal && (number.unit.is_none() || word) && !scene.plain.is_taken(&(number.span.start..number.end));
+        if let Some(value) = number.whole().filter(|_| plain) {
+            found.push(Count { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
+        }
+    }
+    for word in &scene.plain.words {
+        let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|value| *value > 1);
+        // `vingt-trois`, `twenty-three`
+        let joined = word.lower.split_once('-').and_then(|(tens, ones)| {
+            let of = |word: &str| scene.lexicon.numbers.get(word).copied();
+            Some(of(tens)? + of(ones)?).filter(|value| *value > 20)
+        });
+        found.extend(value.or(joined).map(|value| Count { start: word.start, end: word.end, value, of_unit: false }));
+    }
+    found
+}
+
+fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
+    let lexicon = scene.lexicon;
+    let before = scene.words_before(count.start);
+    let near: Vec<&str> = before.iter().rev().take(BEFORE).map(|word| word.lower.as_str()).collect();
+    if near.first().is_some_and(|word| lexicon.parts.contains(*word))
+        || near.iter().any(|word| {
+            lexicon.near.contains(*word) || lexicon.bounds.contains(*word) && !lexicon.totals.iter().any(|total| total.ends_with(word))
+        }) && !after_total(scene, count)
+    {
+        return None;
+    }
+    let after = scene.words_after(count.end);
+    let noun = noun(scene, count.end, after);
+    let (noun, tail, labelled) = match noun.is_empty() {
+        false => {
+            let tail = after.get(noun.len()..).unwrap_or_default();
+            (noun, tail, false)
+        }
+        true => (label(scene, count)?, after, true),
+    };
+    let asserted = labelled || after_total(scene, count) || found;
+    let mut fault = None;
+    for source in &scene.sources {
+        let things = things(&noun, source, lexicon)?;
+        let enough = match scene.bond {
+            Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || scene.bond == Bond::Cited,
+            Bond::Near | Bond::Implied => things.fit >= Fit::Tool,
+        };
+        let lengths = things.lengths();
+        // A measure, or a number that the result has for something else.
+        if count.of_unit && things.fit < Fit::Tool || things.fit == Fit::Only && stands(count.value, source) {
+            return None;
+        }
+        if !enough || !asserted || lengths.contains(&count.value) || excused(count.value, &noun, source, scene.grounds) {
+            return None;
+        }
+        let narrowed = noun.len() > 1 && !labelled && !noun_is_whole(&noun, things.fit)
+            || tail.first().is_some_and(|word| lexicon.narrows.contains(&word.lower)) && !scene.is_open_end(clause(scene, tail), source)
+            || !scene.is_open_end(clause(scene, tail), source);
+        if narrowed && (count.value <= things.most() || things.fit == Fit::Only) {
+            return None;
+        }
+        if things.fit == Fit::Only && source.facts().counts().contains(&count.value) {
+            return None;
+        }
+        fault.get_or_insert(lengths);
+    }
+    let lengths: Vec<String> = fault?.iter().map(u64::to_string).collect();
+    let end = after.get(..noun.len()).and_then(|words| words.last()).filter(|_| !labelled).map_or(count.end, |word| word.end);
+    Some(Finding {
+        code: Code::CountMismatch,
+        span: count.start..end,
+        found: scene.text().get(count.start..end).unwrap_or_default().to_owned(),
+        expected: lengths.join(" or "),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Is the number one of the result's own?
+fn stands(value: u64, source: &evidence::Source) -> bool {
+    source.facts().numbers.contains(&(value as f64))
+}
+
+/// The noun right after a number: words up to one that is none.
+fn noun(scene: &Scene<'_>, from: usize, after: &[Word]) -> Vec<String> {
+    let mut noun = Vec::new();
+    let mut place = from;
+    for word in after.iter().take(NOUN_WORDS_MAX) {
+        let gap = scene.text().get(place..word.start).unwrap_or_default();
+        let joined = gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '`'));
+        let lexicon = scene.lexicon;
+        let stops = lexicon.common.contains(&word.lower) && !is_a_list_word(&word.lower)
+            || lexicon.narrows.contains(&word.lower)
+            || lexicon.found.contains(&word.lower);
+        if !joined || stops {
+            break;
+        }
+        noun.push(word.lower.clone());
+        place = word.end;
+    }
+    noun
+}
+
+/// Frequent words that are nouns of things too.
+fn is_a_list_word(word: &str) -> bool {
+    matches!(word, "aufgaben")
+}
+
+/// The words of a sentence's part: up to the next comma or other mark.
+fn clause<'w>(scene: &Scene<'_>, words: &'w [Word]) -> &'w [Word] {
+    let ends = |pair: &[Word]| match pair {
+        [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '(', '–', '—', '!', '?'])),
+        _ => false,
+    };
+    let length = words.windows(2).position(ends).map_or(words.len(), |at| at + 1);
+    words.get(..length).unwrap_or_default()
+}
+
+/// An adjective in a noun narrows it: `12 approved players`. Names of several words (`speed tests`) don't.
+fn noun_is_whole(noun: &[String], fit: Fit) -> bool {
+    noun.len() == 1 || fit == Fit::Only
+}
+
+/// Is the number said to be a total, as in `Total players: 12`?
+fn after_total(scene: &Scene<'_>, count: &Count) -> bool {
+    let lower = scene.text().get(..count.start).unwrap_or_default().to_lowercase();
+    scene.lexicon.totals.iter().any(|total| lower.contains(total.as_str()))
+}
+
+/// The noun between `total`, `number of` and the number that follows a colon or `is`.
+fn label(scene: &Scene<'_>, count: &Count) -> Option<Vec<String>> {
+    let before = scene.text().get(..count.start)?;
+    let lower = before.to_lowercase();
+    let (at, total) =
+        scene.lexicon.totals.iter().filter_map(|total| Some((lower.rfind(total.as_str())?, total))).max_by_key(|(_, total)| total.len())?;
+    let between = before.get(at + total.len()..)?;
+    let ends = between.trim_end().ends_with([':', '=', '*', '|'])
+        || scene.words_before(count.start).last().is_some_and(|word| scene.lexicon.common.contains(&word.lower));
+    let words = scene.words_before(count.start).iter().filter(|word| word.start >= at + total.len());
+    let noun: Vec<String> =
+        words.map(|word| word.lower.clone()).filter(|word| !scene.lexicon.common.contains(word)).take(NOUN_WORDS_MAX).collect();
+    let generic = || scene.lexicon.generic.iter().min().cloned().into_iter().collect();
+    ends.then(|| if noun.is_empty() { generic() } else { noun })
+}
+
+/// "several players" against a result without any.
+pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+    let lexicon = scene.lexicon;
+    let word = scene.plain.words.iter().find(|word| lexicon.some.contains(&word.lower))?;
+    let after = scene.words_after(word.end);
+    let noun = noun(scene, word.end, after);
+    if noun.is_empty() || !scene.says(&lexicon.found) || scene.bond < Bond::Introduced || scene.tells_failure() {
+        return None;
+    }
+    let empty = scene.sources.iter().all(|source| {
+        things(&noun, source, lexicon).is_some_and(|things| things.fit >= Fit::Generic && things.most() == 0 && !excused_by_text(source))
+    });
+    let end = after.get(..noun.len()).and_then(|words| words.last()).map_or(word.end, |word| word.end);
+    empty.then(|| Finding {
+        code: Code::CountMismatch,
+        span: word.start..end,
+        found: scene.text().get(word.start..end).unwrap_or_default().to_owned(),
+        expected: "none".to_owned(),
+        certainty: Certainty::Likely,
+    })
+}
+
+fn excused_by_text(source: &evidence::Source) -> bool {
+    let facts = source.facts();
+    facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.value.number().is_some_and(|number| number > 0.0))
+}

@@ -1,0 +1,12 @@
+//! Checks of a passage: each compares one kind of claim with the evidence. Pure.
+
+pub mod absence;
+pub mod account;
+pub mod actions;
+pub mod acts;
+pub mod compound_numbers;
+pub mod counts;
+pub mod fields;
+pub mod success;
+pub mod values;
+pub mod written_output;

@@ -1,0 +1,252 @@
+//! Values in prose: numbers, dates, addresses, quotations that no result and nothing else in the conversation has. Pure.
+
+use std::ops::Range;
+
+use crate::{
+    judge::claims::{
+        checks::compound_numbers::stands,
+        context::{Bond, Finding, Scene},
+        evidence::{Source, reckon},
+        language::{cues, date, fold::fold, lexicon::Word, number::Number, url},
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Whole numbers up to here are used for anything.
+const SMALL: u64 = 10;
+/// Numbers of hours, minutes, percent and such that need no source.
+const COMMON: [u64; 9] = [12, 15, 20, 24, 30, 60, 90, 100, 365];
+/// Bytes of a quotation that is judged.
+const QUOTED_BYTES: Range<usize> = 8..400;
+
+/// Addresses that nothing in the conversation has.
+pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
+    let judge = |span: &Range<usize>| {
+        let said = scene.text().get(span.clone())?;
+        let plain = url::plain(said);
+        let host = url::host(&plain);
+        // An answer that cites nothing may name addresses of its own knowledge, but not of the result's own place.
+        let bound = scene.bond >= Bond::Near || scene.grounds.knows_host(host);
+        let wrong = bound && !url::is_placeholder(host) && !scene.grounds.has_address(said);
+        wrong.then(|| Finding {
+            code: Code::FabricatedUrl,
+            span: span.clone(),
+            found: said.to_owned(),
+            expected: "an address that a result or the conversation has".to_owned(),
+            certainty: Certainty::Certain,
+        })
+    };
+    scene.plain.urls.iter().filter_map(judge).collect()
+}
+
+/// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
+pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(source) = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced) else { return Vec::new() };
+    if scene.grounds.is_endless() || scene.text().contains('?') {
+        return Vec::new();
+    }
+    let mut found = dates(scene);
+    found.extend(numbers_of(scene));
+    found.extend(quotations(scene, source));
+    found.extend(addresses_of_mail(scene, source));
+    found
+}
+
+fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+    Finding {
+        code: Code::UngroundedValue,
+        span,
+        found,
+        expected: "a value that a result or the conversation has".to_owned(),
+        certainty: Certainty::Likely,
+    }
+}
+
+fn dates(scene: &Scene<'_>) -> Vec<Finding> {
+    // A result without any date may be of a day that both sides know.
+    let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
+    let wrong = |date: &&date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
+    scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
+}
+
+fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
+    sort(scene).1.into_iter().map(|number| finding(scene, number.span.start..number.end)).collect()
+}
+
+/// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
+pub fn standing(scene: &Scene<'_>) -> Vec<f64> {
+    sort(scene).0
+}
+
+/// The numbers of a passage that stand, and those that don't.
+fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
+    let (mut known, mut open): (Vec<f64>, Vec<(&Number, bool)>) = (Vec::new(), Vec::new());
+    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
+        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
+        let near = is_near(scene, number);
+        if !(taken || is_common(number) || stands_alone(scene, number, near)) {
+            open.push((number, near));
+        } else if !taken {
+            known.extend(number.readings().map(|reading| reading.value));
+        }
+    }
+    // What is reckoned from those that stand makes the next one known.
+    let reckons = cues::reckons(scene.plain);
+    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
+    while rounds > 0 && !open.is_empty() {
+        let all = reckon::Known::new(scene, &known);
+        let is_made = |(number, near): &&(&Number, bool)| may_be(number) && all.make(number, *near, cues::role(scene.plain, number));
+        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
+        known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
+        rounds = if made.is_empty() { 0 } else { rounds - 1 };
+        open = rest;
+    }
+    (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// Is a number said to be not exact?
+fn is_near(scene: &Scene<'_>, number: &Number) -> bool {
+    let before = scene.words_before(number.span.start);
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'))
+}
+
+/// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
+fn stands_alone(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let before = scene.words_before(number.span.start);
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
+    let reckons = cues::reckons(scene.plain);
+    let has = || {
+        let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, near, source));
+        if reckons { scene.has_number(number, near) } else { plain() || reckon::lies_between_times(scene, number) }
+    };
+    bound || has() || stands(scene, number, near) || reckon::was_told(scene, number, near) || reckon::is_of_another_kind(scene, number)
+}
+
+/// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
+fn is_bound(scene: &Scene<'_>, before: &[Word]) -> bool {
+    let lexicon = scene.lexicon;
+    let says = |word: &Word| lexicon.bounds.contains(&word.lower) || lexicon.parts.contains(&word.lower);
+    let [rest @ .., last] = before else { return false };
+    if !says(last) || !lexicon.links.contains(&last.lower) {
+        return says(last);
+    }
+    // `más de 5`, `3 of 5`; but not `a total of 5`.
+    let number = scene.text().get(..last.start).is_some_and(|text| text.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
+    number || rest.last().is_some_and(|word| says(word) || lexicon.near.contains(&word.lower) || lexicon.numbers.contains_key(&word.lower))
+}
+
+/// Numbers that an answer may use without a source: small ones, round ones, years.
+fn is_common(number: &Number) -> bool {
+    let Some(whole) = number.whole() else {
+        let hundred = number.percent && number.readings().any(|reading| reading.value == 100.0 || reading.value == 0.0);
+        return hundred;
+    };
+    let year = (1900..=2100).contains(&whole) && number.unit.is_none();
+    // With a unit a small number says something: `5 °C`.
+    let small = whole <= SMALL && number.unit.is_none_or(|unit| unit.dimension == "time") || whole <= 2;
+    small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year
+}
+
+/// Inside backticks it is a name.
+fn in_code(text: &str, place: usize) -> bool {
+    text.get(..place).is_some_and(|before| before.matches('`').count() % 2 == 1)
+}
+
+/// Quotations of which nothing stands anywhere.
+fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for span in quoted(scene.text()) {
+        let said = scene.text().get(span.clone()).unwrap_or_default();
+        if !QUOTED_BYTES.contains(&said.len()) || scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end) {
+            continue;
+        }
+        let parts = said.split(['…', '[', ']']).flat_map(|part| part.split("...")).map(str::trim).filter(|part| !part.is_empty());
+        let stands = parts.clone().all(|part| scene.grounds.has_words(part, source));
+        // A translation shares no words with what it translates; a made-up quotation shares some.
+        let folded = fold(said);
+        let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
+        let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
+        let same_language = source.language() == scene.lexicon.language;
+        let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
+        if !stands && !few && (known > 0 || same_language) && known < words.len() {
+            found.push(finding(scene, span));
+        }
+    }
+    found
+}
+
+/// What stands in quotation marks.
+pub fn quoted(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, char)> = None;
+    for (at, c) in text.char_indices() {
+        match open {
+            Some((from, close)) if c == close => {
+                found.push(from..at);
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                let close = match c {
+                    '"' => '"',
+                    '“' => '”',
+                    '„' => '“',
+                    '«' => '»',
+                    '»' => '«',
+                    _ => continue,
+                };
+                open = Some((at + c.len_utf8(), close));
+            }
+        }
+    }
+    found
+}
+
+/// E-mail addresses that stand nowhere.
+fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
+    let judge = |at: usize| {
+        let before = scene.text().get(..at)?;
+        let after = scene.text().get(at + 1..)?;
+        let start = before.rfind(|c| !word(c)).map_or(0, |at| at + 1);
+        let length = after.find(|c| !word(c)).unwrap_or(after.len());
+        let host = after.get(..length)?.trim_end_matches(['.', '-']);
+        let span = start..at + 1 + host.len();
+        let said = scene.text().get(span.clone())?;
+        let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
+        (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, span))
+    };
+    memchr::memchr_iter(b'@', scene.text().as_bytes()).filter_map(judge).collect()
+}
+
+/// Names at the heads of list items that stand nowhere: `- Jane Roe (FC Bayern)`.
+pub fn names(scene: &Scene<'_>) -> Option<Finding> {
+    let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= Bond::Introduced)?;
+    if scene.grounds.is_endless() || scene.text().trim_start().starts_with(['|', '#']) {
+        return None;
+    }
+    let head =
+        scene.text().trim_start_matches([' ', '\t', '-', '*', '•', '+', '–', '.', ')']).trim_start_matches(|c: char| c.is_ascii_digit());
+    let head = head.trim_start_matches(['.', ')', ' ', '*']);
+    let start = scene.text().len() - head.len();
+    let length =
+        head.find(['(', ':', ',', '—', '–', '|', '*', '\n', '[', '`', '"', '.']).or_else(|| head.find(" - ")).unwrap_or(head.len());
+    let length = head.find(" - ").map_or(length, |dash| dash.min(length));
+    // `Label: value`
+    let labelled = head.get(length..).is_some_and(|rest| rest.trim_start_matches('*').starts_with(':'));
+    let name = head.get(..length)?.trim_end();
+    let words: Vec<&str> = name.split(' ').collect();
+    let proper = (2..=4).contains(&words.len())
+        && words.iter().all(|word| word.chars().next().is_some_and(char::is_uppercase) && word.chars().all(char::is_alphabetic));
+    if labelled || !proper || scene.lexicon.language == "de" && words.len() < 2 {
+        return None;
+    }
+    let json = source.facts().json && !source.facts().lists.is_empty();
+    let any = words.iter().any(|word| scene.grounds.has_words(word, source));
+    (json && !any).then(|| finding(scene, start..start + name.len()))
+}

@@ -1,0 +1,167 @@
+//! A passage made ready for its checks: read, its language known, a result at hand. Pure.
+
+use std::ops::Range;
+
+use super::{passage::Kind, plain::Plain};
+use crate::{
+    judge::claims::{
+        evidence::{Grounds, Source, reckon},
+        language::{
+            fold::{akin, fold, name_words, stands_in},
+            lexicon::{Lexicon, Word, Words},
+            number::Number,
+        },
+    },
+    violation::{Certainty, Code},
+};
+
+/// How a passage and a result belong together.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Bond {
+    /// The result is the only one that the answer can speak of.
+    Implied,
+    /// A sentence before it in the same paragraph cites it.
+    Near,
+    /// What introduces it cites it: a heading, a line with a colon.
+    Introduced,
+    /// It cites it itself.
+    Cited,
+}
+
+/// A passage and what it is judged by.
+pub struct Scene<'s> {
+    /// The passage.
+    pub plain: &'s Plain,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its language.
+    pub lexicon: &'static Lexicon,
+    /// The results that it reports, and how it does.
+    pub sources: Vec<&'s Source>,
+    /// How they belong together.
+    pub bond: Bond,
+    /// The whole conversation.
+    pub grounds: &'s Grounds,
+    /// Numbers of the answer so far that were found right.
+    pub told: &'s [f64],
+}
+
+/// Something found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// What kind.
+    pub code: Code,
+    /// Where in the passage.
+    pub span: Range<usize>,
+    /// What was said.
+    pub found: String,
+    /// What would be right.
+    pub expected: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+impl<'s> Scene<'s> {
+    /// The passage's text, without citations.
+    pub fn text(&self) -> &'s str {
+        &self.plain.text
+    }
+
+    /// Does any of its words stand in this set, or end with one of its endings (`n't`)?
+    pub fn says(&self, set: &Words) -> bool {
+        let ending = |word: &str| {
+            set.iter()
+                .filter(|known| known.starts_with(['\'', '’']) || *known == "n't" || *known == "n’t")
+                .any(|known| word.ends_with(known.as_str()))
+        };
+        self.plain.words.iter().any(|word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower)))
+    }
+
+    /// Does it tell of a failure?
+    pub fn tells_failure(&self) -> bool {
+        let lower = self.text().to_lowercase();
+        self.lexicon.failures.iter().any(|part| lower.contains(part.as_str()))
+    }
+
+    /// Does this number follow from one of its results, or stand anywhere in the conversation?
+    pub fn has_number(&self, number: &Number, near: bool) -> bool {
+        self.sources.iter().any(|source| self.grounds.has_number(number, near, source)) || reckon::lies_between_times(self, number)
+    }
+
+    /// The words that begin at or after `place`.
+    pub fn words_after(&self, place: usize) -> &[Word] {
+        let from = self.plain.words.partition_point(|word| word.start < place);
+        self.plain.words.get(from..).unwrap_or_default()
+    }
+
+    /// The words that end at or before `place`.
+    pub fn words_before(&self, place: usize) -> &[Word] {
+        let to = self.plain.words.partition_point(|word| word.end <= place);
+        self.plain.words.get(..to).unwrap_or_default()
+    }
+
+    /// Does what follows `place` narrow nothing: only words of the language's scope, or of what was asked for?
+    pub fn is_open_end(&self, words: &[Word], source: &Source) -> bool {
+        let asked = |word: &str| stands_in(source.folded_arguments(), &fold(word));
+        let known = |word: &Word| {
+            let lower = word.lower.as_str();
+            self.lexicon.scope.contains(lower) || self.lexicon.found.contains(lower) || self.lexicon.common.contains(lower) || asked(lower)
+        };
+        words.iter().all(known)
+    }
+}
+
+/// Do these words, as a text has them, name the thing that these words of a name (`get_all_players`) do?
+pub fn names_thing(said: &str, name: &[String], lexicon: &Lexicon) -> bool {
+    Said::new(said, lexicon).names(name)
+}
+
+/// Words as a text has them, to be compared with many names.
+pub struct Said<'l> {
+    /// Folded.
+    pub folded: String,
+    english: &'l [String],
+}
+
+impl<'l> Said<'l> {
+    /// Reads them.
+    pub fn new(said: &str, lexicon: &'l Lexicon) -> Self {
+        // `l'attività`, `d’un`: what is behind the apostrophe.
+        let said = said.split_once(['\'', '’']).map_or(said, |(_, rest)| if rest.chars().count() > 2 { rest } else { said });
+        let folded = fold(said);
+        let english = lexicon.english(&folded);
+        Self { folded, english }
+    }
+
+    /// Do they name the thing that these words of a name do?
+    pub fn names(&self, name: &[String]) -> bool {
+        name.iter().any(|word| {
+            let known = akin(&self.folded, word) || self.folded == *word && word.len() > 1;
+            known || self.english.iter().any(|noun| noun == word || noun == word.trim_end_matches('s') || *noun == singular(word))
+        })
+    }
+}
+
+fn singular(word: &str) -> String {
+    word.strip_suffix("ies").map_or_else(|| word.strip_suffix("es").unwrap_or(word).to_owned(), |stem| format!("{stem}y"))
+}
+
+/// The words of a tool's name that name no act: `get_all_players` is about `players`.
+pub fn tool_nouns(tool: &str, verbs: &Lexicon) -> Vec<String> {
+    let act = |word: &String| verbs.names_act(word) || matches!(word.as_str(), "all" | "by" | "the" | "my" | "to" | "in" | "of" | "for");
+    name_words(tool).into_iter().filter(|word| !act(word) || verbs.nouns.contains_key(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::language::lexicon::all;
+
+    #[test]
+    fn things() {
+        let names = |said: &str, name: &str, at: usize| names_thing(said, &name_words(name), &all()[at]);
+        assert!(names("players", "get_all_players", 0) && names("Spieler", "get_all_players", 1) && names("tâches", "list_tasks", 3));
+        assert!(names("cities", "city_list", 0) && !names("goals", "get_all_players", 0));
+        assert_eq!(tool_nouns("get_all_players", &all()[0]), ["players"]);
+    }
+}

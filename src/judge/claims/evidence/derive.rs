@@ -1,0 +1,348 @@
+//! Numbers that follow from those of a result without being in it. Pure.
+//!
+//! What an honest answer computes: sums, averages, extremes' distances, shares, differences, products, counts of things
+//! and of things with one value, days between dates. Only what is small enough to be computed in no time.
+
+use std::collections::BTreeMap;
+
+use super::facts::{Facts, Scalar};
+use crate::judge::claims::language::date;
+
+/// Columns of which pairs are looked at.
+const COLUMNS_OF: usize = 8;
+/// Different numbers of which pairs are looked at.
+const PAIRS_OF: usize = 20;
+/// Values of which it is looked at how often each stands.
+const LEAVES_OF: usize = 2000;
+/// Dates of which pairs are looked at.
+const DATES_OF: usize = 24;
+
+/// Numbers that follow from a result, in no order.
+#[derive(Debug, Default)]
+pub struct Derived {
+    /// Amounts that a result may be said to have without any reckoning: numbers of things, spans of time, sums and averages of columns.
+    pub plain: Vec<f64>,
+    /// Amounts: sums, differences, averages, products within a record, numbers of things, spans of time.
+    pub amounts: Vec<f64>,
+    /// Shares and changes in percent.
+    pub percents: Vec<f64>,
+    /// How many times one is another.
+    pub ratios: Vec<f64>,
+}
+
+/// Records whose own numbers are put together.
+const RECORDS_OF: usize = 60;
+/// Columns by whose values numbers are added up.
+const GROUPS_OF: usize = 4;
+/// Numbers of one record, or of none, that are put together.
+const MEMBERS_OF: usize = 10;
+
+impl Derived {
+    /// What two numbers of one kind make.
+    fn alike(&mut self, one: f64, other: f64) {
+        self.amounts.extend([one + other, one - other, (one + other) / 2.0]);
+        self.share(one, other);
+    }
+
+    /// What two numbers of different kinds make.
+    fn unlike(&mut self, one: f64, other: f64) {
+        self.amounts.extend([one + other, one - other, one * other]);
+        if one != 0.0 && other != 0.0 {
+            self.amounts.extend([one / other, other / one]);
+        }
+        self.share(one, other);
+    }
+
+    fn share(&mut self, one: f64, other: f64) {
+        for (one, other) in [(one, other), (other, one)] {
+            if other != 0.0 {
+                self.ratios.push(one / other);
+                self.percents.extend([one / other * 100.0, (one - other) / other * 100.0, 100.0 - one / other * 100.0]);
+            }
+        }
+    }
+}
+
+/// What follows from a result.
+pub fn derived(facts: &Facts) -> Derived {
+    let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
+    let columns = facts.columns();
+    for numbers in columns.values() {
+        let sum = numbers.iter().sum::<f64>();
+        found.plain.extend([sum, sum / numbers.len() as f64]);
+        let mut shares = Vec::new();
+        aggregates(numbers, &mut found.amounts, &mut shares);
+        found.percents.extend(shares);
+        let mut distinct = numbers.clone();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        if distinct.len() <= PAIRS_OF {
+            for (at, one) in distinct.iter().enumerate() {
+                distinct.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
+            }
+            let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+            distinct.iter().for_each(|one| found.alike(*one, mean));
+        }
+    }
+    found.plain.extend(groups(facts));
+    let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
+    for (at, one) in beside.iter().enumerate() {
+        beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
+    }
+    // Numbers of one record, and those that stand for the whole.
+    let mut by_record: BTreeMap<usize, Vec<(&str, f64)>> = BTreeMap::new();
+    for leaf in &facts.leaves {
+        if let Some(number) = leaf.value.number() {
+            by_record.entry(leaf.record).or_default().push((&leaf.key, number));
+        }
+    }
+    let whole: Vec<(&str, f64)> = by_record.get(&0).cloned().unwrap_or_default().into_iter().take(MEMBERS_OF).collect();
+    for numbers in by_record.values().take(RECORDS_OF) {
+        for (at, (key, one)) in numbers.iter().take(MEMBERS_OF).enumerate() {
+            for (other_key, other) in numbers.iter().take(MEMBERS_OF).skip(at + 1) {
+                if key == other_key { found.alike(*one, *other) } else { found.unlike(*one, *other) }
+            }
+        }
+    }
+    for (key, total) in &whole {
+        for (other_key, numbers) in columns.iter().take(COLUMNS_OF) {
+            let (sum, mean) = (numbers.iter().sum::<f64>(), numbers.iter().sum::<f64>() / numbers.len() as f64);
+            for number in numbers.iter().take(RECORDS_OF).copied().chain([sum, mean]) {
+                if key == other_key { found.alike(*total, number) } else { found.unlike(*total, number) }
+            }
+        }
+    }
+    let values: Vec<f64> = distinct(facts);
+    found.amounts.push(values.iter().sum());
+    if facts.leaves.iter().all(|leaf| leaf.value.number().is_none()) && values.len() <= PAIRS_OF {
+        for (at, one) in values.iter().enumerate() {
+            values.iter().skip(at + 1).for_each(|other| found.alike(*one, *other));
+        }
+    }
+    spans(facts, &mut found.plain);
+    found.amounts.extend_from_slice(&found.plain);
+    for numbers in [&mut found.plain, &mut found.amounts, &mut found.percents, &mut found.ratios] {
+        numbers.retain(|number| number.is_finite());
+        numbers.iter_mut().for_each(|number| *number = number.abs());
+    }
+    found
+}
+
+/// Sums of a column's numbers by the values of another: costs by region.
+fn groups(facts: &Facts) -> Vec<f64> {
+    let mut kinds: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        if let Scalar::Text(text) = &leaf.value
+            && text.len() <= 40
+        {
+            kinds.entry(leaf.record).or_default().push((&leaf.key, text));
+        }
+    }
+    let mut sums: BTreeMap<(&str, &str, &str), (f64, usize)> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        let Some(number) = leaf.value.number() else { continue };
+        for (key, kind) in kinds.get(&leaf.record).into_iter().flatten().filter(|(key, _)| *key != leaf.key).take(GROUPS_OF) {
+            let sum = sums.entry((key, kind, &leaf.key)).or_default();
+            *sum = (sum.0 + number, sum.1 + 1);
+        }
+    }
+    sums.into_values().filter(|(_, count)| *count > 1).flat_map(|(sum, count)| [sum, sum / count as f64]).collect()
+}
+
+/// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each
+/// of the other.
+fn two_columns(one: &[f64], other: &[f64], found: &mut Vec<f64>) {
+    if one.len() != other.len() {
+        return;
+    }
+    let (sum, of) = (one.iter().sum::<f64>(), other.iter().sum::<f64>());
+    found.push(one.iter().zip(other).map(|(one, other)| one * other).sum());
+    found.extend([sum / of, of / sum]);
+}
+
+/// What a pair of numbers makes: sum, difference, product, shares and changes in percent.
+pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
+    found.extend([one + other, one - other, one * other, (one + other) / 2.0]);
+    for (one, other) in [(one, other), (other, one)] {
+        if other != 0.0 {
+            found.extend([one / other, one / other * 100.0, (one - other) / other * 100.0]);
+        }
+    }
+}
+
+/// What a number and a percentage make: the share, and the number with it and without it.
+pub fn with_percent(number: f64, percent: f64) -> [f64; 3] {
+    let share = number * percent / 100.0;
+    [share, number + share, (number - share).abs()]
+}
+
+/// Every number of things that the result may be said to have.
+pub fn counts(facts: &Facts) -> Vec<u64> {
+    let mut counts: Vec<u64> = facts.lists.iter().map(|list| list.length as u64).collect();
+    let mut by_name: BTreeMap<&[String], u64> = BTreeMap::new();
+    for list in &facts.lists {
+        *by_name.entry(&list.words).or_default() += list.length as u64;
+    }
+    counts.extend(by_name.into_values());
+    counts.extend(by_value(facts));
+    counts.extend(facts.leaves.iter().filter(|leaf| is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// Does a member of this name say how many there are?
+pub fn is_count(key: &str) -> bool {
+    ["total", "count", "number", "num", "size", "length", "amount", "hits", "found", "matches", "anzahl", "results", "quantity"]
+        .iter()
+        .any(|word| key.contains(word))
+        || key.starts_with("n") && key.len() <= 2
+}
+
+/// Does a member of this name say how many of its thing there are?
+pub fn is_quantity(key: &str) -> bool {
+    ["qty", "quantity", "quantities", "units", "pieces", "pcs", "menge", "anzahl", "stück", "cantidad", "quantité", "quantità", "count"]
+        .contains(&key)
+}
+
+/// How often each value of each key stands, and how many values each key has.
+fn by_value(facts: &Facts) -> Vec<u64> {
+    let mut values: Vec<(&str, Value<'_>)> = Vec::with_capacity(facts.leaves.len().min(LEAVES_OF));
+    for leaf in facts.leaves.iter().take(LEAVES_OF) {
+        values.push((
+            &leaf.key,
+            match &leaf.value {
+                Scalar::Text(text) if text.len() > 64 => continue,
+                Scalar::Text(text) => Value::Text(text),
+                Scalar::Number(number) => Value::Number(number.to_bits()),
+                Scalar::Flag(flag) => Value::Flag(*flag),
+                Scalar::Null => Value::Null,
+            },
+        ));
+    }
+    values.sort_unstable();
+    let mut found = Vec::new();
+    for of_key in values.chunk_by(|one, other| one.0 == other.0) {
+        let before = found.len();
+        found.extend(of_key.chunk_by(|one, other| one.1 == other.1).map(|same| same.len() as u64));
+        found.push((found.len() - before) as u64);
+    }
+    found
+}
+
+/// A value, to be told from others.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+enum Value<'f> {
+    Text(&'f str),
+    Number(u64),
+    Flag(bool),
+    Null,
+}
+
+/// What a column of numbers makes: sum, average, range, median, shares, partial sums.
+pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) {
+    let sum: f64 = numbers.iter().sum();
+    let count = numbers.len() as f64;
+    let (least, most) = numbers.iter().fold((f64::MAX, f64::MIN), |(least, most), number| (least.min(*number), most.max(*number)));
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
+    let median =
+        if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 };
+    let (above, below): (Vec<f64>, Vec<f64>) = numbers.iter().partition(|number| **number >= 0.0);
+    found.extend([above.iter().sum::<f64>(), below.iter().sum::<f64>()]);
+    found.extend([sum, sum / count, most - least, median, (most + least) / 2.0]);
+    if sum != 0.0 {
+        shares.extend(numbers.iter().flat_map(|number| [number / sum * 100.0, 100.0 - number / sum * 100.0]));
+    }
+    let mut running = 0.0;
+    for number in &sorted {
+        running += number;
+        found.push(running);
+    }
+    running = 0.0;
+    for number in sorted.iter().rev() {
+        running += number;
+        found.push(running);
+    }
+}
+
+fn distinct(facts: &Facts) -> Vec<f64> {
+    let mut values: Vec<f64> =
+        facts.leaves.iter().filter_map(|leaf| leaf.value.number()).map(f64::abs).filter(|value| *value > 1.0).collect();
+    if values.is_empty() {
+        values = facts.numbers.iter().copied().filter(|value| *value > 1.0).collect();
+    }
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+/// Minutes since the epoch of a value that is a date with a time: `2025-05-03T10:00Z`.
+fn moment(text: &str) -> Option<f64> {
+    let bytes = text.as_bytes();
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
+    let legal = matches!(bytes.get(10), Some(b'T' | b' ')) && bytes.get(4) == Some(&b'-') && bytes.get(13) == Some(&b':');
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+    let days = date::days(i32::try_from(year).ok()?, month.clamp(1, 12), day.clamp(1, 31));
+    legal.then_some(days as f64 * 1440.0 + f64::from(hour * 60 + minute))
+}
+
+/// Days, hours and minutes between the dates and times.
+fn spans(facts: &Facts, found: &mut Vec<f64>) {
+    let moments = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
+        Scalar::Text(text) if (16..=32).contains(&text.len()) => moment(text),
+        _ => None,
+    });
+    let moments: Vec<f64> = moments.take(DATES_OF / 2).collect();
+    for (at, one) in moments.iter().enumerate() {
+        for other in moments.iter().skip(at + 1) {
+            let apart = (one - other).abs();
+            found.extend([apart, apart / 60.0, apart / 1440.0, (apart / 1440.0).floor(), ((apart % 1440.0) / 60.0).floor(), apart % 60.0]);
+        }
+    }
+    let days: Vec<i64> = facts.dates.dates.iter().flat_map(|date| date.days()).take(DATES_OF).collect();
+    for (at, one) in days.iter().enumerate() {
+        for other in days.iter().skip(at + 1) {
+            let apart = (one - other).unsigned_abs() as f64;
+            found.extend([apart, apart + 1.0, (apart / 7.0).round(), (apart / 30.44).round(), (apart / 365.25).floor()]);
+        }
+    }
+    let times: Vec<u32> = facts.dates.times.iter().map(|time| time.minutes).take(DATES_OF).collect();
+    for (at, one) in times.iter().enumerate() {
+        for other in times.iter().skip(at + 1) {
+            let apart = f64::from(one.abs_diff(*other));
+            let round = 1440.0 - apart;
+            found.extend([
+                apart,
+                round,
+                apart / 60.0,
+                round / 60.0,
+                apart % 60.0,
+                round % 60.0,
+                (apart / 60.0).floor(),
+                (round / 60.0).floor(),
+            ]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows() {
+        let facts = Facts::read(r#"[{"price":12.5,"state":"open"},{"price":7.5,"state":"open"},{"price":10,"state":"closed"}]"#);
+        let derived = &facts.derived().amounts;
+        let has = |wanted: f64| derived.iter().any(|number| (number - wanted).abs() < 1e-9);
+        for wanted in [30.0, 10.0, 5.0, 3.0, 2.0, 20.0] {
+            assert!(has(wanted), "{wanted} of {derived:?}");
+        }
+        // Of one column nothing is multiplied.
+        assert!(!has(31.0) && !has(125.0));
+        let facts = Facts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
+        assert!(facts.derived().amounts.contains(&7.0));
+    }
+}

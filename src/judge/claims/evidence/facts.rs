@@ -1,0 +1,478 @@
+//! What one result says: its values, lists and numbers, so that claims can be compared with it. Pure.
+//!
+//! A JSON result is read as such, JSON in its strings too (MCP puts it there); any other text by its lines: `key: value`,
+//! list items, rows. A result too large to be read whole is `partial`: nothing is held against it.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
+
+use bytes::Bytes;
+
+use super::derive::{self, Derived};
+use crate::{
+    judge::claims::{
+        evidence::csv,
+        language::{
+            date::{self, Dates},
+            fold::{fold, key, name_words},
+            number::{self, numbers},
+        },
+    },
+    wire::json::{DEPTH_MAX, Document, Kind, Value},
+};
+
+/// Bytes of a result that are read.
+const RESULT_BYTES_MAX: usize = 512 << 10;
+/// Values kept of one result.
+pub const LEAVES_MAX: usize = 20_000;
+/// Values whose keys are looked at.
+const KEYS_OF: usize = 500;
+/// Numbers of a line that are taken for its columns.
+const MEMBERS_MAX: usize = 4;
+/// How deep JSON inside strings is read.
+const NESTED_MAX: usize = 3;
+/// Lines of a text that is no JSON.
+const LINES_MAX: usize = 5000;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar {
+    /// A number.
+    Number(f64),
+    /// A string.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// `null`
+    Null,
+}
+
+/// A value with its name.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// Its member's name as one key; that of the list where it is an element.
+    pub key: String,
+    /// Which object it is a member of, numbered from 1; 0 for none.
+    pub object: usize,
+    /// Which record it belongs to: the innermost element of a list that it lies in, numbered from 1; 0 for none.
+    pub record: usize,
+    /// It.
+    pub value: Scalar,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Its member's name in words; none at the top.
+    pub words: Vec<String>,
+    /// Its elements.
+    pub length: usize,
+    /// How many lists it lies in.
+    pub depth: usize,
+    /// Its elements are objects or strings, not numbers.
+    pub of_things: bool,
+}
+
+/// What a result says.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Values in their order.
+    pub leaves: Vec<Leaf>,
+    /// Lists in their order.
+    pub lists: Vec<List>,
+    /// Every number in it, without signs, sorted.
+    pub numbers: Vec<f64>,
+    /// Dates and times in its strings.
+    pub dates: Dates,
+    /// It is JSON.
+    pub json: bool,
+    /// Not all of it was read.
+    pub partial: bool,
+    /// The number of objects.
+    pub objects: usize,
+    /// Elements of lists that are objects or lists themselves, rows of tables, lines of a listing: of each the record it lies in.
+    pub records: Vec<usize>,
+    /// The lines of a text that is no JSON, blank ones left out.
+    pub lines: usize,
+    derived: OnceLock<Derived>,
+    counts: OnceLock<Vec<u64>>,
+    folded: OnceLock<String>,
+    keys: OnceLock<Vec<String>>,
+}
+
+/// The member of an object that holds rows, and the names of their columns, where the object has both.
+fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
+    let list = |name: &str| object.get(name).filter(|value| value.is_array());
+    let names: Vec<String> = ["columns", "headers", "header", "fields", "column_names"]
+        .into_iter()
+        .find_map(list)?
+        .items()
+        .filter_map(|name| name.text().map(Cow::into_owned).or_else(|| name.get("name")?.text().map(Cow::into_owned)))
+        .collect();
+    let rows = ["rows", "data", "values", "records", "results"]
+        .into_iter()
+        .find(|name| list(name).is_some_and(|rows| rows.items().all(|row| row.is_array() && row.items().count() == names.len())))?;
+    (!names.is_empty()).then(|| (rows.to_owned(), names))
+}
+
+/// Where in a result a value lies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Within {
+    object: usize,
+    record: usize,
+    /// Lists around it.
+    depth: usize,
+}
+
+impl Facts {
+    /// Reads a result.
+    pub fn read(text: &str) -> Self {
+        let mut facts = Facts::default();
+        let cut = text.get(..text.floor_char_boundary(RESULT_BYTES_MAX)).unwrap_or(text);
+        facts.partial = cut.len() < text.len();
+        match parse(cut) {
+            Some(document) => {
+                facts.json = !document.root().is_string();
+                facts.value(document.root(), "", Within::default(), 0);
+            }
+            None => facts.lines(cut),
+        }
+        facts.numbers.sort_by(f64::total_cmp);
+        facts.numbers.dedup();
+        facts
+    }
+
+    /// Numbers that follow from others in it: sums, differences, shares, averages, numbers of things.
+    pub fn derived(&self) -> &Derived {
+        self.derived.get_or_init(|| derive::derived(self))
+    }
+
+    /// Every number of things that it may be said to have.
+    pub fn counts(&self) -> &[u64] {
+        self.counts.get_or_init(|| derive::counts(self))
+    }
+
+    /// Its text folded for comparison, `text` being what it was read from.
+    pub fn folded(&self, text: &str) -> &str {
+        self.folded.get_or_init(|| fold(text))
+    }
+
+    /// The keys of the first values, each once.
+    pub fn keys(&self) -> &[String] {
+        self.keys.get_or_init(|| {
+            let mut keys: Vec<String> = self.leaves.iter().take(KEYS_OF).map(|leaf| leaf.key.clone()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        })
+    }
+
+    /// The values of this key.
+    pub fn of_key<'f>(&'f self, key: &'f str) -> impl Iterator<Item = &'f Leaf> {
+        self.leaves.iter().filter(move |leaf| leaf.key == key)
+    }
+
+    /// The numbers by key, of keys that stand more than once.
+    pub fn columns(&self) -> BTreeMap<&str, Vec<f64>> {
+        let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for leaf in &self.leaves {
+            if let Some(number) = leaf.value.number() {
+                columns.entry(&leaf.key).or_default().push(number);
+            }
+        }
+        columns.retain(|_, numbers| numbers.len() > 1);
+        columns
+    }
+
+    /// It has values at all, besides `null`, empty strings and flags.
+    pub fn says_something(&self) -> bool {
+        self.leaves.iter().any(|leaf| match &leaf.value {
+            Scalar::Number(_) => true,
+            Scalar::Text(text) => !text.trim().is_empty(),
+            Scalar::Flag(_) | Scalar::Null => false,
+        })
+    }
+
+    // INVARIANT: a document's depth is bounded, and so is how often one may lie in another.
+    fn value(&mut self, value: Value<'_>, name: &str, within: Within, nested: usize) {
+        if self.leaves.len() >= LEAVES_MAX || self.lists.len() >= LEAVES_MAX {
+            self.partial = true;
+            return;
+        }
+        match value.kind() {
+            Kind::Null => self.leaf(name, within, Scalar::Null),
+            Kind::True | Kind::False => self.leaf(name, within, Scalar::Flag(value.kind() == Kind::True)),
+            Kind::Number => {
+                let number = value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default();
+                self.numbers.push(number.abs());
+                self.leaf(name, within, Scalar::Number(number));
+            }
+            Kind::Plain | Kind::Escaped => self.text(&value.text().unwrap_or_default(), name, within, nested),
+            Kind::Array => {
+                let (mut length, mut of_things) = (0, true);
+                for item in value.items() {
+                    length += 1;
+                    of_things &= item.is_object() || item.is_string() || item.is_array();
+                }
+                self.lists.push(List { words: name_words(name), length, depth: within.depth, of_things });
+                for item in value.items() {
+                    let record = if item.is_object() || item.is_array() { self.record(within.record) } else { within.record };
+                    self.value(item, name, Within { record, depth: within.depth + 1, ..within }, nested);
+                }
+            }
+            Kind::Object => {
+                self.objects += 1;
+                let own = self.objects;
+                let map = self.map(value, name, within.depth);
+                let columns = columns(value);
+                for member in value.members() {
+                    let name = member.name();
+                    if let Some((_, names)) = columns.as_ref().filter(|(rows, _)| *rows == name) {
+                        self.rows(member.value, names, Within { object: own, ..within }, nested);
+                        continue;
+                    }
+                    let mut within = Within { object: own, ..within };
+                    if map {
+                        within.record = self.record(within.record);
+                        self.leaf("name", within, Scalar::Text(name.clone().into_owned()));
+                    }
+                    self.value(member.value, &name, within, nested);
+                }
+            }
+        }
+    }
+
+    /// Rows of values whose names stand in a list beside them: `{"columns": [...], "rows": [[...], ...]}`.
+    fn rows(&mut self, rows: Value<'_>, names: &[String], within: Within, nested: usize) {
+        self.lists.push(List { words: vec!["rows".to_owned()], length: rows.items().count(), depth: within.depth, of_things: true });
+        for row in rows.items() {
+            self.objects += 1;
+            let within = Within { object: self.objects, record: self.record(within.record), depth: within.depth + 1 };
+            for (item, name) in row.items().zip(names) {
+                self.value(item, name, within, nested);
+            }
+        }
+    }
+
+    /// An object whose members are things of one kind, by their names, is a list of them.
+    fn map(&mut self, object: Value<'_>, name: &str, depth: usize) -> bool {
+        let length = object.members().count();
+        let map = length > 1 && object.members().all(|member| member.value.is_object());
+        if map {
+            self.lists.push(List { words: name_words(name), length, depth, of_things: true });
+            let names: Vec<f64> = object.members().flat_map(|member| read_numbers(&member.name())).collect();
+            self.numbers.extend(names);
+        }
+        map
+    }
+
+    fn leaf(&mut self, name: &str, within: Within, value: Scalar) {
+        self.leaves.push(Leaf { key: key(name), object: within.object, record: within.record, value });
+    }
+
+    /// The number of a new record that lies in `parent`.
+    fn record(&mut self, parent: usize) -> usize {
+        self.records.push(parent);
+        self.records.len()
+    }
+
+    /// Does this record lie in `outer`, or is it that?
+    pub fn lies_in(&self, record: usize, outer: usize) -> bool {
+        let mut at = record;
+        while at != outer && at > 0 {
+            // INVARIANT: a record lies in one with a smaller number.
+            at = self.records.get(at - 1).copied().unwrap_or(0);
+        }
+        at == outer
+    }
+
+    fn text(&mut self, text: &str, name: &str, within: Within, nested: usize) {
+        let trimmed = text.trim_start();
+        if nested < NESTED_MAX
+            && trimmed.starts_with(['{', '['])
+            && let Some(inner) = parse(trimmed)
+        {
+            self.json = true;
+            return self.value(inner.root(), name, within, nested + 1);
+        }
+        self.words(text);
+        if within.object == 0 && text.contains('\n') {
+            return self.lines(text);
+        }
+        self.leaf(name, within, Scalar::Text(text.to_owned()));
+    }
+
+    /// The numbers and dates of a string.
+    fn words(&mut self, text: &str) {
+        if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return;
+        }
+        self.numbers.extend(read_numbers(text));
+        if text.contains(',') {
+            let listings = text.lines().take(LINES_MAX).filter(|line| csv::is_listing(line));
+            // Each value apart: what joins `120,19.90` to one number joins nothing across lines.
+            let parted: Vec<f64> = listings.flat_map(|line| read_numbers(&line.replace(',', "\n"))).collect();
+            self.numbers.extend(parted);
+        }
+        let found = date::dates(text);
+        self.dates.dates.extend(found.dates);
+        self.dates.times.extend(found.times);
+    }
+
+    /// A table's rows, as a list of objects.
+    fn table(&mut self, names: &[&str], rows: &[Vec<&str>]) {
+        self.lists.push(List { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
+        for row in rows {
+            if self.leaves.len() + row.len() > LEAVES_MAX {
+                self.partial = true;
+                return;
+            }
+            self.objects += 1;
+            let within = Within { object: self.objects, record: self.record(0), depth: 1 };
+            for (name, field) in names.iter().zip(row) {
+                let value = scalar(&decimal(field));
+                self.numbers.extend(value.number().map(f64::abs));
+                self.leaf(name, within, value);
+            }
+        }
+    }
+
+    /// The numbers of a line without names, as members of its record: `worker-1  71  ok`.
+    fn members(&mut self, line: &str, within: Within) {
+        let dates = date::dates(line);
+        let taken = |span: &std::ops::Range<usize>| {
+            let mut spans = dates.dates.iter().map(|date| &date.span).chain(dates.times.iter().map(|time| &time.span));
+            spans.any(|own| own.start < span.end && span.start < own.end)
+        };
+        let found = numbers(line);
+        let free = found.iter().filter(|number| !number.ordinal && !taken(&number.span));
+        for (at, number) in free.take(MEMBERS_MAX).enumerate() {
+            if let Some(reading) = number.readings().next() {
+                self.leaf(&format!("column {at}"), within, Scalar::Number(reading.value));
+            }
+        }
+    }
+
+    /// A text that is no JSON.
+    fn lines(&mut self, text: &str) {
+        self.words(text);
+        if let Some((names, rows)) = csv::read(text) {
+            return self.table(&names, &rows);
+        }
+        let (mut items, mut rows) = (0, 0);
+        let mut separator = false;
+        for line in text.lines().take(LINES_MAX) {
+            let bare = line.trim();
+            self.lines += usize::from(!bare.is_empty());
+            let item = bare.trim_start_matches(['-', '*', '•', '–']).trim_start();
+            let digits = item.bytes().take_while(u8::is_ascii_digit).count();
+            let numbered = digits > 0 && item.get(digits..).is_some_and(|rest| rest.starts_with(". ") || rest.starts_with(") "));
+            items += usize::from(item.len() < bare.len() || numbered);
+            separator |= bare.starts_with('|') && bare.contains("---");
+            rows += usize::from(separator && bare.starts_with('|') && !bare.contains("---"));
+            let pair = item.split_once(": ").or_else(|| item.split_once('='));
+            match pair.filter(|(name, value)| name.len() <= 48 && !value.trim().is_empty() && !name.contains("//")) {
+                Some((name, value)) => {
+                    let name = name.trim_matches(['*', '"', '\'', '`', ' ']);
+                    self.leaf(name, Within::default(), scalar(value.trim().trim_end_matches(',')));
+                }
+                None if !bare.is_empty() => {
+                    let within = Within { record: self.record(0), ..Within::default() };
+                    self.leaf("", within, Scalar::Text(item.to_owned()));
+                    self.members(item, within);
+                }
+                None => {}
+            }
+        }
+        for length in [items, rows].into_iter().filter(|length| *length > 0) {
+            self.lists.push(List { words: Vec::new(), length, depth: 0, of_things: true });
+        }
+    }
+}
+
+impl Scalar {
+    /// The number that it is, also as a string without anything else.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Scalar::Number(number) => Some(*number),
+            Scalar::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            Scalar::Flag(_) | Scalar::Null => None,
+        }
+    }
+
+    /// As it is shown.
+    pub fn shown(&self) -> String {
+        match self {
+            Scalar::Number(number) => number.to_string(),
+            Scalar::Text(text) => text.clone(),
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Null => "null".to_owned(),
+        }
+    }
+}
+
+/// A value as it is written without quotes.
+pub fn scalar(word: &str) -> Scalar {
+    let word = word.trim().trim_matches(['"', '\'', '`']);
+    match word {
+        "true" | "True" | "TRUE" => Scalar::Flag(true),
+        "false" | "False" | "FALSE" => Scalar::Flag(false),
+        "null" | "None" | "nil" | "undefined" => Scalar::Null,
+        _ => match word.parse::<f64>() {
+            Ok(number) if number.is_finite() => Scalar::Number(number),
+            _ => Scalar::Text(word.to_owned()),
+        },
+    }
+}
+
+/// A field of a table, a decimal comma as a point.
+fn decimal(field: &str) -> Cow<'_, str> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    match field.split_once(',') {
+        Some((whole, part)) if digits(whole.trim_start_matches('-')) && digits(part) && part.len() != 3 => {
+            Cow::Owned(format!("{whole}.{part}"))
+        }
+        _ => Cow::Borrowed(field),
+    }
+}
+
+/// A text as JSON, if it is that.
+fn parse(text: &str) -> Option<Document> {
+    Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH_MAX, &[]).ok()
+}
+
+/// Every value that the numbers of a text may have.
+fn read_numbers(text: &str) -> Vec<f64> {
+    numbers(text).iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_results() {
+        let facts = Facts::read(
+            r#"{"players":[{"name":"Ann","points":12},{"name":"Bob","points":"7"}],"meta":{"took":"93 ms","when":"2025-05-03T10:00:00Z"},"raw":"{\"total\": 57}"}"#,
+        );
+        assert!(facts.json && !facts.partial);
+        assert_eq!(facts.lists.len(), 1);
+        assert_eq!((facts.lists[0].words.as_slice(), facts.lists[0].length), (&["players".to_owned()][..], 2));
+        assert_eq!(facts.columns()["points"], [12.0, 7.0]);
+        assert_eq!(facts.of_key("total").count(), 1);
+        assert!(facts.numbers.contains(&93.0) && facts.numbers.contains(&57.0));
+        assert_eq!(facts.dates.dates.len(), 1);
+    }
+
+    #[test]
+    fn other_results() {
+        let facts = Facts::read("Temperature: 21\nWind: 5 km/h\n\n- a\n- b\n- c\n");
+        assert_eq!(facts.of_key("temperature").count(), 1);
+        assert_eq!(facts.lists.iter().map(|list| list.length).collect::<Vec<_>>(), [3]);
+        let table = Facts::read("sku,name,stock,price\n1001,Lamp,120,19.90\n1002,Desk,4,249\n");
+        assert_eq!((table.lists[0].length, table.columns()["stock"].as_slice()), (2, &[120.0, 4.0][..]));
+        assert!([120.0, 19.9, 249.0].iter().all(|number| table.numbers.contains(number)));
+        let many = Facts::read(&format!("a,b\n{}", "1,2\n".repeat(LEAVES_MAX)));
+        assert!(many.partial && many.leaves.len() <= LEAVES_MAX);
+        assert!(Facts::read("").leaves.is_empty() && !Facts::read("null").says_something());
+    }
+}

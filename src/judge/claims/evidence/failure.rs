@@ -1,0 +1,201 @@
+//! Does a result report a failure, in whatever form a tool writes one? Pure.
+
+use super::facts::{Facts, Scalar};
+use crate::judge::claims::language::fold::fold;
+
+/// Bytes of a text that is looked through for words of failure: a longer one is content.
+const TEXT_BYTES_MAX: usize = 600;
+
+/// Flags that say whether what was asked for was done.
+const DONE: &[&str] = &[
+    "succeeded",
+    "accepted",
+    "delivered",
+    "booked",
+    "reserved",
+    "created",
+    "added",
+    "saved",
+    "stored",
+    "updated",
+    "changed",
+    "deleted",
+    "removed",
+    "cancelled",
+    "canceled",
+    "submitted",
+    "scheduled",
+    "executed",
+    "completed",
+    "processed",
+    "applied",
+    "charged",
+    "refunded",
+    "transferred",
+    "paid",
+    "published",
+    "posted",
+    "uploaded",
+    "deployed",
+    "installed",
+    "started",
+    "stopped",
+    "restarted",
+    "merged",
+    "pushed",
+    "committed",
+    "renewed",
+    "registered",
+    "entered",
+    "assigned",
+    "issued",
+    "granted",
+    "confirmed",
+    "placed",
+    "ordered",
+    "notified",
+    "queuedforsend",
+    "written",
+];
+
+/// Values of a `status` that tell a failure.
+pub const STATES: &[&str] = &[
+    "error",
+    "failed",
+    "failure",
+    "fail",
+    "rejected",
+    "denied",
+    "declined",
+    "refused",
+    "conflict",
+    "notfound",
+    "unauthorized",
+    "forbidden",
+    "timeout",
+    "timedout",
+    "aborted",
+    "invalid",
+    "unavailable",
+    "exception",
+    "crashed",
+    "unsuccessful",
+    "blocked",
+    "expired",
+];
+
+/// Does this result say at its top, or in its few words, that what was asked for wasn't done?
+pub fn tells_failure(text: &str, facts: &Facts) -> bool {
+    if facts.json {
+        return facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| {
+            let name = leaf.key.as_str();
+            match &leaf.value {
+                // `booked: false` of what was to be booked.
+                Scalar::Flag(flag) => {
+                    !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
+                        || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
+                }
+                Scalar::Number(number) => match name {
+                    "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
+                    "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
+                    _ => false,
+                },
+                Scalar::Text(text) => match name {
+                    "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
+                    "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
+                    _ => false,
+                },
+                Scalar::Null => false,
+            }
+        });
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        return false;
+    }
+    let lower = text.to_lowercase();
+    let begins = |line: &str| {
+        let line = line.trim_start_matches([' ', '\t', '!', '*', '-', '>']);
+        [
+            "error",
+            "fatal",
+            "failed",
+            "failure",
+            "traceback",
+            "exception",
+            "denied",
+            "permission denied",
+            "access denied",
+            "cannot ",
+            "could not",
+            "unable to",
+            "[rejected]",
+            "npm err!",
+            "fehler",
+            "erreur",
+            "errore",
+            "erro:",
+            "timeout",
+            "timed out",
+        ]
+        .iter()
+        .any(|word| line.starts_with(word))
+    };
+    let anywhere = [
+        "[rejected]",
+        "err!",
+        "permission denied",
+        "access denied",
+        "segmentation fault",
+        " forbidden",
+        "unauthorized",
+        "not found:",
+        "404 not found",
+        "connection refused",
+        "timed out after",
+        "command not found",
+        "no such file",
+        "status 4",
+        "status 5",
+        "http 4",
+        "http 5",
+        "exit code 1",
+        "exit status 1",
+        "exit 1",
+        "rolled back",
+        "rolling back",
+        "commit failed",
+        "aborting",
+        "operation cancelled",
+    ];
+    let status = lower
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.trim_end_matches(':').parse::<u32>().ok())
+        .is_some_and(|code| (400..600).contains(&code));
+    status || lower.lines().any(begins) || anywhere.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_by_form() {
+        for (text, fails) in [
+            (r#"{"error":"reading lower than previous"}"#, true),
+            (r#"{"error":""}"#, false),
+            (r#"{"status":"conflict","event":null}"#, true),
+            (r#"{"status":"queued"}"#, false),
+            (r#"{"ok":false}"#, true),
+            (r#"{"exit_code":68}"#, true),
+            (r#"{"status":404}"#, true),
+            (r#"{"tickets":[{"status":"failed"}]}"#, false),
+            ("! [rejected] a -> a (non-fast-forward)\nerror: failed to push", true),
+            ("npm ERR! code E404", true),
+            ("To git@host\n  1..2 a -> a", false),
+            ("3 errors were found in the log", false),
+        ] {
+            assert_eq!(tells_failure(text, &Facts::read(text)), fails, "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which of a result's lists a noun means, and how many things it may be said to have. Pure.
+
+use super::{
+    derive,
+    facts::{Facts, List, Scalar},
+};
+use crate::judge::claims::{
+    context::Said,
+    evidence::{Grounds, Source},
+    language::{
+        fold::{akin, fold},
+        lexicon::{self, Lexicon},
+        number::{Number, numbers},
+    },
+};
+
+/// How sure it is that the noun means these lists.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Fit {
+    /// It is the only list there is.
+    Only,
+    /// The noun is one for anything that a search returns.
+    Generic,
+    /// The tool's name has it.
+    Tool,
+    /// The list's name has it.
+    Named,
+}
+
+/// What a noun means in a result.
+#[derive(Debug)]
+pub struct Things<'f> {
+    /// The lists.
+    pub lists: Vec<&'f List>,
+    /// How sure that is.
+    pub fit: Fit,
+    /// The text says that there is nothing, in words.
+    pub none_said: bool,
+}
+
+impl Things<'_> {
+    /// What numbers of them may be said: of each list, and of those of one name together.
+    pub fn lengths(&self) -> Vec<u64> {
+        let mut lengths: Vec<u64> = self.lists.iter().map(|list| list.length as u64).collect();
+        lengths.push(lengths.iter().sum());
+        if self.none_said && self.lists.is_empty() {
+            lengths.push(0);
+        }
+        lengths.sort_unstable();
+        lengths.dedup();
+        lengths
+    }
+
+    /// The most that there may be.
+    pub fn most(&self) -> u64 {
+        self.lengths().last().copied().unwrap_or(0)
+    }
+}
+
+/// What these words mean in a result, if that can be told.
+pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon) -> Option<Things<'f>> {
+    let facts = source.facts();
+    let none_said = !facts.json && source.says_none();
+    let said: Vec<Said<'_>> = noun.iter().map(|word| Said::new(word, lexicon)).collect();
+    let named: Vec<&List> = facts.lists.iter().filter(|list| said.iter().any(|said| said.names(&list.words))).collect();
+    if !named.is_empty() {
+        return Some(Things { lists: named, fit: Fit::Named, none_said });
+    }
+    let depth = facts.lists.iter().map(|list| list.depth).min();
+    let top: Vec<&List> = facts.lists.iter().filter(|list| Some(list.depth) == depth && (list.of_things || list.length == 0)).collect();
+    let things = |fit| Things { lists: top.clone(), fit, none_said };
+    if top.is_empty() && !none_said {
+        return None;
+    }
+    let alone = top.len() <= 1;
+    if alone && said.iter().any(|said| said.names(source.nouns())) {
+        return Some(things(Fit::Tool));
+    }
+    if noun.iter().any(|word| lexicon.generic.contains(word)) {
+        return Some(things(Fit::Generic));
+    }
+    let foreign = noun.iter().any(|word| names_a_value(word, facts, lexicon));
+    (alone && facts.lists.len() <= 1 && !foreign && !noun.is_empty()).then(|| things(Fit::Only))
+}
+
+/// Does a member's name, or a value, have this word?
+pub fn names_a_value(word: &str, facts: &Facts, lexicon: &Lexicon) -> bool {
+    let (folded, said) = (fold(word), Said::new(word, lexicon));
+    facts.keys().iter().any(|key| akin(key, &folded) || key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(key)))
+}
+
+/// May it be said of this result that there are `count` of these, although no list of them is so long?
+pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) -> bool {
+    let facts = source.facts();
+    let value = count as f64;
+    let told = facts.leaves.iter().any(|leaf| {
+        leaf.value.number() == Some(value)
+            && (derive::is_count(&leaf.key) || noun.iter().any(|word| akin(&fold(word), &leaf.key) || leaf.key.contains(&fold(word))))
+    });
+    // Three lines of two each are six.
+    let sum = |key: &String| facts.of_key(key).filter_map(|leaf| leaf.value.number()).sum::<f64>();
+    let quantity = || facts.keys().iter().any(|key| derive::is_quantity(key) && facts.of_key(key).nth(1).is_some() && sum(key) == value);
+    told || quantity()
+        || beside(count, noun, |words| source.has_words(words), source.told())
+        || beside(count, noun, |words| grounds.has_said(words), grounds.told())
+}
+
+/// Does the text say `count` right before one of these words, as `57 players`? `says` looks folded words up in it.
+fn beside(count: u64, noun: &[String], says: impl Fn(&str) -> bool, told: &[(u64, String)]) -> bool {
+    let noun: Vec<String> = noun.iter().map(|word| fold(word)).collect();
+    noun.iter().any(|word| says(&format!("{count} {word}")))
+        || told
+            .iter()
+            .filter(|(told, _)| *told == count)
+            .any(|(_, follows)| follows.split(' ').any(|other| noun.iter().any(|word| akin(other, word))))
+}
+
+/// The whole numbers of a text, each with what follows it, folded.
+pub fn told(text: &str) -> Vec<(u64, String)> {
+    let follows = |number: &Number| {
+        let rest = text.get(number.end..).unwrap_or_default().trim_start();
+        fold(rest.get(..rest.floor_char_boundary(40)).unwrap_or_default())
+    };
+    numbers(text).iter().filter_map(|number| Some((number.whole()?, follows(number)))).collect()
+}
+
+/// Does a text that is no JSON say that there is nothing?
+pub fn says_none(text: &str) -> bool {
+    let text = text.trim();
+    let short = text.len() <= 200;
+    text.is_empty()
+        || short
+            && lexicon::all()
+                .iter()
+                .any(|lexicon| lexicon.may_be_absent(text) && lexicon.absences().iter().any(|pattern| pattern.is_match(text)))
+}
+
+/// Does a result say that there is something: a list with elements, or an object with values, and nothing that says otherwise?
+pub fn is_something(things: &Things<'_>, facts: &Facts) -> bool {
+    let zero = facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.value.number() == Some(0.0));
+    let denied = facts
+        .leaves
+        .iter()
+        .any(|leaf| matches!(leaf.value, Scalar::Flag(false)) && ["found", "exists", "ok", "success"].contains(&&*leaf.key));
+    !zero && !denied && !things.none_said && things.lists.iter().all(|list| list.length > 0) && !things.lists.is_empty()
+}

@@ -1,0 +1,509 @@
+//! What a conversation gives an answer to stand on: every result, and whatever else was said. Pure.
+//!
+//! Made once for an exchange and shared by its choices; each result is read when a claim first needs it. Results without
+//! a stamp count too: they can't be cited, but what they say was said.
+
+pub mod csv;
+pub mod derive;
+pub mod facts;
+pub mod failure;
+pub mod lists;
+pub mod reckon;
+pub mod tool_capabilities;
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crate::judge::{
+    claims::{
+        context::tool_nouns,
+        language::{
+            date::{self, Dates},
+            fold::{fold, stands_in},
+            lexicon,
+            number::{Number, Reading, numbers},
+            unit, url,
+        },
+    },
+    word_index::{Standing, Words},
+};
+use facts::Facts;
+
+/// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
+const SAID_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a result that are read first, as what is said of one mostly stands there.
+const NEAR_BYTES: usize = 16 << 10;
+
+/// Dates and numbers that the dates of an exchange's answers are compared with.
+const COMPARED_MAX: usize = 4 << 20;
+
+/// Recent results of which what follows from one may be said beside another.
+const FEW: usize = 4;
+
+/// Numbers of the last question that an answer may have reckoned with, and numbers of a result that it may have reckoned
+/// them with.
+const ASKED_OF: usize = 8;
+const RECKONED_OF: usize = 64;
+
+/// A result in the conversation.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// The tool.
+    pub tool: String,
+    /// What it was called with: JSON text.
+    pub arguments: String,
+    /// What it returned.
+    pub text: String,
+    /// It reports a failure.
+    pub failed: bool,
+    /// It came after the last user message.
+    pub recent: bool,
+    /// Its execution ID, where it has one.
+    pub execution_id: Option<String>,
+    facts: OnceLock<Facts>,
+    folded_arguments: OnceLock<String>,
+    nouns: OnceLock<Vec<String>>,
+    told: OnceLock<Vec<(u64, String)>>,
+    says_none: OnceLock<bool>,
+    fails: OnceLock<bool>,
+    reckoned: OnceLock<Vec<f64>>,
+    language: OnceLock<&'static str>,
+    standing: Standing,
+}
+
+impl Source {
+    /// One that hasn't been read yet.
+    pub fn new(tool: String, arguments: String, text: String) -> Self {
+        Self { tool, arguments, text, ..Self::default() }
+    }
+
+    /// What it says.
+    pub fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| Facts::read(&self.text))
+    }
+
+    /// Not all of it was read.
+    pub fn is_partial(&self) -> bool {
+        // A value takes a byte at least.
+        self.text.len() >= facts::LEAVES_MAX && self.facts().partial
+    }
+
+    /// Its text folded for comparison.
+    pub fn folded(&self) -> &str {
+        self.facts().folded(&self.text)
+    }
+
+    /// Do these folded words stand in it?
+    pub fn has_words(&self, folded: &str) -> bool {
+        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, Words::Folded)
+    }
+
+    /// Its call's arguments, folded.
+    pub fn folded_arguments(&self) -> &str {
+        self.folded_arguments.get_or_init(|| fold(&self.arguments))
+    }
+
+    /// What its tool is about, by its name.
+    pub fn nouns(&self) -> &[String] {
+        self.nouns.get_or_init(|| tool_nouns(&self.tool, lexicon::english()))
+    }
+
+    /// The whole numbers in it, each with what follows it.
+    pub fn told(&self) -> &[(u64, String)] {
+        self.told.get_or_init(|| lists::told(&self.text))
+    }
+
+    /// The code of its language.
+    pub fn language(&self) -> &'static str {
+        self.language.get_or_init(|| &lexicon::language(&lexicon::words(&self.text), None).language)
+    }
+
+    /// It reports a failure, by the policy's rules or in its own words.
+    pub fn fails(&self) -> bool {
+        self.failed || *self.fails.get_or_init(|| failure::tells_failure(&self.text, self.facts()))
+    }
+
+    /// It says in words that there is nothing.
+    pub fn says_none(&self) -> bool {
+        *self.says_none.get_or_init(|| lists::says_none(&self.text))
+    }
+}
+
+/// The grounds of one exchange.
+#[derive(Debug, Default)]
+pub struct Grounds {
+    /// Every result that answers a call, in order.
+    pub results: Vec<Source>,
+    /// What users, instructions, tool definitions, earlier answers and calls said.
+    pub said: Vec<String>,
+    /// What the user said last.
+    pub asked: String,
+    /// The tools as they were brought: only addresses count of it.
+    pub definitions: String,
+    asked_numbers: OnceLock<Vec<f64>>,
+    said_numbers: OnceLock<Vec<f64>>,
+    said_dates: OnceLock<Dates>,
+    said_folded: OnceLock<String>,
+    told: OnceLock<Vec<(u64, String)>>,
+    addresses: OnceLock<Vec<String>>,
+    numbers: OnceLock<Vec<f64>>,
+    by_id: OnceLock<HashMap<String, usize>>,
+    /// Where folded words stand in the results and what was said.
+    standing: Standing,
+    /// And in what was said alone.
+    standing_said: Standing,
+    /// Where addresses stand in them as they came.
+    standing_raw: Standing,
+    /// Dates and numbers that dates were compared with.
+    compared: AtomicUsize,
+}
+
+impl Grounds {
+    /// Those of these results and words.
+    pub fn new(results: Vec<Source>, said: Vec<String>, asked: String) -> Self {
+        Self { results, said, asked, ..Self::default() }
+    }
+
+    /// The result of this execution.
+    pub fn result(&self, execution_id: &str) -> Option<&Source> {
+        let by_id = || {
+            let ids = self.results.iter().enumerate().rev();
+            ids.filter_map(|(at, source)| Some((source.execution_id.clone()?, at))).collect()
+        };
+        self.by_id.get_or_init(by_id).get(execution_id).and_then(|at| self.results.get(*at))
+    }
+
+    /// More was said than is looked through: nothing can be said to stand nowhere.
+    pub fn is_endless(&self) -> bool {
+        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(Source::is_partial)
+    }
+
+    /// Does `number` follow from `source`, or stand anywhere in the conversation?
+    pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        self.has_plain_number(number, near, source) || self.makes_number(number, near, source)
+    }
+
+    /// Does `number` stand in the conversation, or is it one that the result may be said to have without any reckoning?
+    pub fn has_plain_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let facts = source.facts();
+        fits(number, near, &facts.numbers)
+            || fits(number, near, self.numbers())
+            || equals(number, near, &facts.derived().plain)
+            || self.in_minor_units(number, near, source)
+    }
+
+    /// Does `number` follow from what `source` and the question say?
+    fn makes_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let facts = source.facts();
+        follows(number, near, facts)
+            || equals(number, near, self.reckoned(source))
+            || self.few().any(|other| follows(number, near, other.facts()))
+    }
+
+    /// Is it an amount that the result has in cents: `$49.99` of 4999?
+    fn in_minor_units(&self, number: &Number, near: bool, source: &Source) -> bool {
+        let cents = |reading: Reading| Reading { value: reading.value * 100.0, step: 1.0 };
+        let [Some(reading), None] = number.readings else { return false };
+        if number.percent || !(reading.step - 0.01).abs().lt(&1e-9) && reading.value.fract() != 0.0 {
+            return false;
+        }
+        let whole =
+            source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
+        let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
+        let said = || ["cent", "minor", "amount", "price", "total"].iter().any(|word| source.folded().contains(word));
+        whole && said() && (fits(&minor, near, &source.facts().numbers) || follows(&minor, near, source.facts()))
+    }
+
+    /// The numbers of all results and of all that was said, sorted.
+    fn numbers(&self) -> &[f64] {
+        self.numbers.get_or_init(|| {
+            let mut all = self.said_numbers().to_vec();
+            all.extend(self.results.iter().flat_map(|source| &source.facts().numbers));
+            all.sort_by(f64::total_cmp);
+            all.dedup();
+            all
+        })
+    }
+
+    /// The recent results, where they are few enough for an answer to have reckoned with them all.
+    fn few(&self) -> impl Iterator<Item = &Source> {
+        let recent = self.results.iter().filter(|source| source.recent);
+        let few = recent.clone().count() <= FEW;
+        recent.filter(move |_| few)
+    }
+
+    /// What a number of the result and one that was asked with make: a rate and an amount.
+    fn reckoned<'s>(&self, source: &'s Source) -> &'s [f64] {
+        let asked = || {
+            let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
+            numbers(&self.asked).iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
+        };
+        source.reckoned.get_or_init(|| {
+            let mut found = Vec::new();
+            for one in self.asked_numbers.get_or_init(asked) {
+                let others = source.facts().numbers.iter().take(RECKONED_OF);
+                others.for_each(|other| found.extend(made_of(*one, *other)));
+            }
+            // What the user's own numbers make: 40 shares at 180.
+            let own = self.asked_numbers.get_or_init(asked);
+            for (at, one) in own.iter().enumerate() {
+                for other in own.iter().skip(at + 1) {
+                    found.extend(made_of(*one, *other));
+                }
+            }
+            found.retain(|number| number.is_finite());
+            found
+        })
+    }
+
+    /// Does the conversation have this date, or one that is a day apart?
+    pub fn has_date(&self, date: &date::Date) -> bool {
+        // Where more was compared than an honest answer asks for, no date is found any more.
+        let in_bounds = |count: usize| self.compared.fetch_add(count, Ordering::Relaxed) < COMPARED_MAX;
+        let agrees = |dates: &Dates| in_bounds(dates.dates.len()) && dates.dates.iter().any(|other| date.agrees(other));
+        let epoch = |facts: &Facts| {
+            let of = |number: &f64| [number / 86_400.0, number / 86_400_000.0].map(|days| days.floor() as i64);
+            let days = |days: i64| {
+                date.readings.iter().flatten().any(|(year, month, day)| {
+                    let own = if *year == 0 { date::days(date::civil(days).0, *month, *day) } else { date::days(*year, *month, *day) };
+                    (own - days).abs() <= 1
+                })
+            };
+            let from = facts.numbers.partition_point(|number| *number <= 1e8);
+            let large = facts.numbers.get(from..).unwrap_or_default();
+            in_bounds(large.len()) && large.iter().any(|number| of(number).into_iter().any(days))
+        };
+        agrees(self.said_dates()) || self.results.iter().any(|source| agrees(&source.facts().dates) || epoch(source.facts()))
+    }
+
+    /// Do these words stand anywhere in the conversation?
+    pub fn has_words(&self, words: &str, first: &Source) -> bool {
+        let folded = fold(words);
+        let near = first.folded();
+        folded.is_empty() || near.len() <= NEAR_BYTES && stands_in(near, &folded) || self.has_folded(&folded)
+    }
+
+    /// Do these folded words stand in what was said besides results?
+    pub fn has_said(&self, folded: &str) -> bool {
+        self.standing_said.has(&|at: usize| (at == 0).then(|| self.said_folded()), folded, Words::Folded)
+    }
+
+    fn has_folded(&self, folded: &str) -> bool {
+        let text = |at: usize| match at.checked_sub(self.results.len()) {
+            None => self.results.get(at).map(Source::folded),
+            Some(0) => Some(self.said_folded()),
+            Some(_) => None,
+        };
+        self.standing.has(&text, folded, Words::Folded)
+    }
+
+    /// Does this address stand in the conversation, or is it made of what stands there?
+    pub fn has_address(&self, address: &str) -> bool {
+        let plain = url::plain(address);
+        let text = |at: usize| match at.checked_sub(2 * self.results.len()) {
+            None => {
+                self.results.get(at / 2).map(|source| if at.is_multiple_of(2) { source.text.as_str() } else { source.arguments.as_str() })
+            }
+            Some(at) if at == self.said.len() => Some(self.definitions.as_str()),
+            Some(at) => self.said.get(at).map(String::as_str),
+        };
+        let words = |part: &str| self.has_folded(&fold(part));
+        plain.is_empty() || self.standing_raw.has(&text, &plain, Words::Parts) || url::is_made_of(&plain, self.addresses(), words)
+    }
+
+    /// Is this host one of which the conversation has an address?
+    pub fn knows_host(&self, host: &str) -> bool {
+        url::begins_one(host, self.addresses(), &['/', '?', ':'])
+    }
+
+    fn addresses(&self) -> &[String] {
+        self.addresses.get_or_init(|| {
+            let texts = self.results.iter().map(|source| source.text.as_str()).chain(self.said.iter().map(String::as_str));
+            let read = |text: &str| -> Vec<String> {
+                // JSON may escape its slashes.
+                let text = if text.contains("\\/") { Cow::Owned(text.replace("\\/", "/")) } else { Cow::Borrowed(text) };
+                url::urls(&text).into_iter().filter_map(|span| text.get(span).map(url::plain)).collect()
+            };
+            let mut known: Vec<String> = texts.flat_map(read).collect();
+            known.sort_unstable();
+            known.dedup();
+            known
+        })
+    }
+
+    /// Every number that anybody said or called a tool with, sorted.
+    pub fn said_numbers(&self) -> &[f64] {
+        self.said_numbers.get_or_init(|| {
+            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            let mut found: Vec<f64> =
+                texts.flat_map(numbers).flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)).collect();
+            found.sort_by(f64::total_cmp);
+            found
+        })
+    }
+
+    /// What a tool says of itself in its definition: JSON text, or nothing where that isn't known.
+    pub fn definition_of(&self, tool: &str) -> &str {
+        let name = format!("\"{tool}\"");
+        let Some(at) = self.definitions.find(&name) else { return "" };
+        let rest = self.definitions.get(at..).unwrap_or_default();
+        let end = rest.find("\"parameters\"").unwrap_or(rest.len()).min(600);
+        rest.get(..rest.floor_char_boundary(end)).unwrap_or_default()
+    }
+
+    /// Did anybody say this number, or call a tool with it?
+    pub fn said_numbers_have(&self, value: f64) -> bool {
+        let known = self.said_numbers();
+        let from = known.partition_point(|other| *other < value - 1e-9);
+        known.get(from).is_some_and(|other| *other <= value + 1e-9)
+    }
+
+    /// Did anybody say this date, or call a tool with it?
+    pub fn said_has_date(&self, date: &date::Date) -> bool {
+        self.said_dates().dates.iter().any(|other| date.agrees(other))
+    }
+
+    /// The dates that anybody said or called a tool with.
+    pub fn said_dates(&self) -> &Dates {
+        self.said_dates.get_or_init(|| {
+            let mut all = Dates::default();
+            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            for found in texts.filter(|text| text.bytes().any(|byte| byte.is_ascii_digit())).map(date::dates) {
+                all.dates.extend(found.dates);
+                all.times.extend(found.times);
+            }
+            all
+        })
+    }
+
+    /// The whole numbers in what was said, each with what follows it.
+    pub fn told(&self) -> &[(u64, String)] {
+        self.told.get_or_init(|| self.said.iter().flat_map(|said| lists::told(said)).collect())
+    }
+
+    /// What was said, and what calls were made with, folded.
+    pub fn said_folded(&self) -> &str {
+        self.said_folded.get_or_init(|| {
+            let arguments = self.results.iter().map(|source| source.arguments.as_str());
+            let texts: Vec<String> = self.said.iter().map(String::as_str).chain(arguments).map(fold).collect();
+            texts.join(" ")
+        })
+    }
+}
+
+/// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?
+pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
+    number.readings().any(|reading| {
+        let direct = |scale: f64| is_of(reading, scale, near, known);
+        let percent = number.percent && (direct(0.01) || direct(100.0));
+        let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
+        direct(1.0) || percent || magnitude || converts(number, reading, known)
+    })
+}
+
+/// What two numbers make that were asked with or stand in a result: product, sum, difference, ratios, and those in percent.
+fn made_of(one: f64, other: f64) -> [f64; 7] {
+    [one * other, one + other, (one - other).abs(), one / other, other / one, one / other * 100.0, other / one * 100.0]
+}
+
+/// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
+pub fn follows(number: &Number, near: bool, facts: &Facts) -> bool {
+    let derived = facts.derived();
+    // An average of percentages is one.
+    equals(number, near, &derived.amounts) || number.percent && equals(number, near, &derived.percents)
+}
+
+/// Is `number` one of `known`, which are in no order, rounded?
+pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
+    number.readings().any(|shown| {
+        let (share, reach) = reach(shown, near);
+        // Thousands are passed over by this alone.
+        let mut around = known.iter().filter(|value| (value.abs() - shown.value).abs() <= reach);
+        around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+    })
+}
+
+/// The share that may be missing of a number, and how far one may lie from it that it still stands for.
+fn reach(shown: Reading, near: bool) -> (f64, f64) {
+    let share = if near { 0.06 } else { 0.0 };
+    (share, shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6 + 1e-9)
+}
+
+fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {
+    let shown = Reading { value: reading.value * scale, step: reading.step * scale };
+    let (share, reach) = reach(shown, near);
+    let from = known.partition_point(|value| *value < shown.value - reach);
+    let mut around = known.get(from..).unwrap_or_default().iter().take_while(|value| **value <= shown.value + reach);
+    around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+}
+
+/// Is it one of `known` in another unit of the same dimension? What unit a result means, only its reader knows: each is tried.
+fn converts(number: &Number, reading: Reading, known: &[f64]) -> bool {
+    let Some(own) = number.unit else { return false };
+    let base = |value: f64, unit: &unit::Unit| value * unit.factor + unit.offset;
+    let shown = base(reading.value, own);
+    // Half a unit of the last digit, and as much as a rounded factor (1.6 km to the mile) is off.
+    let slack = reading.step * own.factor * 0.51 + if own.offset == 0.0 { shown.abs() * 0.006 } else { 0.02 };
+    unit::siblings(own).any(|unit| {
+        let least = (shown - slack - unit.offset) / unit.factor;
+        let most = (shown + slack - unit.offset) / unit.factor;
+        let within = |least: f64, most: f64| {
+            let from = known.partition_point(|value| *value < least);
+            known.get(from).is_some_and(|value| *value <= most)
+        };
+        within(least, most) || within(-most, -least)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grounds(text: &str, said: &str) -> Grounds {
+        Grounds::new(vec![Source::new("t".into(), "{}".into(), text.into())], vec![said.into()], said.into())
+    }
+
+    #[test]
+    fn numbers_that_stand_on_something() {
+        let grounds =
+            grounds(r#"{"temp_c":21.4,"distance_m":5300,"share":0.42,"users":1234567,"prices":[10,20,30]}"#, "100 dollars at 14 percent");
+        for (said, stands) in [
+            ("21.4 °C", true),
+            ("21 degrees", true),
+            ("70.5 °F", true),
+            ("5.3 km", true),
+            ("3.3 miles", true),
+            ("42%", true),
+            ("1.2 million", true),
+            ("60", true),
+            ("100", true),
+            ("25.5 °C", false),
+            ("7.7 km", false),
+            ("57%", false),
+            ("2.4 million", false),
+            ("873", false),
+        ] {
+            let number = &numbers(said)[0];
+            assert_eq!(grounds.has_number(number, false, &grounds.results[0]), stands, "{said}");
+        }
+    }
+
+    #[test]
+    fn dates_and_addresses() {
+        let grounds = grounds(r#"{"due":"2025-05-03T22:30:00Z","at":1746311400,"url":"https:\/\/a.io\/b"}"#, "see https://c.io/d");
+        let date = |text: &str| date::dates(text).dates.remove(0);
+        assert!(grounds.has_date(&date("May 4, 2025")) && !grounds.has_date(&date("May 14, 2025")));
+        let wiki = Source::new("t".into(), "{}".into(), "https://a.io/Rust_(language)".into());
+        assert!(Grounds::new(vec![wiki], Vec::new(), String::new()).has_address("https://a.io/Rust_%28language%29"));
+        assert!(
+            grounds.has_address("https://c.io/d") && grounds.has_address("http://www.a.io/b/") && !grounds.has_address("https://a.io/x")
+        );
+    }
+}

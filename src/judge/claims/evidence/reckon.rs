@@ -1,0 +1,321 @@
+//! What an answer may reckon: numbers and dates that two or three known ones make. Asked for only where a value stands nowhere. Pure.
+//!
+//! Known are the numbers of the cited results, of the question and the calls, of the answer so far as they were found right, and of
+//! the passage as far as they stand by themselves. A chain of steps is allowed as each step makes the next one's number known.
+
+use crate::judge::claims::{
+    context::Scene,
+    evidence::{self, Grounds, fits},
+    language::{
+        date::{self, Date},
+        number::{Number, Reading, numbers},
+    },
+};
+
+/// Numbers that are put together in pairs.
+const OPERANDS_MAX: usize = 40;
+/// Of those, numbers of one result.
+const OF_RESULT: usize = 14;
+/// Numbers of the answer so far.
+const OF_ANSWER: usize = 14;
+/// Numbers of a passage that are put together in threes.
+const THREES_OF: usize = 9;
+/// Numbers of one passage for which that is done.
+pub const RECKONED_MAX: usize = 24;
+/// Times of day that are compared with one another.
+const TIMES_OF: usize = 16;
+/// Dates from which others are counted, and steps by which they are.
+const DATES_OF: usize = 24;
+const STEPS_OF: usize = 16;
+/// What everybody knows: days of a week, months, hours, minutes, hundreds.
+const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
+
+/// Numbers from which others are reckoned.
+pub struct Known {
+    wide: Vec<f64>,
+    near: Vec<f64>,
+}
+
+impl Known {
+    /// Those of a passage. `own`: its numbers that stand by themselves.
+    pub fn new(scene: &Scene<'_>, own: &[f64]) -> Self {
+        let mut near: Vec<f64> = own.to_vec();
+        near.extend(scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64));
+        let asked = numbers(&scene.grounds.asked);
+        near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
+        let mut wide = near.clone();
+        wide.extend(scene.told.iter().rev().take(OF_ANSWER));
+        for source in scene.sources.iter().take(3) {
+            let facts = source.facts();
+            wide.extend(facts.columns().values().take(4).map(|column| column.iter().sum::<f64>()));
+            wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
+        }
+        wide.extend(scene.grounds.said_numbers().iter().rev().take(6));
+        near.extend(scene.told.iter().rev().take(4));
+        near.truncate(THREES_OF);
+        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF) }
+    }
+
+    /// Do two or three of them make this number?
+    pub fn make(&self, number: &Number, near: bool, role: Role) -> bool {
+        // Of what is written exactly, nothing but its last digit was rounded.
+        let share = if near {
+            0.02
+        } else if number.whole().is_some() {
+            0.004
+        } else {
+            0.0
+        };
+        let fits = |made: f64| number.readings().any(|shown| shown.rounds(made) || share > 0.0 && shown.nears(made, share));
+        let is = |made: f64| {
+            let made = made.abs();
+            fits(made) || number.percent && fits(made * 100.0) || number.unit.is_some() && (fits(made * 1000.0) || fits(made / 1000.0))
+        };
+        let whole = number.whole().is_some();
+        let of_constant = || {
+            self.wide.iter().any(|one| {
+                CONSTANTS.iter().any(|constant| is(one * constant) || is(one / constant) || role == Role::Any && is(constant / one))
+            })
+        };
+        let pairs = || {
+            self.wide.iter().enumerate().any(|(at, one)| {
+                self.wide.iter().skip(at + 1).any(|other| {
+                    let share = || shares_of(*one, *other).into_iter().any(&is);
+                    let mean = || is((one + other) / 2.0) || is(one / other) || is(other / one);
+                    match role {
+                        Role::Share => share() || mean() || is(one + other) || is(one - other),
+                        Role::Average => mean() || is(one - other),
+                        Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
+                        Role::Any => made_of(*one, *other, whole).into_iter().any(&is) || share(),
+                    }
+                })
+            })
+        };
+        of_constant() || pairs() || role != Role::Average && self.threes(is)
+    }
+
+    fn threes(&self, is: impl Fn(f64) -> bool) -> bool {
+        let all = &self.near;
+        all.iter().enumerate().any(|(first, one)| {
+            all.iter().enumerate().skip(first + 1).any(|(second, two)| {
+                all.iter().skip(second + 1).any(|three| {
+                    is(one * two * three)
+                        || is(one + two + three)
+                        || [(one, two, three), (two, one, three), (three, one, two)]
+                            .into_iter()
+                            .any(|(one, two, three)| is(one - two - three) || is(one * two / three) || is((one + two) * three))
+                })
+            })
+        })
+    }
+}
+
+fn once(mut values: Vec<f64>, most: usize) -> Vec<f64> {
+    let mut found: Vec<f64> = Vec::with_capacity(most);
+    values.retain(|value| value.is_finite() && *value != 0.0);
+    for value in values {
+        if found.len() < most && !found.contains(&value.abs()) {
+            found.push(value.abs());
+        }
+    }
+    found
+}
+
+/// What two numbers make: sum, difference, product, ratios, shares, one with a share more or less.
+fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
+    let (least, most) = if one < other { (one, other) } else { (other, one) };
+    let share = |number: f64, percent: f64| {
+        if percent < 100.0 { [number * (1.0 + percent / 100.0), number * (1.0 - percent / 100.0)] } else { [0.0; 2] }
+    };
+    let [more, less] = share(most, least);
+    let [more_of_least, less_of_least] = share(least, most);
+    [
+        one + other,
+        one - other,
+        one * other,
+        one / other,
+        other / one,
+        one * other / 100.0,
+        more,
+        less,
+        more_of_least,
+        less_of_least,
+        most / (1.0 + least / 100.0),
+        least / (1.0 + most / 100.0),
+        (one + other) / 2.0,
+        if whole { (most / least).floor() } else { 0.0 },
+        if whole { (most / least).ceil() } else { 0.0 },
+        if whole && most.fract() == 0.0 && least.fract() == 0.0 { most % least } else { 0.0 },
+    ]
+}
+
+/// What two numbers make in percent.
+fn shares_of(one: f64, other: f64) -> [f64; 4] {
+    [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
+}
+
+/// What a number is said to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// A share of something, a change, in percent.
+    Share,
+    /// An average.
+    Average,
+    /// A total.
+    Total,
+    /// Not said, or something else.
+    Any,
+}
+
+/// May it be reckoned from others at all? A temperature is none of them more or less.
+pub fn may_be(number: &Number) -> bool {
+    number.unit.is_none_or(|unit| unit.dimension != "temperature")
+}
+
+/// Is it a number of the answer so far, in another unit?
+pub fn was_told(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+    let mut told: Vec<f64> = scene.told.iter().rev().take(OF_ANSWER).copied().collect();
+    told.sort_by(f64::total_cmp);
+    !told.is_empty() && fits(number, near, &told)
+}
+
+/// Is it the time between two times of day, of the passage or of its results?
+pub fn lies_between_times(scene: &Scene<'_>, number: &Number) -> bool {
+    let Some(unit) = number.unit.filter(|unit| unit.dimension == "time") else { return false };
+    let own = scene.plain.dates.times.iter();
+    let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.times);
+    let times: Vec<u32> = own.chain(theirs).map(|time| time.minutes).take(TIMES_OF).collect();
+    times.iter().enumerate().any(|(at, one)| {
+        times.iter().skip(at + 1).any(|other| {
+            let apart = f64::from(one.abs_diff(*other));
+            let is = |minutes: f64| number.readings().any(|shown: Reading| shown.rounds(minutes * 60.0 / unit.factor));
+            is(apart) || is(1440.0 - apart)
+        })
+    })
+}
+
+/// Is a measure of a kind that the results don't have: grams of what they have in millilitres, watts of kilowatt hours? What
+/// it is worth takes knowledge of the world.
+pub fn is_of_another_kind(scene: &Scene<'_>, number: &Number) -> bool {
+    let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && unit.dimension != "money") else { return false };
+    let others = scene.plain.numbers.iter().filter(|other| other.span != number.span);
+    let of_another = |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, false);
+    let told = |source: &&evidence::Source| {
+        numbers(source.text.get(..source.text.floor_char_boundary(4096)).unwrap_or_default())
+            .iter()
+            .any(|number| number.unit.is_some_and(|own| own.dimension == unit.dimension))
+            || source.facts().keys().iter().take(40).any(|key| unit.names.iter().any(|name| name.len() > 1 && key.ends_with(name.as_str())))
+    };
+    others.clone().any(|other| of_another(&other)) && !scene.sources.iter().any(told)
+}
+
+/// Does this date follow from one that is known: some days, weeks, months or years before or after it?
+pub fn dates_from(scene: &Scene<'_>, date: &Date) -> bool {
+    let grounds = scene.grounds;
+    let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span);
+    let of_results = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
+    let known: Vec<i64> = of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
+    let steps = steps(scene, grounds);
+    date.readings.iter().flatten().any(|(year, month, day)| {
+        known.iter().any(|from| {
+            let (known_year, known_month, known_day) = date::civil(*from);
+            [known_year - 1, known_year, known_year + 1].into_iter().filter(|own| *year == 0 || own == year).any(|year| {
+                let apart = (date::days(year, *month, *day) - from).abs();
+                let months = (year - known_year).abs() * 12 + i32::try_from(month.abs_diff(known_month)).unwrap_or(0);
+                apart != 0 && steps.iter().any(|step| apart == *step || apart == step * 7)
+                    || *day == known_day && (year != known_year && *month == known_month || steps.contains(&i64::from(months)))
+            })
+        })
+    }) || written_short(scene, date)
+}
+
+fn steps(scene: &Scene<'_>, grounds: &Grounds) -> Vec<i64> {
+    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
+    let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+    let asked = numbers(&grounds.asked);
+    let mut all: Vec<f64> = words.collect();
+    all.extend(
+        own.chain(&asked)
+            .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
+    );
+    all.extend(grounds.said_numbers().iter().take(8));
+    all.extend(scene.sources.iter().flat_map(|source| source.facts().numbers.iter().filter(|number| **number <= 60.0).take(4)));
+    let days = |value: &f64| (*value >= 1.0 && *value <= 400.0 && value.fract() == 0.0).then_some(*value as i64);
+    all.iter().filter_map(days).take(STEPS_OF).collect()
+}
+
+/// Does a result write it without a year, in figures: `12/29`, `12月29日`?
+fn written_short(scene: &Scene<'_>, date: &Date) -> bool {
+    date.readings.iter().flatten().any(|(_, month, day)| {
+        let forms = [
+            format!("{month}/{day}"),
+            format!("{day}/{month}"),
+            format!("{day}.{month}."),
+            format!("{month:02}-{day:02}"),
+            format!("{day:02}.{month:02}"),
+            format!("{month}月{day}日"),
+        ];
+        scene.sources.iter().any(|source| {
+            forms.iter().any(|form| {
+                memchr::memmem::find_iter(source.text.as_bytes(), form.as_bytes()).any(|at| {
+                    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+                    let bytes = source.text.as_bytes();
+                    !digit(at.checked_sub(1).and_then(|at| bytes.get(at))) && !digit(bytes.get(at + form.len()))
+                })
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::claims::{
+        checks::values::values,
+        context::{Bond, Scene},
+        evidence::{Grounds, Source},
+        language::lexicon::{language, words},
+        passage::Kind,
+        plain::Plain,
+    };
+
+    fn wrong(result: &str, asked: &str, told: &[f64], said: &str) -> Vec<String> {
+        let source = Source::new("t".into(), "{}".into(), result.into());
+        let grounds = Grounds::new(vec![source], vec![asked.into()], asked.into());
+        let plain = Plain::of(said);
+        let lexicon = language(&words(said), None);
+        let sources = grounds.results.iter().collect();
+        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds, told };
+        values(&scene).into_iter().map(|finding| finding.found).collect()
+    }
+
+    #[test]
+    fn what_is_reckoned() {
+        let stay = r#"{"nights":4,"guests":2,"rate_eur":142.50,"tax_eur":3.20}"#;
+        let shop = r#"{"cost":9.40,"retail":16.90,"bottles":66}"#;
+        for (result, asked, told, said) in [
+            (stay, "", &[][..], "2 people × 4 nights × 3.20 = 25.60"),
+            (stay, "", &[570.0, 25.6], "Together that makes 595.60, or 297.80 each."),
+            (shop, "Prices include 20 % VAT", &[], "Less VAT that is 14.08."),
+            (shop, "", &[4.68], "All 66 would bring roughly 309."),
+            (r#"{"bottles":214}"#, "", &[], "That fills 17 cases of 12, with 10 over."),
+            (r#"{"kwh":42.6}"#, "I pay 31 cents a kWh", &[13.21], "At that pace it makes 158 a year."),
+            (r#"{"pct":[46,53,61]}"#, "", &[], "On average that is 53.3 %."),
+            (r#"{"start":"13:30","end":"15:06"}"#, "", &[], "It takes 1 h 36 min."),
+        ] {
+            assert_eq!(wrong(result, asked, told, said), Vec::<String>::new(), "{said}");
+        }
+        assert_eq!(wrong(stay, "", &[], "The rate is 168.90."), ["168.90"]);
+        assert_eq!(wrong(shop, "", &[], "It costs 12.75 in all."), ["12.75"]);
+    }
+
+    #[test]
+    fn days_that_follow_from_others() {
+        let result = r#"{"given":"2024-11-03","taken":"2025-04-10","days":5}"#;
+        for said in
+            ["It is due on 3 November 2025.", "The last word comes around 15 April 2025.", "Three weeks later, on 1 May 2025, it ends."]
+        {
+            assert_eq!(wrong(result, "", &[], said), Vec::<String>::new(), "{said}");
+        }
+        assert_eq!(wrong(result, "", &[], "It is due on 19 August 2025."), ["19 August 2025"]);
+    }
+}

@@ -1,0 +1,381 @@
+//! What the tools of an exchange can do, by their names and descriptions, and which of them ran. Pure.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, OnceLock},
+};
+
+use crate::judge::claims::{
+    context::tool_nouns,
+    language::{
+        fold::name_words,
+        lexicon::{self, all},
+    },
+};
+
+/// Words in a tool's name by which it may do anything.
+const ANYTHING: &[&str] = &[
+    "manage", "handle", "agent", "sql", "shell", "bash", "command", "code", "python", "api", "request", "http", "browser", "computer",
+    "invoke", "process", "submit", "action", "control", "exec", "terminal", "execute", "run", "script", "call", "do",
+];
+
+/// One tool.
+#[derive(Clone, Debug, Default)]
+pub struct Ability {
+    /// Its name.
+    pub tool: String,
+    /// What its name, or else its description, says that it does.
+    pub does: Vec<String>,
+    /// What its description says besides.
+    pub may: Vec<String>,
+    /// It may do anything, as far as its name says.
+    pub anything: bool,
+    /// What it does that with.
+    pub nouns: Vec<String>,
+    /// Its description's words.
+    pub about: Vec<String>,
+}
+
+/// What a tool can do to the world, as far as its name and description say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effect {
+    /// It only reads.
+    Reads,
+    /// It does more than read.
+    Acts,
+    /// Neither can be told.
+    Unknown,
+}
+
+/// Words of a tool's name or description by which it only reads.
+const READS: &[&str] = &[
+    "get",
+    "list",
+    "search",
+    "find",
+    "read",
+    "fetch",
+    "query",
+    "check",
+    "lookup",
+    "look",
+    "show",
+    "view",
+    "describe",
+    "track",
+    "status",
+    "count",
+    "calculate",
+    "compute",
+    "convert",
+    "estimate",
+    "forecast",
+    "info",
+    "audit",
+    "analyze",
+    "analyse",
+    "inspect",
+    "ping",
+    "trace",
+    "traceroute",
+    "resolve",
+    "measure",
+    "translate",
+    "summarize",
+    "recommend",
+    "compare",
+    "validate",
+    "verify",
+    "test",
+    "preview",
+    "quote",
+    "history",
+    "latest",
+    "news",
+    "browse",
+    "scan",
+    "monitor",
+    "returns",
+    "lists",
+    "shows",
+    "gets",
+    "searches",
+    "reads",
+    "finds",
+    "load",
+    "retrieve",
+    "weather",
+    "current",
+    "is",
+    "has",
+    "details",
+    "report",
+    "suggest",
+];
+/// Words of a tool's name or description by which it does more.
+const ACTS: &[&str] = &[
+    "add",
+    "create",
+    "insert",
+    "new",
+    "register",
+    "open",
+    "save",
+    "store",
+    "record",
+    "log",
+    "upload",
+    "put",
+    "write",
+    "upsert",
+    "make",
+    "schedule",
+    "book",
+    "append",
+    "delete",
+    "remove",
+    "erase",
+    "purge",
+    "clear",
+    "drop",
+    "destroy",
+    "rm",
+    "wipe",
+    "cancel",
+    "unregister",
+    "update",
+    "change",
+    "modify",
+    "edit",
+    "rename",
+    "move",
+    "mark",
+    "adjust",
+    "reschedule",
+    "set",
+    "patch",
+    "toggle",
+    "turn",
+    "switch",
+    "assign",
+    "enable",
+    "disable",
+    "close",
+    "complete",
+    "finish",
+    "control",
+    "send",
+    "email",
+    "mail",
+    "message",
+    "forward",
+    "notify",
+    "text",
+    "post",
+    "share",
+    "publish",
+    "reply",
+    "sms",
+    "tweet",
+    "reserve",
+    "order",
+    "purchase",
+    "buy",
+    "place",
+    "arrange",
+    "checkout",
+    "pay",
+    "transfer",
+    "refund",
+    "charge",
+    "credit",
+    "debit",
+    "wire",
+    "abort",
+    "stop",
+    "deploy",
+    "restart",
+    "install",
+    "start",
+    "reboot",
+    "trigger",
+    "push",
+    "commit",
+    "merge",
+    "print",
+    "silence",
+    "mute",
+    "lock",
+    "unlock",
+    "submit",
+    "request",
+    "approve",
+    "reject",
+    "archive",
+    "invite",
+    "subscribe",
+    "confirm",
+    "import",
+    "sync",
+    "rotate",
+];
+
+/// How a tool did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Ran {
+    /// It returned a result that is no failure.
+    pub succeeded: bool,
+    /// It returned a failure.
+    pub failed: bool,
+}
+
+/// The tools of an exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Abilities {
+    /// Those that could be called.
+    pub tools: Arc<[Ability]>,
+    /// Those that were, by name.
+    pub ran: BTreeMap<String, Ran>,
+    /// There are tools besides of which toolmark sees no results: what the upstream runs itself, a part of the
+    /// conversation that isn't there.
+    pub unseen: bool,
+    /// What the user said last.
+    pub asked: String,
+    /// The last thing in the conversation is no result: nothing ran since the user spoke.
+    pub idle: bool,
+    /// How the tools did that were called since the user spoke, by name.
+    pub recent: BTreeMap<String, Ran>,
+    /// A tool that may do more than read succeeded before the user spoke last.
+    pub acted_before: bool,
+}
+
+impl Ability {
+    /// Of a tool's name and what it says of itself.
+    pub fn new(tool: &str, description: &str) -> Self {
+        let words = name_words(tool);
+        let about: Vec<String> = name_words(description.get(..description.floor_char_boundary(400)).unwrap_or(description));
+        let does = meanings(&words, false);
+        let may = meanings(&about, true);
+        let anything = words.iter().any(|word| ANYTHING.contains(&word.as_str()));
+        let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), true);
+        let does = if does.is_empty() { first() } else { does };
+        let english = lexicon::english();
+        Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
+    }
+
+    /// What it can do to the world. The first word of its name that tells decides, else the first words of its description.
+    pub fn effect(&self) -> Effect {
+        let told = |words: &[String]| {
+            words.iter().find_map(|word| {
+                let acts = |word: &str| ACTS.contains(&word) || ACTS.iter().any(|known| word.strip_suffix('s') == Some(known));
+                match word.as_str() {
+                    word if READS.contains(&word) => Some(Effect::Reads),
+                    word if acts(word) => Some(Effect::Acts),
+                    _ => None,
+                }
+            })
+        };
+        let name = name_words(&self.tool);
+        if name.iter().any(|word| {
+            ANYTHING.contains(&word.as_str())
+                && !READS.contains(&word.as_str())
+                && word != "control"
+                && word != "submit"
+                && word != "request"
+        }) {
+            return Effect::Unknown;
+        }
+        told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
+    }
+
+    /// Would it have done this, as its name says?
+    pub fn would(&self, means: &str) -> bool {
+        self.does.iter().any(|own| own == means)
+    }
+
+    /// May it have done this?
+    pub fn may_do(&self, means: &str) -> bool {
+        let unknown = self.does.is_empty() && self.may.is_empty();
+        unknown || self.anything || self.would(means) || self.may.iter().any(|own| own == means)
+    }
+}
+
+/// What these words say that is done, in any language. `inflected`: `Adds`, `Creates` too.
+fn meanings(words: &[String], inflected: bool) -> Vec<String> {
+    static NAMED: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
+    let known = NAMED.get_or_init(|| {
+        let mut known: HashMap<&'static str, Vec<&'static str>> = HashMap::new();
+        for verb in all().iter().flat_map(|lexicon| &lexicon.verbs) {
+            verb.named.iter().for_each(|name| known.entry(name).or_default().push(&verb.means));
+        }
+        known
+    });
+    let stems = |word: &str| {
+        let endings = ["", "s", "es"].into_iter().take(if inflected { 3 } else { 1 });
+        endings.filter_map(|ending| known.get(word.strip_suffix(ending)?)).flatten().copied().collect::<Vec<_>>()
+    };
+    let mut found: Vec<String> = Vec::new();
+    for means in words.iter().flat_map(|word| stems(word)) {
+        if !found.iter().any(|own| own == means) {
+            found.push(means.to_owned());
+        }
+    }
+    found
+}
+
+impl Abilities {
+    /// How a tool did.
+    pub fn ran(&self, tool: &str) -> Ran {
+        self.ran.get(tool).copied().unwrap_or_default()
+    }
+
+    /// Has a tool that may do more than read succeeded since the user spoke?
+    pub fn has_acted(&self) -> bool {
+        self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads)
+    }
+
+    /// Has a tool returned a result since the user spoke?
+    pub fn looked(&self) -> bool {
+        self.recent.values().any(|ran| ran.succeeded)
+    }
+
+    /// What this tool can do to the world.
+    pub fn effect(&self, tool: &str) -> Effect {
+        let own = self.tools.iter().find(|ability| ability.tool == tool);
+        own.map_or_else(|| Ability::new(tool, "").effect(), Ability::effect)
+    }
+
+    /// Has anything returned a result?
+    pub fn any_ran(&self) -> bool {
+        !self.ran.is_empty()
+    }
+
+    /// May a tool that succeeded have done this? What isn't among the tools any more may have done anything.
+    pub fn backs(&self, means: &str) -> bool {
+        self.ran.iter().filter(|(_, ran)| ran.succeeded).any(|(tool, _)| {
+            let own = self.tools.iter().find(|ability| ability.tool == *tool);
+            own.map_or_else(|| Ability::new(tool, "").may_do(means), |ability| ability.may_do(means))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_do() {
+        for (tool, description, does, not) in [
+            ("add_task", "Adds a task.", "create", "delete"),
+            ("get_tasks", "Returns the tasks that were created.", "read", "delete"),
+            ("deleteTask", "", "delete", "create"),
+            ("tasks", "Deletes a task by id", "delete", "send"),
+            ("send_email", "Send an e-mail", "send", "delete"),
+        ] {
+            let ability = Ability::new(tool, description);
+            assert!(ability.would(does) && !ability.would(not), "{ability:?}");
+        }
+        assert!(Ability::new("run_sql", "").may_do("delete") && Ability::new("frobnicate", "").may_do("delete"));
+        assert!(!Ability::new("get_weather", "Weather of a city").may_do("delete"));
+    }
+}

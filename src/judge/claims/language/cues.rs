@@ -1,0 +1,56 @@
+//! Words that show how a passage means its numbers: that it reckons, that something is the most of its kind. Data. Pure.
+
+use std::sync::OnceLock;
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+use super::{lexicon::Words, number::Number};
+use crate::judge::claims::{evidence::reckon::Role, plain::Plain};
+
+/// The words of `lexicon/reckon.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Cues {
+    reckons: Words,
+    extremes: Words,
+    averages: Words,
+    totals: Words,
+}
+
+fn cues() -> &'static Cues {
+    static ALL: OnceLock<Cues> = OnceLock::new();
+    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("lexicon/reckon.toml"))).extract().unwrap_or_default())
+}
+
+/// Does the passage show that it reckons? Scripts without blanks show it by no word: it is taken for granted.
+pub fn reckons(plain: &Plain) -> bool {
+    let sign = plain.text.contains(['=', '×', '÷', '≈', '~', '+', '|']) || plain.text.contains(" x ") || plain.text.contains(" * ");
+    let spaceless = plain.text.chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'));
+    sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
+}
+
+/// What the words right around a number say that it is.
+pub fn role(plain: &Plain, number: &Number) -> Role {
+    if number.percent {
+        return Role::Share;
+    }
+    let near = |word: &&super::lexicon::Word| {
+        let (from, to) = if word.start < number.span.start { (word.end, number.span.start) } else { (number.end, word.start) };
+        let gap = plain.text.get(from.min(to)..to).unwrap_or_default();
+        gap.len() <= 24 && !gap.contains([',', ';', '(', ':', '–', '—', '.'])
+    };
+    let mut words = plain.words.iter().filter(near);
+    if words.clone().any(|word| cues().averages.contains(&word.lower)) {
+        return Role::Average;
+    }
+    if words.any(|word| cues().totals.contains(&word.lower)) { Role::Total } else { Role::Any }
+}
+
+/// Words of the passage that tell of an end of a scale, by their places.
+pub fn extremes(plain: &Plain) -> impl Iterator<Item = &super::lexicon::Word> {
+    plain.words.iter().filter(|word| cues().extremes.contains(&word.lower))
+}

@@ -1,0 +1,383 @@
+//! The words by which claims are recognised, one file of data per language. Pure.
+//!
+//! A further language is a further file in `lexicon/`, named in `FILES`: nothing else knows a language. What the files
+//! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::OnceLock,
+};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use foldhash::fast::FixedState;
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use serde::Deserialize;
+
+use super::fold::{fold, lower};
+use crate::judge::claims::checks::acts;
+
+/// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
+pub type Words = HashSet<String, FixedState>;
+type Known<K, V> = HashMap<K, V, FixedState>;
+
+/// The languages.
+const FILES: [&str; 5] = [
+    include_str!("lexicon/en.toml"),
+    include_str!("lexicon/de.toml"),
+    include_str!("lexicon/es.toml"),
+    include_str!("lexicon/fr.toml"),
+    include_str!("lexicon/it.toml"),
+];
+
+/// A noun phrase of up to three words, for `{N}`.
+const NOUN: &str = r#"(?P<noun>[^\s.,;:!?()\[\]*"`|]+(?: [^\s.,;:!?()\[\]*"`|]+){0,2})"#;
+
+/// Something that is done, and how it is said and named.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verb {
+    /// What it comes to: `create`, `delete`, … the same in every language.
+    pub means: String,
+    /// As it is said of something done.
+    pub said: Vec<String>,
+    /// As tools' names and descriptions have it.
+    pub named: Vec<String>,
+}
+
+/// The words of one language.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lexicon {
+    /// Its code.
+    pub language: String,
+    /// Frequent words, by which it is recognised.
+    pub common: Words,
+    /// The names of the twelve months.
+    pub months: Vec<String>,
+    /// Number words.
+    pub numbers: Known<String, u64>,
+    /// `about`
+    pub near: Words,
+    /// `at least`
+    pub bounds: Words,
+    /// `the first`
+    pub parts: Words,
+    /// `of`: of [`Self::parts`] those that are so only behind another one or a number.
+    pub links: Words,
+    /// Nouns for anything a search returns.
+    pub generic: Words,
+    /// Nouns for nothing that is counted.
+    pub vague: Words,
+    /// What doesn't narrow an absence.
+    pub scope: Words,
+    /// What narrows a count.
+    pub narrows: Words,
+    /// `found`
+    pub found: Words,
+    /// `total`
+    pub totals: Vec<String>,
+    /// `several`
+    pub some: Words,
+    cues: Vec<String>,
+    absences: Vec<String>,
+    not_found: Vec<String>,
+    /// Parts of words by which a failure is told.
+    pub failures: Vec<String>,
+    /// Parts of words by which a success is told.
+    pub successes: Vec<String>,
+    /// Words by which a sentence asserts nothing done.
+    pub hedges: Words,
+    /// `it`
+    pub pronouns: Words,
+    frames: Vec<String>,
+    /// Endings of verbs as they are said, and others in their stead: genders and numbers.
+    #[serde(default)]
+    endings: Vec<(String, String)>,
+    /// What is done.
+    pub verbs: Vec<Verb>,
+    /// English nouns of tools' names, and what they are called.
+    pub nouns: BTreeMap<String, Vec<String>>,
+    #[serde(skip)]
+    compiled: Compiled,
+}
+
+#[derive(Debug, Default)]
+struct Compiled {
+    absences: OnceLock<Vec<Regex>>,
+    not_found: OnceLock<Vec<Regex>>,
+    frames: OnceLock<Vec<Regex>>,
+    verbs: OnceLock<Spoken>,
+    absent: OnceLock<Option<RegexSet>>,
+    english: OnceLock<Known<String, Vec<String>>>,
+    acts: OnceLock<Words>,
+}
+
+/// Verbs as they are said.
+#[derive(Debug, Default)]
+struct Spoken {
+    known: Known<String, usize>,
+    /// The first words of those of several.
+    heads: Words,
+}
+
+impl Lexicon {
+    /// Patterns of "there is nothing"; most have a group `noun`.
+    pub fn absences(&self) -> &[Regex] {
+        self.compiled.absences.get_or_init(|| self.patterns(&self.absences))
+    }
+
+    /// Patterns of "it doesn't exist", with a group `noun`.
+    pub fn not_found(&self) -> &[Regex] {
+        self.compiled.not_found.get_or_init(|| self.patterns(&self.not_found))
+    }
+
+    /// Patterns of "it is done", with groups `verb` and `object` or `subject`.
+    pub fn frames(&self) -> &[Regex] {
+        self.compiled.frames.get_or_init(|| self.patterns(&self.frames))
+    }
+
+    /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
+    pub fn may_be_absent(&self, text: &str) -> bool {
+        let build = || {
+            // Without the edges of words: that finds more, and never waits for what letters an edge is between.
+            let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+            let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
+            RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
+        };
+        self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
+    }
+
+    /// The English nouns of tools' names that are called so. `folded`: in this language.
+    pub fn english(&self, folded: &str) -> &[String] {
+        let build = || {
+            let mut english: Known<String, Vec<String>> = Known::default();
+            for (noun, names) in &self.nouns {
+                names.iter().for_each(|name| english.entry(fold(name)).or_default().push(noun.clone()));
+            }
+            english
+        };
+        self.compiled.english.get_or_init(build).get(folded).map_or(&[], Vec::as_slice)
+    }
+
+    /// Does this word of a tool's name say what it does?
+    pub fn names_act(&self, word: &str) -> bool {
+        self.compiled.acts.get_or_init(|| self.verbs.iter().flat_map(|verb| &verb.named).cloned().collect()).contains(word)
+    }
+
+    /// What a verb as it is said comes to.
+    pub fn verb(&self, said: &str) -> Option<&Verb> {
+        self.verbs.get(*self.spoken().known.get(said)?)
+    }
+
+    /// Does one of these words, or do two or three of them in a row, say that something is done?
+    pub fn mentions(&self, words: &[Word]) -> bool {
+        let Spoken { known, heads } = self.spoken();
+        let row = |at: usize, count: usize| {
+            let row: Vec<&str> = words.get(at..at + count)?.iter().map(|word| word.lower.as_str()).collect();
+            Some(known.contains_key(&row.join(" ")))
+        };
+        let several = |at: usize, word: &Word| heads.contains(&word.lower) && (2..=3).any(|count| row(at, count) == Some(true));
+        words.iter().enumerate().any(|(at, word)| known.contains_key(&word.lower) || several(at, word))
+    }
+
+    fn spoken(&self) -> &Spoken {
+        self.compiled.verbs.get_or_init(|| {
+            let all = self.verbs.iter().enumerate();
+            let known: Known<String, usize> = all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect();
+            let heads = known.keys().filter_map(|said| Some(said.split_once(' ')?.0.to_owned())).collect();
+            Spoken { known, heads }
+        })
+    }
+
+    /// With every verb in every gender and number.
+    fn inflected(mut self) -> Self {
+        for verb in &mut self.verbs {
+            let own = verb.said.clone();
+            let forms = self.endings.iter().flat_map(|(ending, other)| {
+                own.iter().filter_map(move |said| Some(format!("{}{other}", said.strip_suffix(ending.as_str())?)))
+            });
+            verb.said.extend(forms);
+            verb.said.sort_unstable();
+            verb.said.dedup();
+        }
+        self
+    }
+
+    fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
+        let build = |pattern: String| RegexBuilder::new(&pattern).case_insensitive(true).build().ok();
+        self.sources(patterns.iter()).into_iter().filter_map(build).collect()
+    }
+
+    /// Patterns with what their places stand for.
+    fn sources<'p>(&self, patterns: impl Iterator<Item = &'p String>) -> Vec<String> {
+        let mut verbs: Vec<String> = self.verbs.iter().flat_map(|verb| verb.said.iter().map(|said| regex::escape(said))).collect();
+        verbs.sort_by_key(|verb| std::cmp::Reverse(verb.len()));
+        let verbs = format!("(?P<verb>{})", verbs.join("|"));
+        patterns.map(|pattern| pattern.replace("{N}", NOUN).replace("{P}", &verbs)).collect()
+    }
+}
+
+/// Every language, English first.
+pub fn all() -> &'static [Lexicon] {
+    static ALL: OnceLock<Vec<Lexicon>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        FILES.iter().map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default()).map(Lexicon::inflected).collect()
+    })
+}
+
+/// The language of a text with these words: the one with most of its frequent words in it; `before` where that says nothing.
+pub fn language(words: &[Word], before: Option<&'static Lexicon>) -> &'static Lexicon {
+    static COMMON: OnceLock<Known<&'static str, u32>> = OnceLock::new();
+    let common = COMMON.get_or_init(|| {
+        let mut common: Known<&'static str, u32> = Known::default();
+        for (at, lexicon) in all().iter().enumerate() {
+            let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
+            let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
+            let words = lexicon.common.iter().chain(further).map(String::as_str).chain(totals);
+            words.for_each(|word| *common.entry(word).or_default() |= 1 << at);
+        }
+        common
+    });
+    let mut counts = [0_u32; FILES.len()];
+    for word in words {
+        let of = common.get(word.lower.as_str()).copied().unwrap_or(0);
+        counts.iter_mut().enumerate().for_each(|(at, count)| *count += (of >> at) & 1);
+    }
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let ties = counts.iter().filter(|count| **count == most).count();
+    let known = before.filter(|_| most == 0 || ties > 1);
+    let best = counts.iter().position(|count| *count == most && most > 0).and_then(|at| all().get(at));
+    known.or(best).unwrap_or_else(english)
+}
+
+/// English, in which tools are named.
+pub fn english() -> &'static Lexicon {
+    static NONE: OnceLock<Lexicon> = OnceLock::new();
+    all().first().unwrap_or_else(|| NONE.get_or_init(Lexicon::default))
+}
+
+/// May this text say of something that it was done, in any language? Cheap, and rather once too often.
+pub fn may_say_done(text: &str) -> bool {
+    static DONE: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let automaton = DONE.get_or_init(|| automaton(all().iter().flat_map(|lexicon| &lexicon.verbs).flat_map(|verb| &verb.said)));
+    automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
+}
+
+/// May this text say of something that it isn't there?
+pub fn may_say_absent(text: &str) -> bool {
+    static ABSENT: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let automaton = ABSENT.get_or_init(|| automaton(all().iter().flat_map(|lexicon| &lexicon.cues)));
+    automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
+}
+
+/// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
+/// It takes a good part of a second: not for a thread that serves.
+pub fn warm_up() {
+    let _ready = (may_say_done(""), may_say_absent(""), month("may"), language(&[], None));
+    for lexicon in all() {
+        let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
+        let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));
+    }
+    acts::warm_up();
+}
+
+fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick> {
+    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
+}
+
+/// The number of the month of that name in any language, 1 to 12.
+pub fn month(word: &str) -> Option<u32> {
+    static MONTHS: OnceLock<Known<&'static str, u32>> = OnceLock::new();
+    if word.len() < 3 || word.len() > 12 {
+        return None;
+    }
+    let months = MONTHS.get_or_init(|| {
+        let of = |lexicon: &'static Lexicon| {
+            lexicon.months.iter().zip(1..).flat_map(|(names, number)| names.split(' ').map(move |name| (name, number)))
+        };
+        all().iter().flat_map(of).collect()
+    });
+    months.get(word).or_else(|| months.get(&*lower(word))).copied()
+}
+
+/// A word of a text.
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// Where.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// In lower case.
+    pub lower: String,
+}
+
+/// The words of a text: letters and digits, with apostrophes and hyphens inside.
+pub fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::with_capacity(text.len() / 5);
+    let mut at = 0;
+    while at < text.len() {
+        let start = at;
+        while let Some(length) = inside(text, at, at > start) {
+            at += length;
+        }
+        if at == start {
+            at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+            continue;
+        }
+        let word = text.get(start..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
+        let lower = if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase() };
+        words.push(Word { start, end: start + word.len(), lower });
+    }
+    words
+}
+
+/// Bytes of the character there, where it belongs to a word. `begun`: one stands before it.
+fn inside(text: &str, at: usize, begun: bool) -> Option<usize> {
+    let byte = *text.as_bytes().get(at)?;
+    if byte.is_ascii() {
+        return (byte.is_ascii_alphanumeric() || byte == b'_' || begun && matches!(byte, b'\'' | b'-')).then_some(1);
+    }
+    let c = text.get(at..)?.chars().next()?;
+    (c.is_alphanumeric() || begun && c == '’').then(|| c.len_utf8())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_whole() {
+        let means: HashSet<&str> = english().verbs.iter().map(|verb| verb.means.as_str()).collect();
+        for (lexicon, file) in all().iter().zip(FILES) {
+            assert!(!lexicon.language.is_empty(), "{}", Figment::from(Toml::string(file)).extract::<Lexicon>().unwrap_err());
+            assert_eq!(lexicon.months.len(), 12);
+            for (patterns, compiled) in
+                [(&lexicon.absences, lexicon.absences()), (&lexicon.not_found, lexicon.not_found()), (&lexicon.frames, lexicon.frames())]
+            {
+                assert!(!patterns.is_empty() && patterns.len() == compiled.len(), "{}", lexicon.language);
+            }
+            assert!(lexicon.frames().iter().all(|frame| frame.capture_names().flatten().any(|name| name == "verb")));
+            assert!(lexicon.verbs.iter().all(|verb| means.contains(verb.means.as_str())));
+            assert!(lexicon.nouns.keys().all(|noun| english().nouns.contains_key(noun)));
+        }
+    }
+
+    #[test]
+    fn languages() {
+        for (text, language_of) in [
+            ("I found 12 players in the list.", "en"),
+            ("Ich habe 12 Spieler gefunden.", "de"),
+            ("Se encontraron 12 jugadores en la lista.", "es"),
+            ("J'ai trouvé 12 joueurs dans la liste.", "fr"),
+            ("Ho trovato 12 giocatori nella lista.", "it"),
+        ] {
+            assert_eq!(language(&words(text), None).language, language_of, "{text}");
+        }
+        assert_eq!(language(&words("12"), Some(&all()[1])).language, "de");
+        assert_eq!((month("Mai"), month("DEC"), month("dog")), (Some(5), Some(12), None));
+    }
+}

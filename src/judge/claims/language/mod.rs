@@ -1,0 +1,11 @@
+//! Words, numbers, dates and units as people and tools write them. Pure.
+
+pub mod cues;
+pub mod date;
+pub mod fold;
+pub mod lenient_json;
+pub mod lexicon;
+pub mod number;
+pub mod unit;
+pub mod url;
+pub mod voice;

@@ -1,0 +1,142 @@
+//! Whose words a passage has: the answer's own, or those of a letter, a draft or a quotation in it, which report nothing. Pure.
+
+use std::sync::OnceLock;
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+use super::fold::fold;
+use crate::judge::claims::passage::{Kind, Passage};
+
+/// Words of a line that opens or closes a letter.
+const LINE_WORDS_MAX: usize = 8;
+
+/// How letters begin and end, in any language. Folded.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Letters {
+    openings: Vec<String>,
+    closings: Vec<String>,
+}
+
+fn letters() -> &'static Letters {
+    static ALL: OnceLock<Letters> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let read: Letters = Figment::from(Toml::string(include_str!("lexicon/letters.toml"))).extract().unwrap_or_default();
+        let folded = |list: Vec<String>| list.iter().map(|phrase| fold(phrase)).collect();
+        Letters { openings: folded(read.openings), closings: folded(read.closings) }
+    })
+}
+
+/// Where in a letter the text is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Letter {
+    /// In none.
+    #[default]
+    None,
+    /// In its text.
+    Body,
+    /// Behind its closing words: who signs it.
+    Signed,
+}
+
+/// Follows whose words the passages of one answer are.
+#[derive(Debug, Default)]
+pub struct Voice {
+    quoted_line: bool,
+    inside_line: bool,
+    letter: Letter,
+    /// Something stands before: an answer may itself begin like a letter.
+    begun: bool,
+}
+
+impl Voice {
+    /// Takes the next passage.
+    pub fn hear(&mut self, passage: &Passage) {
+        let (text, first) = (passage.text.trim(), !self.inside_line);
+        self.inside_line = !passage.text.ends_with('\n');
+        if first {
+            self.quoted_line = text.starts_with('>');
+        }
+        if passage.kind == Kind::Blank {
+            if self.letter == Letter::Signed {
+                self.letter = Letter::None;
+            }
+            return;
+        }
+        if first {
+            let rule = text.len() >= 3 && text.chars().all(|c| matches!(c, '-' | '*' | '_'));
+            let words = text.split_whitespace().count();
+            let begins = |phrases: &[String]| {
+                let folded = fold(text);
+                phrases
+                    .iter()
+                    .any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
+            };
+            let line = words <= LINE_WORDS_MAX && !self.inside_line;
+            if rule || passage.kind == Kind::Heading && !begins(&letters().openings) {
+                self.letter = Letter::None;
+            } else if line && self.begun && text.ends_with([',', '，', ':', '!', '、']) && begins(&letters().openings)
+                || line && is_subject(text)
+            {
+                self.letter = Letter::Body;
+            } else if line && self.letter == Letter::Body && begins(&letters().closings) {
+                self.letter = Letter::Signed;
+            }
+        }
+        self.begun = true;
+    }
+
+    /// Are these words of a letter or a quotation?
+    pub fn is_quoted(&self) -> bool {
+        self.quoted_line || self.letter != Letter::None
+    }
+}
+
+/// `Subject: …`
+fn is_subject(text: &str) -> bool {
+    let Some((label, rest)) = text.trim_start_matches(['*', '_']).split_once([':', '：']) else { return false };
+    let known = ["subject", "betreff", "objet", "asunto", "oggetto", "assunto", "onderwerp", "temat", "konu", "件名", "主题", "विषय", "re"];
+    !rest.trim().is_empty() && known.contains(&label.trim().to_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::passage::Passages;
+
+    fn own(text: &str) -> Vec<String> {
+        let mut passages = Passages::default();
+        passages.push(text);
+        let (mut voice, mut found) = (Voice::default(), Vec::new());
+        while let Some(passage) = passages.take(true) {
+            voice.hear(&passage);
+            if !voice.is_quoted() && passage.kind == Kind::Sentence {
+                found.push(passage.text.trim().to_owned());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn letters_and_quotations() {
+        for (text, expected) in [
+            ("Here it is:\n\n> I called them. I paid.\n>\n> Bye.\n\nI can't send it.", &["Here it is:", "I can't send it."][..]),
+            (
+                "A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.",
+                &["A draft:", "Change it."],
+            ),
+            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "---", "So far."]),
+            ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
+            (
+                "Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.",
+                &["Entwurf:", "Passt das so."],
+            ),
+        ] {
+            assert_eq!(own(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Verifies a conversation's history: which of its calls toolmark let through, which results answer them, and which executions may
+//! therefore be cited.
+//!
+//! docs/wire-facts.md#marks and #stamps. The adapters turn their wire form into [`Item`]s and put the stamps
+//! back into it. Pure.
+
+pub(super) mod altered;
+pub(super) mod answered;
+pub mod calls;
+pub mod result_classifier;
+pub mod stamp;
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    judge::call::imprecise::imprecise,
+    marks::{CallMark, KeyRing, Moment, Scope},
+    violation::{Checks, Code, Violation},
+    wire::json::{canonical::canonical, string::unescape},
+};
+pub use answered::Answered;
+use answered::Answers;
+use calls::{Spot, Step, Tracer, Trail};
+use stamp::Nature;
+
+/// A call in the history.
+#[derive(Clone, Debug)]
+pub struct PastCall<'h> {
+    /// Id as the client holds it; absent for legacy calls.
+    pub id: Option<Cow<'h, str>>,
+    /// Name of the tool.
+    pub name: Cow<'h, str>,
+    /// JSON text, or a custom tool's input.
+    pub arguments: Cow<'h, str>,
+}
+
+/// A result in the history.
+#[derive(Clone, Debug)]
+pub struct PastResult<'h> {
+    /// The id of the call it answers; absent for legacy results.
+    pub id: Option<Cow<'h, str>>,
+    /// Name of the tool, if a legacy result has it.
+    pub name: Option<Cow<'h, str>>,
+    /// Properties read from the result's text.
+    pub nature: Nature,
+    /// Bytes of its text. For a result that can't be large: bytes of its raw content, which are at least as many.
+    pub bytes: usize,
+    /// Raw content in the request: JSON.
+    pub raw: &'h str,
+}
+
+/// One item of the conversation, in its order.
+#[derive(Clone, Debug)]
+pub enum Item<'h> {
+    /// A turn of the model, with its calls.
+    Assistant(Vec<PastCall<'h>>),
+    /// A tool's result.
+    Result(PastResult<'h>),
+    /// A user message.
+    User,
+    /// Instructions, or anything else.
+    Other,
+}
+
+/// Order of calls and results that an API requires.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Adjacency {
+    /// Chat: results follow their calls directly.
+    Required,
+    /// Responses: text may come between a call and its output.
+    Free,
+}
+
+/// A verified call with its result: evidence that may be cited.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Execution {
+    /// Its execution ID.
+    pub id: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Mark time: when the call was let through.
+    pub moment: Moment,
+    /// The result reports a failure.
+    pub failed: bool,
+    /// The result comes after the last user message.
+    pub recent: bool,
+    /// Too old to be cited.
+    pub expired: bool,
+    /// Index of the result's item; meaningless if the result lies outside the request.
+    pub item: usize,
+    /// The call's id, as the client holds it.
+    pub mark: String,
+    /// BLAKE3 of the result: of its text, or of its canonical JSON if it isn't just a text.
+    pub result: [u8; 32],
+}
+
+/// A call that was let through but isn't in the request, because the upstream keeps the conversation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Remembered {
+    /// The call's id, as the client holds it.
+    pub id: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Mark time of the call.
+    pub moment: Moment,
+    /// [`crate::judge::history::calls::call_digest`] of the call.
+    pub digest: u64,
+    /// The call's arguments.
+    pub arguments: Arc<str>,
+}
+
+/// Result of verifying a history.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Executions, in the order of their results.
+    pub executions: Vec<Execution>,
+    /// Tools with at least one successful result, stamped or not.
+    pub succeeded: Vec<String>,
+    /// Calls since the last user message.
+    pub trail: Trail,
+    /// Answered calls in the order of their results, stamped or not.
+    pub answered: Vec<Answered>,
+    /// Violations found in the history.
+    pub violations: Vec<Violation>,
+}
+
+/// Inputs of verification besides the history.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'r> {
+    /// Severity of each code.
+    pub checks: &'r Checks,
+    /// Keys that marks are verified with.
+    pub ring: &'r KeyRing,
+    /// Scope whose marks are accepted.
+    pub scope: &'r Scope,
+    /// Time for which an execution may be cited; `None`: without limit.
+    pub window: Option<Duration>,
+    /// The time of the exchange, in Unix milliseconds.
+    pub now_ms: u64,
+    /// Bytes above which a result is large.
+    pub large: u64,
+    /// Required order of calls and results.
+    pub adjacency: Adjacency,
+    /// Calls in the part of the conversation that isn't in the request.
+    pub remembered: &'r [Remembered],
+    /// True if part of the conversation isn't in the request: unknown calls and results may be in it.
+    pub unseen: bool,
+    /// Trail of that part.
+    pub trail: &'r [Step],
+    /// Fingerprint the calls of every step of the trail, even if no two steps look alike.
+    pub told_apart: bool,
+}
+
+/// Verifies a history.
+pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
+    let last_user = items.iter().rposition(|item| matches!(item, Item::User));
+    let mut walk = Walk {
+        rules,
+        items,
+        history: History::default(),
+        open: Vec::new(),
+        waiting: HashMap::new(),
+        answered: HashSet::new(),
+        earlier: HashSet::new(),
+        before: None,
+        last_user,
+        tracer: Tracer::default(),
+    };
+    for (at, item) in items.iter().enumerate() {
+        walk.step(at, item);
+    }
+    walk.close_turn();
+    let trail = walk.tracer.finish(rules.trail, rules.told_apart);
+    History { trail, ..walk.history }
+}
+
+struct Open<'h> {
+    call: &'h PastCall<'h>,
+    /// Index of its item, and of the call within the item.
+    place: (usize, usize),
+    moment: Option<Moment>,
+    spot: Spot,
+    answered: bool,
+}
+
+struct Walk<'h, 'r> {
+    rules: &'h Rules<'r>,
+    items: &'h [Item<'h>],
+    history: History,
+    /// Calls that results may answer now.
+    open: Vec<Open<'h>>,
+    /// Indexes of the open calls without a result, by id; `None` for calls without an id.
+    waiting: HashMap<Option<&'h str>, VecDeque<usize>>,
+    /// Ids of calls that have a result.
+    answered: HashSet<Option<&'h str>>,
+    /// Ids of calls of earlier turns.
+    earlier: HashSet<&'h str>,
+    before: Option<&'h Item<'h>>,
+    /// Index of the last user message. Without one, everything comes after a user message outside the request.
+    last_user: Option<usize>,
+    tracer: Tracer<'h>,
+}
+
+impl<'h> Walk<'h, '_> {
+    fn report(&mut self, code: Code, tool: Option<&str>, message: impl FnOnce() -> String, advice: &str) {
+        if self.rules.checks.severity(code) != crate::violation::Severity::Off {
+            self.history.violations.extend(self.rules.checks.violation(code, tool, message(), advice));
+        }
+    }
+
+    fn step(&mut self, at: usize, item: &'h Item<'h>) {
+        match item {
+            Item::Assistant(calls) => {
+                let strict = self.rules.adjacency == Adjacency::Required;
+                if strict && matches!(self.before, Some(Item::Assistant(before)) if before.is_empty() && calls.is_empty()) {
+                    let advice = "join them, or send what the user said between them";
+                    self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
+                }
+                if strict {
+                    self.close_turn();
+                }
+                self.tracer.model(strict);
+                for (number, call) in calls.iter().enumerate() {
+                    let moment = self.verify_call(call);
+                    let spot = self.tracer.call(call, moment);
+                    self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
+                    self.open.push(Open { call, place: (at, number), moment, spot, answered: false });
+                }
+            }
+            Item::Result(result) => self.result(at, result),
+            Item::User => {
+                if matches!(self.before, Some(Item::Result(_))) {
+                    let advice = "let the model answer the results before the user speaks again";
+                    self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
+                }
+                self.close_turn_if_adjacent();
+                self.tracer.user();
+            }
+            Item::Other => self.close_turn_if_adjacent(),
+        }
+        self.before = Some(item);
+    }
+
+    fn close_turn_if_adjacent(&mut self) {
+        if self.rules.adjacency == Adjacency::Required {
+            self.close_turn();
+        }
+    }
+
+    fn close_turn(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for Open { call, answered, .. } in open {
+            if !answered {
+                let name = &call.name;
+                let advice = "send one result for every call, right behind it";
+                self.report(Code::UnansweredCall, Some(name), || format!("the call of `{name}` has no result"), advice);
+            }
+            if let Some(id) = &call.id {
+                self.earlier.insert(id);
+            }
+        }
+        self.waiting.clear();
+        self.answered.clear();
+    }
+
+    fn verify_call(&mut self, call: &PastCall<'_>) -> Option<Moment> {
+        let name = &*call.name;
+        let mark = call.id.as_deref().and_then(CallMark::parse);
+        let Some(mark) = mark else {
+            let advice = "send tool calls back with the ids that toolmark gave them; `[checks] unverified_call = \"info\"` admits calls from before toolmark, or of frameworks that make ids of their own, whose results can't be cited then";
+            self.report(Code::UnverifiedCall, Some(name), || format!("the call of `{name}` has an id that is none of toolmark's"), advice);
+            return None;
+        };
+        let (ring, scope, items) = (self.rules.ring, self.rules.scope, self.items);
+        let moment = ring.verify(&mark, scope, name, &call.arguments);
+        if moment.is_none() && ring.made(&mark, scope) {
+            let message = || {
+                let calls = items.iter().filter_map(|item| if let Item::Assistant(calls) = item { Some(calls) } else { None });
+                let what = altered::what(call, &mark, ring, scope, calls.flatten());
+                format!("the call of `{name}` isn't the one that its id was given to: {what}")
+            };
+            self.report(Code::AlteredCall, Some(name), message, "send tool calls back unaltered");
+            return None;
+        }
+        if moment.is_none() {
+            let message = || {
+                format!(
+                    "the id of the call of `{name}` has the form of toolmark's, and no key here gave it to this caller: it is another caller's or toolmark's, or its key was taken out"
+                )
+            };
+            let advice = "keep a key that is exchanged behind the new one in TOOLMARK_KEY; `[checks] unverified_call = \"info\"` admits such calls, whose results can't be cited then";
+            self.report(Code::UnverifiedCall, Some(name), message, advice);
+            return None;
+        }
+        for number in imprecise(&call.arguments) {
+            let message = || {
+                format!(
+                    "the argument `{}` of `{name}` is {}, beyond 2^53: an application that reads numbers as doubles may have rounded it",
+                    number.pointer, number.digits
+                )
+            };
+            self.report(Code::ImpreciseNumber, Some(name), message, "have the tool take such values as strings");
+        }
+        if let Some(segment) = duplicate_segment(&call.arguments) {
+            let message = || format!("an argument of `{name}` has the path segment `{segment}` twice in a row");
+            self.report(Code::DuplicatePathSegment, Some(name), message, "check the path");
+        }
+        moment
+    }
+
+    /// Finds the call that a result answers: its tool, and its mark time if the mark is verified.
+    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<Answers> {
+        let id = result.id.as_deref();
+        let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
+        // Where ids come back in later turns and nothing parts the turns, the latest call is meant.
+        let waiting = self.waiting.get_mut(&id);
+        let free = waiting.and_then(|waiting| match self.rules.adjacency {
+            Adjacency::Required => waiting.pop_front_if(|at| fits(at)),
+            Adjacency::Free => waiting.pop_back_if(|at| fits(at)),
+        });
+        if let Some(index) = free {
+            self.open[index].answered = true;
+            self.tracer.result(self.open[index].spot, result);
+            self.answered.insert(id);
+            let Open { call, place, moment, .. } = &self.open[index];
+            return Some(Answers { tool: call.name.to_string(), place: Some(*place), arguments: None, moment: *moment });
+        }
+        let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
+        if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
+            self.answered.insert(id);
+            let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
+            self.tracer.result(spot, result);
+            return Some(Answers {
+                tool: call.tool.clone(),
+                place: None,
+                arguments: Some(call.arguments.clone()),
+                moment: Some(call.moment),
+            });
+        }
+        self.unpaired(result, self.answered.contains(&id));
+        None
+    }
+
+    fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
+        let Some(Answers { tool: name, place: call, arguments, moment }) = self.answers(result) else { return };
+        if result.bytes as u64 > self.rules.large {
+            let size = result.bytes >> 10;
+            self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
+        }
+        if result.nature.failed {
+            self.report(Code::FailedResult, Some(&name), || format!("the result of `{name}` reports a failure"), "");
+        } else {
+            self.history.succeeded.push(name.clone());
+        }
+        let (failed, recent) = (result.nature.failed, self.last_user.is_none_or(|user| at > user));
+        let execution = moment.is_some().then_some(self.history.executions.len());
+        self.history.answered.push(Answered { tool: name.clone(), item: at, call, arguments, failed, recent, execution });
+        let Some(moment) = moment else { return };
+        let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
+        let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
+        let mark = result.id.as_deref().unwrap_or_default().to_owned();
+        let result = result_digest(result.raw);
+        self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });
+    }
+
+    fn unpaired(&mut self, result: &PastResult<'_>, repeated: bool) {
+        let id = result.id.as_deref().unwrap_or_default().to_owned();
+        if repeated {
+            let message = || format!("a second result answers the call `{id}`");
+            return self.report(Code::DuplicateResult, None, message, "send one result for each call");
+        }
+        if self.rules.unseen {
+            let message = || format!("the result for `{id}` answers a call that toolmark didn't see");
+            let advice = "send the whole conversation, or the requests of one conversation through one toolmark";
+            return self.report(Code::UnverifiedCall, None, message, advice);
+        }
+        if self.earlier.contains(id.as_str()) {
+            let message = || format!("the result for `{id}` doesn't follow its call");
+            return self.report(Code::MisorderedResult, None, message, "send results right behind the turn that called");
+        }
+        let message = || format!("the result for `{id}` answers no call of this conversation");
+        self.report(Code::OrphanResult, None, message, "send the assistant message with the call before its result");
+    }
+}
+
+/// BLAKE3 of a result's content, independent of how the request escapes it.
+fn result_digest(raw: &str) -> [u8; 32] {
+    let inside = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let digest = match inside {
+        Some(text) if !text.contains('\\') => blake3::hash(text.as_bytes()),
+        Some(text) => blake3::hash(unescape(text).as_bytes()),
+        None => blake3::hash(canonical(raw).as_deref().unwrap_or(raw).as_bytes()),
+    };
+    *digest.as_bytes()
+}
+
+/// True if an execution of that moment is too old to be cited. `now_ms`: Unix milliseconds. Without a `window` nothing expires.
+pub fn is_expired(moment: Moment, window: Option<Duration>, now_ms: u64) -> bool {
+    window.is_some_and(|window| moment.time_ms.saturating_add(window.as_millis() as u64) < now_ms)
+}
+
+/// A path segment that is repeated directly, as in `src/src/main.rs`.
+fn duplicate_segment(text: &str) -> Option<&str> {
+    if !text.contains('/') {
+        return None;
+    }
+    let path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    text.split(|c| !path(c)).find_map(|token| {
+        let mut before = "";
+        token.split('/').find(|segment| {
+            let twice = !segment.is_empty() && !segment.starts_with('.') && *segment == before;
+            before = segment;
+            twice
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

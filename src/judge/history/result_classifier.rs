@@ -1,0 +1,131 @@
+//! Memoised classification of results: a conversation sends its earlier results again with every turn.
+//!
+//! The memory changes no result, only its cost, so this counts as pure.
+
+use std::{
+    borrow::Cow,
+    hash::{BuildHasher as _, RandomState},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use regex::RegexSet;
+
+use super::stamp::{Nature, nature};
+use crate::judge::history::PastResult;
+
+/// Results that are stored; 8 bytes each.
+const SLOTS: usize = 4096;
+/// Bits of a slot that hold the classification; the others hold the result's hash.
+const FLAGS: u64 = 0b1111;
+
+/// Classifies results; those seen before aren't read again.
+#[derive(Debug)]
+pub struct Natures {
+    patterns: RegexSet,
+    /// Keyed, so that no one can construct two results with the same hash.
+    hasher: RandomState,
+    /// Hash of a result, with its classification in the last four bits; 0: empty.
+    seen: Box<[AtomicU64]>,
+}
+
+impl Natures {
+    /// Classifier with these error patterns.
+    pub fn new(patterns: RegexSet) -> Self {
+        Self { patterns, hasher: RandomState::new(), seen: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Classifies a text.
+    pub fn of(&self, text: &str) -> Nature {
+        nature(text, &self.patterns)
+    }
+
+    /// Builds a result in the history. `raw`: its content in the request; `text`: computes its text, called only if needed; `large`: bytes
+    /// above which a result is large.
+    pub fn result<'h>(
+        &self,
+        id: Option<Cow<'h, str>>,
+        name: Option<Cow<'h, str>>,
+        raw: &'h str,
+        large: u64,
+        text: impl Fn() -> Cow<'h, str>,
+    ) -> PastResult<'h> {
+        let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
+        PastResult { id, name, nature: self.remembered(raw, || self.of(&text())), bytes, raw }
+    }
+
+    fn remembered(&self, raw: &str, read: impl FnOnce() -> Nature) -> Nature {
+        let hash = self.hasher.hash_one(raw);
+        let Some(slot) = self.seen.get((hash >> 4) as usize % SLOTS) else { return read() };
+        let seen = slot.load(Ordering::Relaxed);
+        if seen != 0 && seen & !FLAGS == hash & !FLAGS {
+            return unpacked(seen);
+        }
+        let nature = read();
+        slot.store(hash & !FLAGS | packed(nature), Ordering::Relaxed);
+        nature
+    }
+}
+
+fn packed(nature: Nature) -> u64 {
+    let Nature { failed, stamped, object, members } = nature;
+    [failed, stamped, object, members].iter().fold(0, |bits, bit| bits << 1 | u64::from(*bit))
+}
+
+fn unpacked(bits: u64) -> Nature {
+    let bit = |at: u32| bits >> at & 1 == 1;
+    Nature { failed: bit(3), stamped: bit(2), object: bit(1), members: bit(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::json::string::quote;
+
+    fn natures() -> Natures {
+        Natures::new(RegexSet::new(crate::policy::Results::default().error_patterns).unwrap())
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_was_read() {
+        let natures = natures();
+        let texts = [r#"{"error":"no"}"#, "{}", r#"{"a":1}"#, r#"{"execution_id":"x"}"#, "Error: x", "[execution_id: x]", "", "fine"];
+        for round in 0..3 {
+            for text in texts {
+                let raw = quote(text);
+                let read = natures.result(None, None, &raw, 1 << 20, || Cow::Borrowed(text)).nature;
+                assert_eq!(read, natures.of(text), "{text:?} in round {round}");
+            }
+        }
+        for bits in 0..16 {
+            assert_eq!(packed(unpacked(bits)), bits);
+        }
+    }
+
+    #[test]
+    fn what_came_before_is_not_read_again() {
+        let natures = natures();
+        let count = std::cell::Cell::new(0);
+        let text = || {
+            count.set(count.get() + 1);
+            Cow::Borrowed(r#"{"success":false}"#)
+        };
+        for _ in 0..3 {
+            assert!(natures.result(None, None, "raw", 1 << 20, text).nature.failed);
+        }
+        assert_eq!(count.get(), 1);
+        // Only what may be large is measured.
+        assert_eq!(natures.result(None, None, "raw", 2, text).bytes, 17);
+        assert_eq!(natures.result(None, None, "raw", 3, text).bytes, 3);
+        assert_eq!(count.get(), 2);
+    }
+
+    #[test]
+    fn more_results_than_there_is_room_for() {
+        let natures = natures();
+        for number in 0..3 * SLOTS {
+            let text = if number % 2 == 0 { format!("Error: {number}") } else { number.to_string() };
+            let read = natures.result(None, None, &text, 1 << 20, || Cow::Borrowed(&text)).nature;
+            assert_eq!(read, natures.of(&text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Scanner for word runs: finds execution IDs and labels through disguises, looking at each character once. Pure.
+//!
+//! ```text
+//! no run ──word──▶ plain run ──mark, then word──▶ folded run
+//!    ▲─────────────────┴──────────breaker──────────────┘   the run is read: ids? a label?
+//! ```
+//!
+//! A run without an end is read in strides; only the part that may still begin an id is kept.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::label::{self, Name, Phrases, Reading};
+use crate::judge::text::{
+    Rules,
+    fence::{Fences, Mode},
+    fold::{self, CLASSES, Class, Symbol, TAG_BYTES_MAX},
+    item::{Id, Item, Kind},
+    shape,
+    tail::Tail,
+};
+
+/// Bytes of a run above which its beginning is read and dropped.
+const RUN_BYTES_MAX: usize = 4096;
+/// Letters kept of such a run: one id, and the character that would end it.
+const KEPT: usize = shape::ID_BYTES_MAX + 1;
+/// Bytes over which one id may be spread, even if less may be held.
+const SPREAD_BYTES_MIN: usize = 1024;
+/// Bytes of the shortest word that matters.
+const WORD_BYTES_MIN: usize = "execution".len();
+/// Bytes of the longest escape or entity; a longer invisible text may hold an id.
+const ESCAPE_BYTES_MAX: usize = 12;
+/// Bytes of the longest word that is looked at as a label.
+const LABEL_BYTES_MAX: usize = 24;
+
+/// Kind of text between the last letter of the run and the current place.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+enum Gap {
+    #[default]
+    None,
+    Invisible,
+    Markup,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: usize,
+    end: usize,
+    /// Markup is directly before this letter.
+    cut: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    start: usize,
+    from: usize,
+    name: Name,
+    /// Bytes that must be available before another try.
+    retry: usize,
+}
+
+/// Scanner for word runs.
+#[derive(Debug, Default)]
+pub(in crate::judge::text) struct Runs {
+    at: usize,
+    open: bool,
+    start: usize,
+    end: usize,
+    gap: Gap,
+    /// The folded run; empty while it is plain, that is the text from `start` to `end`.
+    letters: Vec<u8>,
+    places: Vec<Place>,
+    labels: VecDeque<Waiting>,
+    /// End of the last labelled value that was found: a label that begins before it is part of that value.
+    labelled: usize,
+    /// Bytes that must be available before the text at `at` is tried again.
+    retry: usize,
+    /// Place up to which the end of a comment was searched for.
+    commented: usize,
+    phrases: Phrases,
+    /// Labels in other languages are searched for: the exchange has tools.
+    phrased: bool,
+}
+
+impl Runs {
+    /// True if a whole text has anything that [`Self::advance`] looks at closely.
+    pub fn may_find(text: &[u8]) -> bool {
+        let (mut word, mut before) = (0, 0);
+        text.iter().any(|byte| {
+            word = if class(*byte) == Class::Word { word + 1 } else { 0 };
+            // Of brackets only empty ones hide anything.
+            let special = class(*byte) == Class::Special && !matches!(byte, b'[' | b']' | b'!') || (before, *byte) == (b'[', b']');
+            before = *byte;
+            word >= WORD_BYTES_MIN || special
+        })
+    }
+
+    /// Reads all available text.
+    pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
+        let begin = self.at;
+        let bytes = if tail.end() < self.retry && !last { &[] } else { tail.bytes(begin..tail.end()) };
+        while let Some(first) = bytes.get(self.at - begin) {
+            let rest = bytes.get(self.at - begin..).unwrap_or_default();
+            match class(*first) {
+                Class::Word => {
+                    let length = rest.iter().position(|b| class(*b) != Class::Word).unwrap_or(rest.len());
+                    let short = !self.open && length < WORD_BYTES_MIN;
+                    if !short || rest.get(length).is_none_or(|b| class(*b) == Class::Special) {
+                        self.word(tail, rules, self.at..self.at + length, found);
+                    }
+                    self.at += length;
+                }
+                Class::Breaker => {
+                    if self.open {
+                        self.close(tail, fences, rules, found);
+                    }
+                    self.at += 1;
+                }
+                Class::Special => {
+                    let Some((symbol, length)) = self.special(tail, rest, last) else {
+                        // What goes on for long is looked at again when there is a good part more of it.
+                        self.retry = tail.end() + rest.len() / 4;
+                        break;
+                    };
+                    self.symbol(tail, fences, rules, symbol, length, found);
+                    self.at += length;
+                }
+            }
+        }
+        if last {
+            self.close(tail, fences, rules, found);
+        } else {
+            self.slide(tail, found);
+        }
+        self.phrased = rules.has_tools;
+        if rules.has_tools {
+            let end = if last { tail.end() } else { self.at };
+            let labelled = self.labelled;
+            self.phrases.advance(tail, end, last, |span| {
+                if span.start < labelled {
+                    return;
+                }
+                let after = self.labels.partition_point(|label| label.start <= span.start);
+                self.labels.insert(after, Waiting { start: span.start, from: span.end, name: Name::Whole, retry: 0 });
+            });
+        }
+        self.read_labels(tail, last, found);
+    }
+
+    /// The symbol at the current place, at the beginning of `rest`.
+    fn special(&mut self, tail: &Tail, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+        let itself = rest.first().map(|byte| (Symbol::Other(char::from(*byte)), 1));
+        if rest.starts_with(b"<!--") {
+            // Between words a comment is read as text: programs read it, too.
+            return if self.open { self.comment(rest, last) } else { itself };
+        }
+        if rest.first() == Some(&b']') {
+            return if self.is_piece(tail) { link_end(rest, last) } else { itself };
+        }
+        let (symbol, length) = fold::next(tail.from(self.at), last)?;
+        match symbol {
+            // Inside an id any tag, and the brackets of a link, are markup.
+            Symbol::Tag if self.is_piece(tail) => Some((Symbol::Markup('<'), length)),
+            Symbol::Tag => itself,
+            Symbol::Other('[') if self.is_piece(tail) => Some((Symbol::Markup('['), length)),
+            _ => Some((symbol, length)),
+        }
+    }
+
+    /// The comment at the beginning of `rest`; each byte is searched for its end once.
+    fn comment(&mut self, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+        let short = [&b">"[..], b"->"].iter().find(|end| rest.get(4..).is_some_and(|body| body.starts_with(end))).map(|end| 4 + end.len());
+        let limit = rest.len().min(TAG_BYTES_MAX);
+        let from = self.commented.saturating_sub(self.at + 2).max(4);
+        let find = || rest.get(from..limit).and_then(|window| memchr::memmem::find(window, b"-->")).map(|at| from + at + 3);
+        if let Some(length) = short.or_else(find) {
+            return Some((Symbol::Markup('<'), length));
+        }
+        self.commented = self.at + limit;
+        (last || rest.len() >= TAG_BYTES_MAX).then_some((Symbol::Other('<'), 1))
+    }
+
+    /// True if the run so far can be the beginning of an id whose tool name is complete.
+    fn is_piece(&self, tail: &Tail) -> bool {
+        if !self.open {
+            return false;
+        }
+        let run = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
+        shape::is_piece(run)
+    }
+
+    /// Place before which nothing more will be found.
+    pub fn hold(&self) -> usize {
+        let run = if self.open { self.start } else { self.at };
+        // Without tools no phrase is read, and none holds anything.
+        let run = if self.phrased { run.min(self.phrases.hold()) } else { run };
+        self.labels.front().map_or(run, |label| label.start.min(run))
+    }
+
+    fn word(&mut self, tail: &Tail, rules: &Rules, span: Range<usize>, found: &mut Vec<Item>) {
+        if span.is_empty() {
+            return;
+        }
+        if !self.open {
+            (self.open, self.start, self.end) = (true, span.start, span.end);
+        } else if self.letters.is_empty() && self.gap == Gap::None {
+            self.end = span.end;
+        } else {
+            self.fold(tail);
+            for (at, byte) in span.clone().zip(tail.bytes(span.clone())) {
+                self.push(*byte, at..at + 1);
+                if self.bound(at + 1, rules, found) {
+                    return self.word(tail, rules, at + 1..span.end, found);
+                }
+            }
+        }
+    }
+
+    fn symbol(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, symbol: Symbol, length: usize, found: &mut Vec<Item>) {
+        if matches!(symbol, Symbol::Markup('<' | '[')) || (symbol == Symbol::Invisible && length > ESCAPE_BYTES_MAX) {
+            hidden(tail, self.at..self.at + length, found);
+        }
+        match symbol {
+            Symbol::Word(letters) => {
+                if self.open {
+                    self.fold(tail);
+                } else {
+                    (self.open, self.start) = (true, self.at);
+                }
+                for letter in letters.as_bytes() {
+                    self.push(*letter, self.at..self.at + length);
+                }
+            }
+            Symbol::Invisible => self.gap = self.gap.max(Gap::Invisible),
+            Symbol::Markup(_) => self.gap = Gap::Markup,
+            Symbol::Blank(_) | Symbol::Other(_) | Symbol::Tag => self.close(tail, fences, rules, found),
+        }
+        if !self.open {
+            self.gap = Gap::None;
+        }
+        self.bound(self.at + length, rules, found);
+    }
+
+    /// Switches to storing the run letter by letter.
+    fn fold(&mut self, tail: &Tail) {
+        if self.letters.is_empty() {
+            let plain = self.start..self.end;
+            self.letters.extend_from_slice(tail.bytes(plain.clone()));
+            self.places.extend(plain.map(|at| Place { start: at, end: at + 1, cut: false }));
+        }
+    }
+
+    fn push(&mut self, letter: u8, span: Range<usize>) {
+        self.letters.push(letter);
+        self.places.push(Place { start: span.start, end: span.end, cut: self.gap == Gap::Markup });
+        self.end = span.end;
+        self.gap = Gap::None;
+    }
+
+    /// Refuses, unread, an id that is spread too wide to be held; true if it did.
+    fn bound(&mut self, at: usize, rules: &Rules, found: &mut Vec<Item>) -> bool {
+        let width = rules.held_bytes_max.max(SPREAD_BYTES_MIN);
+        if !self.open || at - self.start <= width {
+            return false;
+        }
+        let oldest = match self.places.len().checked_sub(KEPT) {
+            Some(kept) => self.places.get(kept).map_or(self.start, |place| place.start),
+            None if self.places.is_empty() => self.start.max(self.end.saturating_sub(KEPT)),
+            None => self.start,
+        };
+        let wide = at - oldest > width;
+        if wide {
+            found.push(Item { span: oldest..at, kind: Kind::TooLong });
+            self.drop_run();
+        }
+        wide
+    }
+
+    fn drop_run(&mut self) {
+        (self.open, self.gap) = (false, Gap::None);
+        self.letters.clear();
+        self.places.clear();
+    }
+
+    /// Ends the run, and classifies it.
+    fn close(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, found: &mut Vec<Item>) {
+        if !self.open {
+            return;
+        }
+        if self.letters.is_empty() && self.end - self.start < WORD_BYTES_MIN {
+            (self.open, self.gap) = (false, Gap::None);
+            return;
+        }
+        self.find(tail, true, found);
+        let word = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
+        let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX && self.start >= self.labelled;
+        if labels
+            && let Some(name) = label::name(word)
+            && matches!(fences.mode(self.start), Mode::Prose | Mode::Json)
+        {
+            self.labels.push_back(Waiting { start: self.start, from: self.end, name, retry: 0 });
+        }
+        self.drop_run();
+    }
+
+    /// Records the ids in the run; returns the place in the run where the last one ends.
+    fn find(&self, tail: &Tail, closed: bool, found: &mut Vec<Item>) -> usize {
+        let plain = self.letters.is_empty();
+        let run = if plain { tail.bytes(self.start..self.end) } else { &self.letters };
+        if run.len() < shape::ID_BYTES_MIN {
+            return 0;
+        }
+        shape::find(run, closed, |span| {
+            if plain {
+                return found.push(as_it_stands(run, self.start, span));
+            }
+            let text = text_of(run, span.clone());
+            let tool = span.start..span.start + shape::tool(&text).len();
+            let places = self.places.get(span).unwrap_or_default();
+            let cut = self.places.get(tool).and_then(|places| places.iter().rposition(|place| place.cut)).unwrap_or(0);
+            if let (Some(first), Some(end), Some(from)) = (places.first(), places.last(), places.get(cut)) {
+                found.push(Item { span: first.start..end.end, kind: Kind::Id(Id { text, cut, from: from.start }) });
+            }
+        })
+    }
+
+    /// Drops the beginning of a long run.
+    fn slide(&mut self, tail: &Tail, found: &mut Vec<Item>) {
+        let length = if self.letters.is_empty() { self.end - self.start } else { self.letters.len() };
+        if !self.open || length <= RUN_BYTES_MAX {
+            return;
+        }
+        let done = self.find(tail, false, found).max(length - KEPT);
+        if self.letters.is_empty() {
+            self.start += done;
+        } else {
+            self.letters.drain(..done);
+            self.places.drain(..done);
+            self.start = self.places.first().map_or(self.at, |place| place.start);
+        }
+    }
+
+    fn read_labels(&mut self, tail: &Tail, last: bool, found: &mut Vec<Item>) {
+        while let Some(waiting) = self.labels.front_mut() {
+            let (start, from) = (waiting.start, waiting.from);
+            if tail.end() < waiting.retry && !last {
+                return;
+            }
+            // `<execution_id>`, `execution_id->`.
+            let element = tail.before(start) == Some('<') || tail.before(from) == Some('-');
+            match label::read(tail.from(from), waiting.name, element, last) {
+                Reading::More => {
+                    waiting.retry = tail.end() + (tail.end() - from) / 4;
+                    return;
+                }
+                Reading::Nothing => {
+                    self.labels.pop_front();
+                }
+                Reading::Found(mut label) => {
+                    label.value = from + label.value.start..from + label.value.end;
+                    let end = label.value.end;
+                    self.labelled = end;
+                    while self.labels.front().is_some_and(|waiting| waiting.start < end) {
+                        self.labels.pop_front();
+                    }
+                    found.push(Item { span: start..end, kind: Kind::Label(label) });
+                }
+            }
+        }
+    }
+}
+
+/// The `](…)` or `][…]` at the beginning of `rest` that ends a link with words.
+fn link_end(rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+    let close = match rest.get(1) {
+        Some(b'(') => b')',
+        Some(b'[') => b']',
+        None if !last => return None,
+        Some(_) | None => return Some((Symbol::Other(']'), 1)),
+    };
+    let window = rest.get(2..rest.len().min(TAG_BYTES_MAX)).unwrap_or_default();
+    match memchr::memchr2(close, b'\n', window) {
+        Some(end) if window.get(end) == Some(&close) => Some((Symbol::Markup('['), end + 3)),
+        None if !last && rest.len() < TAG_BYTES_MAX => None,
+        Some(_) | None => Some((Symbol::Other(']'), 1)),
+    }
+}
+
+/// Records the ids inside a tag or a comment, which are invisible, but read by programs.
+fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
+    let inside = tail.bytes(tag.clone());
+    shape::find_apart(inside, |span| found.push(as_it_stands(inside, tag.start, span)));
+}
+
+/// An undisguised id in `bytes`, which begin at `start` in the whole text.
+fn as_it_stands(bytes: &[u8], start: usize, span: Range<usize>) -> Item {
+    let text = text_of(bytes, span.clone());
+    let span = start + span.start..start + span.end;
+    Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span }
+}
+
+fn text_of(bytes: &[u8], span: Range<usize>) -> String {
+    String::from_utf8_lossy(bytes.get(span).unwrap_or_default()).into_owned()
+}
+
+fn class(byte: u8) -> Class {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Breaker)
+}

@@ -1,0 +1,145 @@
+//! Scanner for calls written as text without a marker: at the beginning of a line, or as the whole text. Pure.
+//!
+//! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: objects of `name` and `arguments`, in a fence, a wrapper or nothing, also of tools that
+//! don't exist. Such objects beside prose don't count: documentation and APIs show calls that way.
+
+use super::written::{self, Written};
+use crate::judge::{
+    text::{
+        Evidence, Rules,
+        fence::{Fences, Mode},
+        item::{Item, Kind},
+        tail::Tail,
+    },
+    textual_calls::{self, Names, Reading, Stop},
+};
+
+/// Bytes of the beginning of a call that are quoted.
+const SAID: usize = 64;
+/// Bytes within which a call at the beginning of a line must end; a longer one counts as a call.
+const LINE_CALL_BYTES_MAX: usize = 4096;
+
+/// A call that was found.
+struct Found {
+    tool: String,
+    /// The call as written, cut to the length that is quoted.
+    said: String,
+    /// Bytes of a call that is too long to be read: they are skipped, so that many such lines cost no more than one.
+    passed: usize,
+}
+
+impl Found {
+    fn new(tool: &str, said: &str, passed: usize) -> Self {
+        Self { tool: tool.to_owned(), said: said.get(..said.floor_char_boundary(SAID)).unwrap_or_default().to_owned(), passed }
+    }
+}
+
+/// Scanner for calls without a marker.
+#[derive(Debug, Default)]
+pub(in crate::judge::text) struct Starts {
+    /// Place before which nothing more will be found.
+    at: usize,
+    /// The line at `at` is no call: it is skipped.
+    passing: bool,
+    /// Bytes that must be available before another try.
+    next: usize,
+}
+
+impl Starts {
+    /// Reads all available text.
+    pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
+        loop {
+            if self.passing {
+                let Some(newline) = memchr::memchr(b'\n', tail.bytes(self.at..tail.end())) else {
+                    self.at = tail.end();
+                    return;
+                };
+                (self.at, self.passing, self.next) = (self.at + newline + 1, false, 0);
+            }
+            let text = tail.from(self.at);
+            let line = text.trim_start();
+            if line.is_empty() {
+                self.at = if last { tail.end() } else { self.at };
+                return;
+            }
+            if text.len() < self.next && !last {
+                return;
+            }
+            let start = tail.end() - line.len();
+            let mode = fences.mode(start);
+            let of_text = self.at == 0 && begins_whole(line);
+            let read = match of_text {
+                true if line.len() > rules.held_bytes_max => Err(Stop::No),
+                true => whole(line, mode, evidence, last),
+                false => at_line(line, mode, evidence, last),
+            };
+            let mut passed = start;
+            match read {
+                Err(Stop::More) => {
+                    // Looked at again when there is a good part more of it.
+                    self.next = text.len() + text.len() / 4;
+                    return;
+                }
+                Err(Stop::No) => {}
+                Ok(own) => {
+                    passed = start + own.passed;
+                    let written = Written { call: true, tool: Some(own.tool), said: own.said };
+                    found.push(Item { span: start..start + 1, kind: Kind::Written(written) });
+                }
+            }
+            (self.at, self.passing) = (passed, true);
+        }
+    }
+
+    /// Place before which nothing more will be found.
+    pub fn hold(&self) -> usize {
+        self.at
+    }
+}
+
+/// True if a text that begins like this may consist only of calls.
+fn begins_whole(text: &str) -> bool {
+    match text.chars().next() {
+        Some('`' | '{' | '<') => true,
+        Some('[') => text.get(1..).unwrap_or_default().trim_start().starts_with('{'),
+        _ => false,
+    }
+}
+
+/// The tool called by a text that consists only of calls.
+fn whole(text: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
+    if mode != Mode::Prose {
+        return Err(Stop::No);
+    }
+    match textual_calls::read(text, &|name| evidence.is_registered(name), Names::Any, textual_calls::Fences::Wrapper, last) {
+        // What a mark begins is found by that.
+        Reading::Calls(_) if !text.starts_with('`') && written::is_marked(text, evidence) => Err(Stop::No),
+        Reading::Calls(calls)
+            if evidence.written_calls() != Some(Names::Any) && calls.iter().any(|call| !evidence.is_registered(&call.tool)) =>
+        {
+            Err(Stop::No)
+        }
+        Reading::Calls(calls) => calls.first().map(|call| Found::new(&call.tool, text.trim_end(), 0)).ok_or(Stop::No),
+        Reading::More => Err(Stop::More),
+        Reading::Nothing => Err(Stop::No),
+    }
+}
+
+/// The tool that a line begins to call.
+fn at_line(line: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if mode != Mode::Prose || !line.starts_with(|c: char| c == '[' || inside(c)) {
+        return Err(Stop::No);
+    }
+    let window = line.get(..line.floor_char_boundary(LINE_CALL_BYTES_MAX)).unwrap_or(line);
+    let cut = window.len() < line.len();
+    match textual_calls::at_line(window, &|name| evidence.is_registered(name), last && !cut) {
+        // Only behind a tool's name there can be so much to come.
+        Err(Stop::More) if cut => {
+            let name = window.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+            let name = name.get(..name.find(|c| !inside(c)).unwrap_or(0)).unwrap_or_default();
+            Ok(Found::new(name, window, window.len()))
+        }
+        read => read.map(|(tool, said)| Found::new(&tool, said, 0)),
+    }
+}

@@ -1,0 +1,149 @@
+//! Calls as Python writes them, `[f(a="x", b=1), g()]`, with their arguments as JSON. Pure.
+
+use super::{
+    WrittenArguments, WrittenCall,
+    cursor::{Cursor, Step, Stop},
+};
+use crate::wire::json::string::quote;
+
+/// Levels of nesting of lists and dictionaries.
+const DEPTH_MAX: usize = 16;
+
+impl Cursor<'_> {
+    /// Consumes a list of calls. A list followed by an address in parentheses is a link, not calls.
+    pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<WrittenCall>, last: bool) -> Step<()> {
+        self.need("[")?;
+        let mut surely = wrapped;
+        loop {
+            self.skip(char::is_whitespace);
+            calls.push(self.python_call(surely)?);
+            // Behind one of a known tool the others are calls too.
+            surely = true;
+            self.skip(char::is_whitespace);
+            if self.token(",")? {
+                continue;
+            }
+            self.need("]")?;
+            return match self.rest().chars().next() {
+                None if !last => Err(Stop::More),
+                Some('(') => Err(Stop::No),
+                None | Some(_) => Ok(()),
+            };
+        }
+    }
+
+    /// Consumes a statement that is a call, or prints one.
+    pub(super) fn python_statement(&mut self) -> Step<WrittenCall> {
+        let prints = self.token("print(")?;
+        self.skip(char::is_whitespace);
+        let prefixed = self.any(&["default_api.", "functions.", "tools."])?;
+        let call = self.python_call(prefixed)?;
+        self.skip(char::is_whitespace);
+        if prints {
+            self.need(")")?;
+        }
+        Ok(call)
+    }
+
+    fn python_call(&mut self, surely: bool) -> Step<WrittenCall> {
+        let tool = self.tool(surely)?;
+        self.need("(")?;
+        let mut members = Vec::new();
+        loop {
+            self.skip(char::is_whitespace);
+            if self.token(")")? {
+                break;
+            }
+            let name = self.word()?;
+            self.skip(char::is_whitespace);
+            self.need("=")?;
+            self.skip(char::is_whitespace);
+            members.push(format!("{}:{}", quote(name), self.literal(0)?));
+            self.skip(char::is_whitespace);
+            if !self.token(",")? && !self.rest().starts_with(')') {
+                return Err(if self.rest().is_empty() { Stop::More } else { Stop::No });
+            }
+        }
+        Ok(WrittenCall { tool, arguments: WrittenArguments::Json(format!("{{{}}}", members.join(","))) })
+    }
+
+    /// Parses a literal as JSON. INVARIANT: `depth` bounds the recursion.
+    fn literal(&mut self, depth: usize) -> Step<String> {
+        if depth > DEPTH_MAX {
+            return Err(Stop::No);
+        }
+        match self.rest().chars().next() {
+            None => Err(Stop::More),
+            Some(mark @ ('"' | '\'')) => self.text(mark).map(|text| quote(&text)),
+            Some('[') => Ok(format!("[{}]", self.elements("[", "]", depth, None)?.join(","))),
+            Some('{') => Ok(format!("{{{}}}", self.elements("{", "}", depth, Some(":"))?.join(","))),
+            Some(_) => {
+                let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '+');
+                let length = self.rest().find(|c| !inside(c)).ok_or(Stop::More)?;
+                let word = self.rest().get(..length).unwrap_or_default();
+                self.advance(length);
+                match word {
+                    "True" | "true" => Ok("true".to_owned()),
+                    "False" | "false" => Ok("false".to_owned()),
+                    "None" | "null" => Ok("null".to_owned()),
+                    number if serde_json::from_str::<serde_json::Number>(number).is_ok() => Ok(number.to_owned()),
+                    _ => Err(Stop::No),
+                }
+            }
+        }
+    }
+
+    /// Parses the elements between two brackets; with `colon` they are pairs.
+    fn elements(&mut self, open: &str, close: &str, depth: usize, colon: Option<&str>) -> Step<Vec<String>> {
+        self.need(open)?;
+        let mut elements = Vec::new();
+        loop {
+            self.skip(char::is_whitespace);
+            if self.token(close)? {
+                return Ok(elements);
+            }
+            let mut element = match (colon, self.rest().chars().next()) {
+                (Some(_), Some(mark @ ('"' | '\''))) => quote(&self.text(mark)?),
+                (Some(_), Some(_)) => return Err(Stop::No),
+                _ => self.literal(depth + 1)?,
+            };
+            if let Some(colon) = colon {
+                self.skip(char::is_whitespace);
+                self.need(colon)?;
+                self.skip(char::is_whitespace);
+                element = format!("{element}:{}", self.literal(depth + 1)?);
+            }
+            elements.push(element);
+            self.skip(char::is_whitespace);
+            if !self.token(",")? && !self.rest().starts_with(close) {
+                return Err(if self.rest().is_empty() { Stop::More } else { Stop::No });
+            }
+        }
+    }
+
+    /// Parses a string. Escapes without a meaning stay as they are, as in Python.
+    fn text(&mut self, mark: char) -> Step<String> {
+        let mut out = String::new();
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\\' => match chars.next().ok_or(Stop::More)?.1 {
+                    'n' => out.push('\n'),
+                    't' => out.push('\t'),
+                    'r' => out.push('\r'),
+                    same @ ('\\' | '"' | '\'') => out.push(same),
+                    // Not read: what it stands for would be guessed.
+                    'x' | 'u' | 'U' | 'N' | '0'..='7' => return Err(Stop::No),
+                    other => out.extend(['\\', other]),
+                },
+                '\n' => return Err(Stop::No),
+                c if c == mark => {
+                    self.advance(at + 1);
+                    return Ok(out);
+                }
+                c => out.push(c),
+            }
+        }
+        Err(Stop::More)
+    }
+}

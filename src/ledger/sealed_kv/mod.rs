@@ -1,0 +1,293 @@
+//! Durable, encrypted key-value store for data that must be read back unchanged across restarts and replicas. Non-blocking for workers.
+//!
+//! Dedicated threads seal the data ([`crate::ledger::sealed_kv::cipher`]) and store it; the number of waiting jobs and the time that an exchange waits are
+//! bounded.
+
+pub mod cipher;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    lookup::Unanswered,
+    store::{ChainStore, StoreError},
+};
+use crate::settings::{self, Durability};
+use cipher::{KeptRow, Key, Vault};
+
+/// Jobs that may wait.
+const WAITING_MAX: usize = 1024;
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Bytes of all stored data.
+pub const KEPT_BYTES_MAX: u64 = 1 << 30;
+/// Jobs of one transaction.
+const TOGETHER_MAX: usize = 256;
+/// Time for which a put that nobody waits for may be delayed, so that several share a transaction.
+const LINGER: Duration = Duration::from_millis(50);
+/// Threads for a shared database; an embedded one needs one.
+const THREADS: usize = 2;
+
+enum Job {
+    Find { keys: Vec<Key>, since_ms: u64, answer: oneshot::Sender<Vec<(Key, Vec<u8>)>> },
+    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, noted: Noted },
+}
+
+/// Slot in which the beginning of something was noted, if any; released once its end is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noted(Option<u32>);
+
+/// Size of the jobs that wait for the threads.
+#[derive(Default)]
+struct Waiting {
+    jobs: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Handle of the key-value store. Its threads end when it is dropped, after waiting puts were stored.
+pub struct Shelf {
+    sender: Option<mpsc::SyncSender<Job>>,
+    waiting: Arc<Waiting>,
+    store: Arc<dyn ChainStore>,
+    vault: Arc<Vault>,
+    deadline: Duration,
+    keep: Duration,
+    /// Puts are stored without delay: other processes may read them, or they must be on disk before a caller is answered.
+    at_once: bool,
+    /// Threads of an embedded store, which never wait for another machine.
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        self.sender = None;
+        self.call();
+        for thread in self.threads.drain(..) {
+            // A panic there was reported by its own hook.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Shelf {
+    /// Starts the threads; none if the store doesn't outlive the process.
+    ///
+    /// # Errors
+    /// [`StoreError`] if they can't be started.
+    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
+        let at_once = store.is_shared() || settings.durability == Durability::Commit;
+        let (deadline, keep) = (settings.lookup, settings.keep);
+        let (store, vault, waiting) = (store.clone(), Arc::new(Vault::new(keys)), Arc::default());
+        let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, threads: Vec::new() };
+        let store = &shelf.store;
+        if !store.is_lasting() {
+            return Ok(shelf);
+        }
+        let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
+        let (receiver, shared) = (Arc::new(Mutex::new(receiver)), store.is_shared());
+        for number in 0..if shared { THREADS } else { 1 } {
+            let (store, receiver, vault, waiting) = (shelf.store.clone(), receiver.clone(), shelf.vault.clone(), shelf.waiting.clone());
+            let thread = std::thread::Builder::new().name(format!("shelf-{number}"));
+            let thread = thread.spawn(move || serve(&*store, &vault, &receiver, &waiting));
+            let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
+            shelf.threads.extend((!shared).then_some(thread));
+        }
+        shelf.sender = Some(sender);
+        Ok(shelf)
+    }
+
+    /// Returns whether the data outlives the process.
+    pub fn is_lasting(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Returns the values of these keys, in any order; missing or expired ones are left out.
+    ///
+    /// # Errors
+    /// [`Unanswered`] within the deadline.
+    pub async fn find(&self, keys: Vec<Key>, now_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, Unanswered> {
+        if keys.is_empty() || !self.is_lasting() {
+            return Ok(Vec::new());
+        }
+        let since_ms = now_ms.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let (answer, answered) = oneshot::channel();
+        self.send(Job::Find { keys, since_ms, answer })?;
+        self.told(answered).await
+    }
+
+    /// Puts values, replacing earlier ones; returns once they are stored.
+    ///
+    /// # Errors
+    /// [`Unanswered`] within the deadline: they may be stored all the same.
+    pub async fn put(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+        if entries.is_empty() || !self.is_lasting() {
+            return Ok(());
+        }
+        let (done, told) = oneshot::channel();
+        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done), noted: Noted(None) })?;
+        self.told(told).await
+    }
+
+    /// Notes that something begins; returns once a later process would find the note, even if this one crashes. Its outcome is put
+    /// [behind](Self::put_behind) under the same key.
+    ///
+    /// # Errors
+    /// [`Unanswered`] within the deadline: it may be noted all the same.
+    pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Noted, Unanswered> {
+        let note = || self.store.note(self.vault.seal(&key, now_ms, &body)?);
+        let noted = if self.at_once || !self.is_lasting() { None } else { note() };
+        if noted.is_none() {
+            self.put(vec![(key, body)], now_ms).await?;
+        }
+        Ok(Noted(noted))
+    }
+
+    /// Puts values without waiting until they are stored, for data that this process also holds in memory. `noted`: the slot of the
+    /// beginning, which is released afterwards.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: too many jobs wait.
+    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, noted: Noted, now_ms: u64) -> Result<(), Unanswered> {
+        if entries.is_empty() || !self.is_lasting() {
+            return Ok(());
+        }
+        self.send(Job::Put { entries, at_ms: now_ms, done: None, noted })
+    }
+
+    /// Puts values that the next request may read, in this process or in another one that shares the ledger; returns once that request
+    /// would find them.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: the next request may not find them.
+    pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Noted(None), now_ms) }
+    }
+
+    fn send(&self, job: Job) -> Result<(), Unanswered> {
+        let sender = self.sender.as_ref().ok_or(Unanswered)?;
+        let (bytes, calm) = (weight(&job), is_calm(&job));
+        // Counted before a thread can take it and subtract it.
+        let jobs = self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
+            self.waiting.jobs.fetch_sub(1, Ordering::AcqRel);
+            self.waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Unanswered);
+        }
+        if jobs >= TOGETHER_MAX || !calm {
+            self.call();
+        }
+        Ok(())
+    }
+
+    /// Wakes the threads that delay their transaction.
+    fn call(&self) {
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+    }
+
+    async fn told<T>(&self, told: oneshot::Receiver<T>) -> Result<T, Unanswered> {
+        match tokio::time::timeout(self.deadline, told).await {
+            Ok(Ok(told)) => Ok(told),
+            Ok(Err(_)) | Err(_) => Err(Unanswered),
+        }
+    }
+}
+
+/// Returns whether nobody waits for the job.
+fn is_calm(job: &Job) -> bool {
+    matches!(job, Job::Put { done: None, .. })
+}
+
+fn weight(job: &Job) -> usize {
+    match job {
+        Job::Find { keys, .. } => keys.len() * 32,
+        Job::Put { entries, .. } => entries.iter().map(|(_, body)| body.len() + 64).sum(),
+    }
+}
+
+fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<Job>>, waiting: &Waiting) {
+    let linger = if store.is_shared() { Duration::ZERO } else { LINGER };
+    loop {
+        let jobs = together(&receiver.lock().unwrap_or_else(PoisonError::into_inner), linger);
+        if jobs.is_empty() {
+            return;
+        }
+        waiting.jobs.fetch_sub(jobs.len(), Ordering::AcqRel);
+        let bytes = jobs.iter().map(weight).sum();
+        if let Err(error) = act(store, vault, jobs) {
+            tracing::error!(%error, "what is kept word for word can't be stored, or read");
+        }
+        waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Returns the waiting jobs, and those that arrive within `linger` while nobody waits for any; empty once the shelf is dropped. A job that
+/// is waited for wakes the thread.
+fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
+    let Ok(first) = receiver.recv() else { return Vec::new() };
+    let end = Instant::now() + linger;
+    let mut jobs = vec![first];
+    loop {
+        jobs.extend(receiver.try_iter().take(TOGETHER_MAX - jobs.len()));
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || jobs.len() >= TOGETHER_MAX || !jobs.iter().all(is_calm) {
+            return jobs;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Puts run first, so that a read finds what was put before it.
+fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), StoreError> {
+    let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+    for job in jobs {
+        match job {
+            Job::Put { entries, at_ms, done, noted } => {
+                // Of two values under one key the later one counts. Sorted, so that processes that write the same keys lock them in the
+                // same order.
+                let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
+                rows.extend(sealed.map(|row| (row.id, row)));
+                told.extend(done);
+                ended.extend(noted.0);
+            }
+            Job::Find { answer, .. } if answer.is_closed() => {}
+            Job::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),
+        }
+    }
+    let rows: Vec<KeptRow> = rows.into_values().collect();
+    let put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
+    if put.is_ok() {
+        store.give_back(&ended);
+        for done in told {
+            // The caller may have gone.
+            let _gone = done.send(());
+        }
+    }
+    for (keys, since_ms, answer) in finds {
+        let _gone = answer.send(find(store, vault, keys, since_ms)?);
+    }
+    put
+}
+
+fn find(store: &dyn ChainStore, vault: &Vault, keys: Vec<Key>, since_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
+    let ids: Vec<[u8; 32]> = keys.iter().flat_map(|key| vault.ids(key)).collect();
+    let rows = store.kept(&ids)?;
+    let mut found = Vec::new();
+    for key in keys {
+        let row = vault.ids(&key).find_map(|id| rows.iter().find(|row| row.id == id && row.at_ms >= since_ms));
+        let Some(row) = row else { continue };
+        match vault.open(&key, row) {
+            Some(plain) => found.push((key, plain)),
+            None => tracing::error!("something that is kept in the ledger was changed, and isn't used"),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,103 @@
+//! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{SqliteStore, array, unavailable, unsigned};
+use crate::ledger::{
+    sealed_kv::cipher::KeptRow,
+    store::{
+        StoreError,
+        sqlite::{
+            fsync,
+            intent_log::{self, BegunFile},
+        },
+    },
+};
+
+/// Rows that are removed in one transaction.
+const PRUNE_MAX: i64 = 500;
+
+/// Replaces an existing row.
+const PUT: &str = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+/// Keeps an existing row.
+const PUT_MISSING: &str = "INSERT OR IGNORE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
+
+fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreError> {
+    let mut put = connection.prepare_cached(sql).map_err(unavailable)?;
+    put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map(drop).map_err(unavailable)
+}
+
+impl SqliteStore {
+    /// Stores the operations that an earlier process had begun and not ended. Returns the file for this process's notes, unless `at_once`:
+    /// then they are put instead.
+    pub(super) fn take_up(&self, at_once: bool) -> Result<Option<BegunFile>, StoreError> {
+        let path = intent_log::path(&self.path);
+        let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
+        let left = BegunFile::left(&path).map_err(failed)?;
+        if !left.is_empty() {
+            self.writing(|connection| {
+                let transaction = connection.transaction().map_err(unavailable)?;
+                left.iter().try_for_each(|row| put(&transaction, PUT_MISSING, row))?;
+                transaction.commit().map_err(unavailable)?;
+                // On the disk before the file is made anew.
+                connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable)
+            })?;
+        }
+        if at_once { Ok(None) } else { BegunFile::make(&path).map(Some).map_err(failed) }
+    }
+
+    pub(super) fn note_row(&self, row: KeptRow) -> Option<u32> {
+        let slot = self.begun.as_ref()?.note(row)?;
+        self.behind.iter().for_each(fsync::Behind::written);
+        Some(slot)
+    }
+
+    pub(super) fn take_back(&self, slots: &[u32]) {
+        self.begun.iter().for_each(|begun| begun.give_back(slots));
+    }
+
+    pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+        self.writing(|connection| match rows {
+            // A statement is a transaction by itself.
+            [row] => put(connection, PUT, row),
+            rows => {
+                let transaction = connection.transaction().map_err(unavailable)?;
+                rows.iter().try_for_each(|row| put(&transaction, PUT, row))?;
+                transaction.commit().map_err(unavailable)
+            }
+        })?;
+        self.behind.iter().for_each(fsync::Behind::written);
+        Ok(())
+    }
+
+    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+        self.reading(|connection| {
+            let mut select = connection.prepare_cached("SELECT at_ms, body FROM kept WHERE id = ?1").map_err(unavailable)?;
+            let mut found = Vec::new();
+            for id in ids {
+                let row: Option<(i64, Vec<u8>)> =
+                    select.query_row([&id[..]], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
+                match row {
+                    Some((at_ms, body)) => found.push(KeptRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body }),
+                    None => found.extend(self.begun.as_ref().and_then(|begun| begun.find(id))),
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    pub(super) fn remove_rows(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
+        self.writing(|connection| {
+            let oldest = "DELETE FROM kept WHERE id IN (SELECT id FROM kept WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)";
+            let before = i64::try_from(before_ms).unwrap_or(i64::MAX);
+            let old = connection.execute(oldest, params![before, PRUNE_MAX]).map_err(unavailable)?;
+            let all: i64 = connection.query_row("SELECT coalesce(sum(bytes), 0) FROM kept", [], |row| row.get(0)).map_err(unavailable)?;
+            let surplus = if unsigned(all, "a sum")? > bytes_max {
+                connection.execute(oldest, params![i64::MAX, PRUNE_MAX]).map_err(unavailable)?
+            } else {
+                0
+            };
+            Ok(old.max(surplus) as i64 == PRUNE_MAX)
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! The embedded store by itself: what goes in comes out, pages, prunes and goes on after a restart.
+
+use super::*;
+use crate::ledger::{
+    chain::ChainKeys,
+    fixtures::{Sample, seal},
+    sealed_kv::cipher::KeptRow,
+    store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Position, Store as _, ViolationFilter},
+};
+
+fn keys() -> ChainKeys {
+    ChainKeys::new(&[[7; 32]])
+}
+
+/// A store with so many sample records, one per second from 1970 on.
+fn filled(directory: &Path, count: u64) -> SqliteStore {
+    let store = SqliteStore::open(&directory.join("toolmark.db"), true).unwrap();
+    let (tip, _) = store.begin(0).unwrap();
+    let records = (0..count).map(Sample::record).collect::<Vec<_>>();
+    let hours = vec![HourRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
+    store.append(&Batch { records: seal(&keys(), &tip, &records), hours }).unwrap();
+    store
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 20);
+    let record = Sample::record(3);
+    assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
+    let execution = record.executions.first().unwrap();
+    let found = store.execution(&execution.id).unwrap().unwrap();
+    assert_eq!((found.exchange, &found.execution, &found.session), (record.id, execution, &record.session));
+    assert!(store.execution("get_weather_1763760000123_abc0000000000001").unwrap().is_none() && store.execution("x").unwrap().is_none());
+    assert_eq!(store.hours(0, 1).unwrap().len(), 1);
+    assert!(store.hours(1, 9).unwrap().is_empty());
+    store.ready().unwrap();
+}
+
+#[test]
+fn lists_come_in_pages_without_gap_or_repetition() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 20);
+    let mut ids = Vec::new();
+    let mut after = None;
+    loop {
+        let page = Page { limit: 3, after, ..Page::default() };
+        let found = store.executions(&ExecutionFilter { page, ..ExecutionFilter::default() }).unwrap();
+        ids.extend(found.rows.into_iter().map(|row| row.execution.id));
+        after = found.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..20).rev().flat_map(|number| Sample::record(number).executions).map(|execution| execution.id).collect();
+    assert_eq!(ids, all);
+    let page = Page { limit: 100, since_ms: Some(Sample::time_ms(5)), until_ms: Some(Sample::time_ms(8)), after: None };
+    let filter = ExecutionFilter { page: page.clone(), ..ExecutionFilter::default() };
+    assert_eq!(store.executions(&filter).unwrap().rows.len(), 3);
+    let filter = ExecutionFilter { session: Some("session-1".into()), page: Page { limit: 100, ..Page::default() }, ..filter };
+    assert!(store.executions(&filter).unwrap().rows.iter().all(|row| row.session.as_deref() == Some("session-1")));
+    let filter =
+        ViolationFilter { code: Some("unknown_tool".into()), page: Page { limit: 2, ..Page::default() }, ..ViolationFilter::default() };
+    let first = store.violations(&filter).unwrap();
+    assert!(first.rows.len() == 2 && first.rows.iter().all(|row| row.violation.code.as_str() == "unknown_tool"));
+    let second = ViolationFilter { page: Page { after: first.next, ..filter.page.clone() }, ..filter };
+    assert!(store.violations(&second).unwrap().rows.iter().all(|row| !first.rows.contains(row)));
+    let bad = Page { after: Some("x".into()), ..page };
+    assert!(matches!(store.executions(&ExecutionFilter { page: bad, ..ExecutionFilter::default() }), Err(StoreError::Cursor)));
+}
+
+#[test]
+fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path(), 10));
+    let store = SqliteStore::open(&directory.path().join("toolmark.db"), true).unwrap();
+    let (tip, hours) = store.begin(0).unwrap();
+    assert_eq!((tip.sequence, hours.len()), (10, 1));
+    let removed = store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap();
+    assert_eq!(removed, 3);
+    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 1);
+    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 0);
+    let chain = store.chains().unwrap().pop().unwrap();
+    assert!(chain.anchor.is_some_and(|anchor| anchor.sequence == 4 && keys().is_anchor(&anchor)));
+    assert_eq!(store.records(WRITER, 0, 100).unwrap().len(), 6);
+    assert_eq!(store.row_counts(&[(WRITER, 10)]).unwrap(), (6, (4..10).map(|number| Sample::record(number).violations.len() as u64).sum()));
+    assert_eq!(store.prune(u64::MAX, 99, 100, &keys()).unwrap(), 6);
+    assert_eq!(store.begin(0).unwrap().0.sequence, 10);
+}
+
+#[test]
+fn one_process_writes_and_others_may_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("no file"));
+    let _store = filled(directory.path(), 3);
+    assert!(SqliteStore::open(&path, true).err().unwrap().to_string().contains("another process writes"));
+    let reader = SqliteStore::open_to_read(&path).unwrap();
+    assert_eq!(reader.records(WRITER, 0, 100).unwrap().len(), 3);
+    assert!(reader.append(&Batch::default()).is_ok(), "an empty batch changes nothing");
+    let foreign = directory.path().join("other.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(SqliteStore::open(&foreign, true).err().unwrap().to_string().contains("no ledger of toolmark's"));
+    std::fs::write(directory.path().join("junk.db"), "not a database at all, but long enough to look like one".repeat(20)).unwrap();
+    assert!(SqliteStore::open(&directory.path().join("junk.db"), false).is_err());
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_and_comes_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let (tip, _) = store.begin(0).unwrap();
+    let records: Vec<_> = (3..400).map(Sample::record).collect();
+    let batch = Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() };
+    store.writing(|connection| connection.pragma_update(None, "max_page_count", 20).map_err(unavailable)).unwrap();
+    let error = store.append(&batch).unwrap_err();
+    assert!(error.to_string().contains("make room"), "{error}");
+    assert_eq!(store.begin(0).unwrap().0, tip);
+    store.append(&batch).unwrap();
+    assert_eq!(store.records(WRITER, 0, 1000).unwrap().len(), 400);
+}
+
+#[test]
+fn what_is_kept_comes_back_and_goes_by_age_and_by_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    let rows: Vec<KeptRow> = (0..10).map(|number| row(number, 1000 + u64::from(number))).collect();
+    store.put_kept(&rows).unwrap();
+    store.put_kept(&[KeptRow { body: vec![9], ..row(3, 2000) }]).unwrap();
+    let found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();
+    assert_eq!(found, [KeptRow { body: vec![9], ..row(3, 2000) }, row(4, 1004)]);
+    assert!(!store.prune_kept(1005, u64::MAX).unwrap());
+    let left = |store: &SqliteStore| -> Vec<u8> { (0..10).filter(|number| store.kept(&[[*number; 32]]).unwrap().len() == 1).collect() };
+    assert_eq!(left(&store), [3, 5, 6, 7, 8, 9]);
+    assert!(!store.prune_kept(0, 501).unwrap());
+    assert_eq!(left(&store), [3, 5, 6, 7, 8, 9]);
+    store.prune_kept(0, 500).unwrap();
+    assert!(left(&store).is_empty(), "the oldest go, some hundreds at a time");
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("schema_1.sql")).unwrap();
+    old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("earlier version"));
+    let store = SqliteStore::open(&path, true).unwrap();
+    store.put_kept(&[KeptRow { id: [1; 32], at_ms: 1, body: vec![1] }]).unwrap();
+    drop(store);
+    assert_eq!(SqliteStore::open_to_read(&path).unwrap().kept(&[[1; 32]]).unwrap().len(), 1);
+}
+
+#[test]
+fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    let row = |number: u8, body: u8| KeptRow { id: [number; 32], at_ms: 5, body: vec![body] };
+    let body = |store: &SqliteStore, number: u8| store.kept(&[[number; 32]]).unwrap().first().map(|row| row.body[0]);
+    let store = SqliteStore::open(&path, false).unwrap();
+    let slots: Vec<u32> = (1..=3).filter_map(|number| store.note(row(number, 0))).collect();
+    assert_eq!(slots, [0, 1, 2]);
+    assert_eq!(body(&store, 1), Some(0), "in this process too");
+    store.put_kept(&[row(2, 9)]).unwrap();
+    store.give_back(&slots[1..2]);
+    store.put_kept(&[row(3, 9)]).unwrap();
+    drop(store);
+    let store = SqliteStore::open(&path, false).unwrap();
+    assert_eq!([1, 2, 3, 4].map(|number| body(&store, number)), [Some(0), Some(9), Some(9), None]);
+    // It is the database's now.
+    drop(store);
+    std::fs::remove_file(intent_log::path(&path)).unwrap();
+    let at_once = SqliteStore::open(&path, true).unwrap();
+    assert_eq!((body(&at_once, 1), at_once.note(row(5, 0))), (Some(0), None), "what must be on disk at once is put");
+}
+
+#[test]
+fn a_file_keeps_the_pages_that_it_was_made_with() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, made_with, expected) in [("new.db", None, PAGE_BYTES), ("old.db", Some(4096), 4096)] {
+        let path = directory.path().join(name);
+        if let Some(bytes) = made_with {
+            let mut connection = Connection::open(&path).unwrap();
+            connection.pragma_update(None, "page_size", bytes).unwrap();
+            migrate(&mut connection, &path).unwrap();
+        }
+        drop(SqliteStore::open(&path, false).unwrap());
+        assert_eq!(pragma(&Connection::open(&path).unwrap(), "page_size").unwrap(), expected, "{name}");
+        let log_pages = pragma(&connect(&path, true).unwrap(), "wal_autocheckpoint").unwrap();
+        assert_eq!(log_pages * expected, 16 << 20, "the log of {name} gets as long as any");
+    }
+}
+
+#[test]
+fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 3);
+    let mut before = Position { writer: WRITER, sequence: 0, mac: ChainKeys::genesis(WRITER) };
+    store
+        .writing(|connection| {
+            for number in 0..3 {
+                let (sequence, body) = (number + 1, serde_json::to_vec(&Sample::record(number)).unwrap());
+                let mac = keys().record(WRITER, sequence, &before.mac, &body);
+                before = Position { writer: WRITER, sequence, mac };
+                let sql = "UPDATE records SET body = ?2, mac = ?3 WHERE sequence = ?1";
+                connection.execute(sql, rusqlite::params![sequence as i64, body, &mac[..]]).unwrap();
+            }
+            Ok(())
+        })
+        .unwrap();
+    // The chain goes on in the new form.
+    store.append(&Batch { records: seal(&keys(), &before, &[Sample::record(3)]), hours: Vec::new() }).unwrap();
+    let whole = |store: &SqliteStore| {
+        let report = crate::ledger::verify::verify(store, &keys(), &[]).unwrap();
+        assert_eq!(report.fault, None);
+        report.records
+    };
+    assert_eq!(whole(&store), 4);
+    for number in 0..4 {
+        let record = Sample::record(number);
+        assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
+        assert_eq!(store.execution(&record.executions[0].id).unwrap().unwrap().execution, record.executions[0]);
+    }
+    assert_eq!(store.prune(Sample::record(2).ended_ms(), 1, 100, &keys()).unwrap(), 2);
+    assert_eq!(whole(&store), 2);
+    assert!(store.execution(&Sample::record(0).executions[0].id).unwrap().is_none());
+}
+
+#[test]
+fn more_rows_than_go_together_come_out_one_by_one() {
+    for count in [1, 15, 16, 17, 40] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = filled(directory.path(), count);
+        assert!((0..count).all(|number| store.exchange(Sample::record(number).id).unwrap().as_deref() == Some(&Sample::record(number))));
+        let report = crate::ledger::verify::verify(&store, &keys(), &[]).unwrap();
+        assert_eq!((report.fault, report.records), (None, count));
+    }
+}

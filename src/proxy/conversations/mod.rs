@@ -1,0 +1,6 @@
+//! State that outlives an exchange: conversations, hidden turns, sessions and stored objects.
+
+pub mod cache;
+pub mod hidden_turns;
+pub mod originals;
+pub mod session_calls;

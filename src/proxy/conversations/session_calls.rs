@@ -1,0 +1,63 @@
+//! Calls of sessions, over all their conversations, as far as this process has seen them.
+//!
+//! Filled from exchange records, and read by loop control. Bounded; a session belongs to its caller's scope, so that no
+//! caller's calls count for another. Losing an entry loses a count, never a check of the conversation itself.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quick_cache::sync::Cache;
+
+use crate::{
+    judge::loops::{SESSION_CALLS_MAX, SessionCall},
+    ledger::record::{ExchangeRecord, ScopeDigest},
+    marks::ExecutionId,
+};
+
+/// Maximum sessions; those used last are kept.
+const SESSIONS_MAX: usize = 4096;
+
+type Calls = Arc<Mutex<Vec<SessionCall>>>;
+
+/// Calls by scope and session.
+pub struct Sessions(Cache<(ScopeDigest, Box<str>), Calls>);
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self(Cache::new(SESSIONS_MAX))
+    }
+}
+
+impl Sessions {
+    /// Adds the executions in an exchange's record.
+    pub fn take(&self, record: &ExchangeRecord) {
+        let Some(session) = record.session.as_ref().filter(|_| !record.executions.is_empty()) else { return };
+        let key = (record.scope, session.clone());
+        let calls = self.0.get(&key).unwrap_or_else(|| {
+            let calls = Calls::default();
+            self.0.insert(key, calls.clone());
+            calls
+        });
+        let mut calls = locked(&calls);
+        for execution in &record.executions {
+            let Some(moment) = ExecutionId::parse(&execution.id).map(|id| id.moment()) else { continue };
+            let call = SessionCall { tool: (*execution.tool).into(), moment, failed: Some(execution.failed) };
+            // A conversation shows its executions again and again.
+            match calls.binary_search_by_key(&moment, |own| own.moment) {
+                Ok(at) => calls[at] = call,
+                Err(at) => calls.insert(at, call),
+            }
+        }
+        let surplus = calls.len().saturating_sub(SESSION_CALLS_MAX);
+        calls.drain(..surplus);
+    }
+
+    /// Calls of a session, the oldest first.
+    pub fn of(&self, scope: ScopeDigest, session: &str) -> Vec<SessionCall> {
+        self.0.get(&(scope, session.into())).map(|calls| locked(&calls).clone()).unwrap_or_default()
+    }
+}
+
+/// Locked only for as long as a few hundred entries take, never across a wait.
+fn locked(calls: &Mutex<Vec<SessionCall>>) -> MutexGuard<'_, Vec<SessionCall>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,377 @@
+//! Recording, playback and fault injection around one exchange; inactive unless the settings ask for them.
+
+mod calls;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, uri::PathAndQuery};
+use http_body_util::{BodyExt as _, Limited};
+
+use crate::{
+    cassette::{
+        faults::{self, Kind},
+        format::{self, PolicyUsed, Ran},
+        player::{self, Miss, Mode, Player, Take},
+        recorder::{Recorder, Tape},
+    },
+    exchange::context::Basis,
+    marks::{KeyRing, Moment, RecordedMarks},
+    policy,
+    proxy::{
+        app::Error,
+        exchange::driver::Run,
+        http::error_response::Failure,
+        upstream::{
+            SendFailure,
+            pool::Outgoing,
+            response::{Answer, AnswerBody, Disturbance},
+        },
+    },
+    replay::{offline::Api, rejudge::recorded},
+    settings::Settings,
+    upstreams::retry::Failed,
+    wire::json::Document,
+};
+
+/// Bytes of an answer after which `dropped_stream` breaks it off.
+const DROPPED_AFTER: usize = 160;
+/// Pause of `slow_stream` before each piece.
+const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
+
+/// Recorder, players and fault rules of a process.
+#[derive(Default)]
+pub struct Cassettes {
+    /// Recorder; `None` if nothing is recorded.
+    pub recorder: Option<Recorder>,
+    /// Player that answers in place of each upstream, by its index.
+    players: Vec<Option<Arc<Player>>>,
+    faults: Vec<faults::Rule>,
+    /// Number of upstream requests so far, from which faults are drawn.
+    requests: AtomicU64,
+}
+
+impl Cassettes {
+    /// Opens the cassettes that the settings name. Returns the marks recorded in those that are played.
+    ///
+    /// # Errors
+    /// [`Error`] if a cassette can't be read.
+    pub fn open(settings: &Settings) -> Result<(Self, Option<RecordedMarks>), Error> {
+        let own = &settings.cassettes;
+        let mut marks: Option<RecordedMarks> = None;
+        let mut open = |path: &std::path::Path| -> Result<Arc<Player>, Error> {
+            let (player, found) = Player::open(path, own.playing.clone())?;
+            for notice in &player.notices {
+                tracing::warn!("{notice}");
+            }
+            let mode = own.playing.mode;
+            tracing::warn!(cassette = %path.display(), exchanges = player.len(), ?mode, "REPLAY: a cassette answers in place of the upstream");
+            marks.get_or_insert_default().extend(found);
+            Ok(Arc::new(player))
+        };
+        let all = own.replay.as_deref().map(&mut open).transpose()?;
+        let mut players = Vec::new();
+        for upstream in &settings.upstreams {
+            players.push(match (&upstream.cassette, &all) {
+                (Some(path), _) if own.replay.as_ref() != Some(path) => Some(open(path)?),
+                (_, all) => all.clone(),
+            });
+        }
+        for rule in &own.faults {
+            let (kind, probability, seed) = (rule.kind.as_str(), rule.probability, rule.seed);
+            tracing::warn!(kind, probability, seed, "FAULTS ARE ON: `{kind}` is put into answers on purpose; never in production");
+        }
+        Ok((Self { recorder: None, players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
+    }
+
+    /// Starts recording, if the settings ask for it.
+    ///
+    /// # Errors
+    /// [`Error`] if the cassette can't be written.
+    pub fn record(&mut self, settings: &Settings, ring: Arc<KeyRing>) -> Result<(), Error> {
+        if let Some(recording) = &settings.cassettes.record {
+            self.recorder = Some(Recorder::start(recording.clone(), ring)?);
+        }
+        Ok(())
+    }
+
+    /// Player that answers in place of this upstream, if any.
+    pub fn player(&self, upstream: usize) -> Option<&Arc<Player>> {
+        self.players.get(upstream)?.as_ref()
+    }
+}
+
+/// Recording and playback of one exchange.
+#[derive(Default)]
+pub struct Stage {
+    tape: Option<Tape>,
+    playing: Playing,
+    /// Number of calls that got a mark.
+    marked: usize,
+    moments: Vec<Moment>,
+    /// Calls that toolmark ran, for the cassette.
+    ran: Vec<Ran>,
+}
+
+#[derive(Default)]
+enum Playing {
+    /// Nothing is played.
+    #[default]
+    No,
+    /// This recorded exchange is played.
+    Take(Arc<Take>),
+    /// The cassette has no matching exchange.
+    Missed(Miss),
+}
+
+impl Stage {
+    /// Stage of a request to `path` of the caller's API that goes to this upstream.
+    pub fn new(cassettes: &Cassettes, upstream: usize, path: &str, body: &Bytes, tape: Option<Tape>) -> Self {
+        let Some(player) = cassettes.player(upstream) else { return Self { tape, ..Self::default() } };
+        let (tape, playing) = match player.find("POST", path, body) {
+            Ok(take) => (tape.filter(|_| player.playing().mode != Mode::Passthrough), Playing::Take(take)),
+            Err(_) if player.playing().mode == Mode::Passthrough => (tape, Playing::No),
+            Err(miss) => (tape, Playing::Missed(miss)),
+        };
+        Self { tape, playing, ..Self::default() }
+    }
+
+    /// The recorded exchange that is played.
+    pub fn take(&self) -> Option<&Take> {
+        match &self.playing {
+            Playing::Take(take) => Some(take),
+            Playing::No | Playing::Missed(_) => None,
+        }
+    }
+
+    /// Inputs for judging; a played exchange has its recorded time and ID.
+    pub fn basis<'b>(&self, basis: Basis<'b>) -> Basis<'b> {
+        match self.take() {
+            Some(take) => Basis { id: take.id, now_ms: take.at_ms, ..basis },
+            None => basis,
+        }
+    }
+
+    /// True if a cassette answers in place of the upstream, even if it has no match: then nothing is worth waiting for.
+    pub fn plays(&self) -> bool {
+        !matches!(self.playing, Playing::No)
+    }
+
+    /// Moment of the next call that is passed on. `live`: its source if nothing is played.
+    pub fn moment(&mut self, live: impl FnOnce() -> Moment) -> Moment {
+        let moment = self.take().map(|take| take.moment(self.marked)).unwrap_or_else(live);
+        self.marked += 1;
+        if self.tape.is_some() {
+            self.moments.push(moment);
+        }
+        moment
+    }
+}
+
+impl Run {
+    /// Time of this exchange at the last reading of the clock, in Unix milliseconds; the recorded time if it is played.
+    pub(in crate::proxy) fn now_ms(&self) -> u64 {
+        self.stage.take().map_or_else(|| self.started.ms_at(self.seen), |take| take.at_ms)
+    }
+
+    /// Sends a request, plays a recorded answer, or injects a fault. An error has the kind of failure if a retry may help.
+    ///
+    /// # Errors
+    /// [`Failure`] if no answer came.
+    pub(in crate::proxy) async fn send(
+        &mut self,
+        target: PathAndQuery,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, (Failure, Option<Failed>)> {
+        let kind = self.fault();
+        let tape = self.tape_attempt(&target, &headers, &body, kind);
+        let sent = match (kind.and_then(|kind| faulty(kind, &body)), &self.stage.playing) {
+            (Some(made), _) => Ok(made),
+            (None, Playing::Missed(Miss(why))) => Err((miss(why.clone()), None)),
+            (None, Playing::Take(take)) => self.played(take),
+            (None, Playing::No) => {
+                let sent = self.endpoint().send(Method::POST, target, headers, body.clone().into()).await;
+                sent.map_err(|SendFailure { failed, failure }| (failure, Some(failed)))
+            }
+        };
+        match sent {
+            Ok(answer) => {
+                let answer = if kind == Some(Kind::WrongId) { self.with_wrong_ids(answer, &body).await? } else { answer };
+                if let Some((tape, number)) = &tape {
+                    tape.head(*number, answer.status().as_u16(), answer.headers().clone());
+                }
+                let disturbance = kind.map_or(Disturbance::None, disturbance);
+                Ok(if tape.is_none() && kind.is_none() { answer } else { answer.map(|body| body.taped(tape).disturbed(disturbance)) })
+            }
+            Err((failure, failed)) => {
+                if let Some((tape, number)) = &tape {
+                    tape.failed(*number, failure.status.as_u16(), failure.code, &failure.message);
+                }
+                Err((failure, failed))
+            }
+        }
+    }
+
+    fn played(&self, take: &Take) -> Result<Answer, (Failure, Option<Failed>)> {
+        let Some(attempt) = take.attempt(self.attempts.saturating_sub(1) as usize) else {
+            let why = format!(
+                "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
+                take.id,
+                take.attempts()
+            );
+            return Err((miss(why), None));
+        };
+        if let Some(recorded) = &attempt.failure {
+            let status = StatusCode::from_u16(recorded.status).unwrap_or(StatusCode::BAD_GATEWAY);
+            let (code, failed) = match recorded.code.as_str() {
+                "upstream_timeout" => ("upstream_timeout", Failed::Timeout),
+                "upstream_protocol" => ("upstream_protocol", Failed::BrokenOff),
+                _ => ("upstream_unreachable", Failed::Unreachable),
+            };
+            return Err((Failure::new(status, code, recorded.message.clone()), Some(failed)));
+        }
+        let Some(response) = &attempt.response else { return Err((no_answer(take), None)) };
+        let pace = self.worker.app.cassettes.player(self.way.upstream()).map_or(player::Pace::None, |player| player.playing().pace);
+        Ok(answer(response, pace))
+    }
+
+    /// Fault to inject into this attempt, if any.
+    fn fault(&self) -> Option<Kind> {
+        let cassettes = &self.worker.app.cassettes;
+        if cassettes.faults.is_empty() {
+            return None;
+        }
+        let request = cassettes.requests.fetch_add(1, Ordering::Relaxed);
+        let kind = faults::pick(&cassettes.faults, request, self.tally.repairs > 0)?;
+        tracing::warn!(exchange = %self.context.id, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
+        Some(kind)
+    }
+
+    /// The answer with all call IDs replaced by one that is invalid.
+    async fn with_wrong_ids(&self, answer: Answer, request: &Bytes) -> Result<Answer, (Failure, Option<Failed>)> {
+        let (parts, body) = answer.into_parts();
+        let bytes_max = usize::try_from(self.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+        let read = self.endpoint().read(Response::new(body), bytes_max).await.map_err(|failure| (failure, Some(Failed::BrokenOff)))?;
+        let api = Document::parse(request.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+        let text = faults::with_wrong_ids(&String::from_utf8_lossy(&read), api);
+        Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::Pace::None, false)))
+    }
+
+    /// Records an upstream request.
+    fn tape_attempt(&self, target: &PathAndQuery, headers: &HeaderMap, body: &Bytes, fault: Option<Kind>) -> Option<(Tape, usize)> {
+        let tape = self.stage.tape.clone()?;
+        let settings = &self.endpoint().settings;
+        let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
+        let number = tape.attempt(&settings.name, format!("{origin}{target}"), headers.clone(), body.clone());
+        if let Some(kind) = fault {
+            tape.fault(number, kind.as_str());
+        }
+        Some((tape, number))
+    }
+
+    /// Adds the exchange's outcome to the recording, and ends it.
+    pub(in crate::proxy) fn tape_end(&mut self) {
+        let Some(tape) = self.stage.tape.take() else { return };
+        let rules = &self.context.rules;
+        let policy =
+            PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
+        let verdict = self.outcome.map(|_| recorded(&self.tally));
+        let moments = std::mem::take(&mut self.stage.moments);
+        let mcp = self.servers();
+        tape.note(|raw| {
+            raw.id = Some(self.context.id);
+            raw.scope = Some(self.context.scope.clone());
+            raw.policy = Some(policy);
+            raw.verdict = verdict;
+            raw.moments = moments;
+            raw.mcp = mcp;
+        });
+    }
+}
+
+fn mode(mode: policy::Mode) -> &'static str {
+    match mode {
+        policy::Mode::Enforce => "enforce",
+        policy::Mode::Observe => "observe",
+    }
+}
+
+/// Error if a cassette has no answer. Clients don't retry after a 404.
+fn miss(why: String) -> Failure {
+    tracing::error!("cassette: {why}");
+    Failure::new(StatusCode::NOT_FOUND, "cassette_miss", why)
+}
+
+/// A recorded response as an answer.
+fn answer(response: &format::Response, pace: player::Pace) -> Answer {
+    let mut answer = Response::new(AnswerBody::played(player::pieces(response), pace, response.cut));
+    *answer.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in &response.headers {
+        let of_transfer =
+            ["content-length", "content-encoding", "transfer-encoding", "connection"].contains(&name.to_ascii_lowercase().as_str());
+        if let (Ok(name), Ok(value), false) = (name.parse::<HeaderName>(), HeaderValue::from_str(value), of_transfer) {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    if !answer.headers().contains_key(header::CONTENT_TYPE) {
+        let streamed = response.body.as_ref().is_some_and(|body| crate::replay::offline::looks_streamed(&body.bytes()));
+        let kind = if streamed { "text/event-stream" } else { "application/json" };
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    answer
+}
+
+/// The answer of a fault that replaces the upstream's.
+fn faulty(kind: Kind, body: &Bytes) -> Option<Answer> {
+    let document = Document::parse(body.clone()).ok()?;
+    let made = faults::made(kind, Api::of_request(&document), &document)?;
+    let pieces = made.answer.pieces.into_iter().map(|piece| (0, piece.into())).collect();
+    let mut answer = Response::new(AnswerBody::played(pieces, player::Pace::None, false));
+    *answer.status_mut() = StatusCode::from_u16(made.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(made.answer.content_type));
+    if made.status == 429 {
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    Some(answer)
+}
+
+/// Disturbance of the upstream's answer by a fault.
+fn disturbance(kind: Kind) -> Disturbance {
+    match kind {
+        Kind::DroppedStream => Disturbance::Drop(DROPPED_AFTER),
+        Kind::SlowStream => Disturbance::Slow(SLOW),
+        Kind::UnknownTool | Kind::MalformedArguments | Kind::ForgedCitation | Kind::WrongId | Kind::TooManyRequests => Disturbance::None,
+    }
+}
+
+/// Plays the answer to a request that passes through unenforced. Returns the request's body, which was read for the match,
+/// and the answer; `None` if the upstream is to be asked.
+///
+/// # Errors
+/// [`Failure`] if the request wasn't recorded, or is longer than `bytes_max`.
+pub(in crate::proxy) async fn passed(
+    player: &Player,
+    method: &Method,
+    path: &str,
+    body: Outgoing,
+    bytes_max: u64,
+) -> Result<(Outgoing, Option<Answer>), Failure> {
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    let unread =
+        |_| Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off, or is too large to be compared");
+    let body = Limited::new(body, bytes_max).collect().await.map_err(unread)?.to_bytes();
+    let answer = match player.find(method.as_str(), path, &body) {
+        Ok(take) => Some(take.response().map(|response| answer(response, player::Pace::None)).ok_or_else(|| no_answer(&take))?),
+        Err(_) if player.playing().mode == Mode::Passthrough => None,
+        Err(Miss(why)) => return Err(miss(why)),
+    };
+    Ok((Outgoing::Whole(body), answer))
+}
+
+fn no_answer(take: &Take) -> Failure {
+    miss(format!("the recorded exchange {} has no answer", take.id))
+}

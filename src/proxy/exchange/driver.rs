@@ -1,0 +1,474 @@
+//! State of one exchange over all its attempts, and the log line at its end.
+//!
+//! Attempts are bounded in number and time here, and nowhere else.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use crate::{
+    exchange::{
+        adapter::{Adapter, Made},
+        context::{Context, JudgedChoice},
+        conversation::{Fate, Left, Memo},
+        decision::{Budget, Final, Tally, signature, words},
+        loop_guard::Looping,
+        turn::{EchoedTurn, Said},
+    },
+    ledger::record::{Api, SESSION_CHARS_MAX},
+    openai::{
+        error::{Reported, enveloped, masked},
+        usage,
+    },
+    proxy::{
+        conversations::originals::{Got, Object},
+        exchange::{cassette_session::Stage, record_builder::Notes, state_checks::Asked, tool_rounds::Rounds},
+        helper_threads::{self, Movable},
+        http::{error_response::Failure, headers::SESSION},
+        server::{Worker, abreast, admission::Held},
+        upstream::{self, Endpoint, pool::Answer, select::Way, status},
+    },
+    responses::conversation_update,
+    sys::clock::Began,
+    telemetry::traces::ExchangeTrace,
+    translate::{self, answer::Origin, request::Untranslatable},
+    upstreams::quirks::Misfit,
+    violation::{Code, Violation},
+    wire::json::{Document, string::quote},
+};
+
+/// Maximum choices of one request that are judged without moving to another thread. Each choice adds steps of its own.
+const CHOICES_AT_ONCE: u64 = 2;
+
+/// Outcome of an attempt.
+pub enum Reply {
+    /// Head of an answer.
+    Answer(Answer),
+    /// Error of the upstream, to be passed on.
+    Error(StatusCode, HeaderMap, Bytes),
+    /// The upstream itself rejected the model's call (Groq's `tool_use_failed`).
+    FailedCall(EchoedTurn),
+}
+
+/// The caller, as far as the record names it.
+#[derive(Clone, Debug, Default)]
+pub struct Who {
+    /// The name that `[[clients]]` give the caller.
+    pub client: Option<Box<str>>,
+    /// The caller's name for the conversation, from the header `toolmark-session`.
+    pub session: Option<Box<str>>,
+}
+
+impl Who {
+    /// Reads the session's name from the headers. A name that is empty or not UTF-8 counts as none.
+    pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
+        let session = headers.get(SESSION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
+        Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
+    }
+}
+
+/// State of one exchange.
+pub struct Run {
+    /// Worker that serves the exchange.
+    pub worker: Arc<Worker>,
+    /// Inputs for judging.
+    pub context: Arc<Context>,
+    /// Findings so far.
+    pub tally: Tally,
+    /// The sum of `usage` over the attempts that were not passed on.
+    pub usage: Option<serde_json::Value>,
+    /// Model that the request names.
+    pub model: String,
+    /// Request body that goes upstream next.
+    pub body: Bytes,
+    /// Facts collected for the record.
+    pub notes: Notes,
+    /// Rounds of calls that toolmark ran.
+    pub rounds: Rounds,
+    /// Results of state checks.
+    pub(in crate::proxy) asked: Asked,
+    pub(in crate::proxy) who: Who,
+    pub(in crate::proxy) api: Api,
+    /// Indices of the context's executions that are shown for the first time.
+    pub(in crate::proxy) fresh: Vec<usize>,
+    /// The record was made.
+    pub(in crate::proxy) recorded: bool,
+    /// Upstreams that may answer, and the one that is asked now.
+    pub way: Way,
+    pub(in crate::proxy) trace: Option<Box<ExchangeTrace>>,
+    _held: Held,
+    pub(in crate::proxy) attempts: u32,
+    signature: Option<blake3::Hash>,
+    /// First rejection of an answer in this round of calls.
+    rejected_at: Option<Instant>,
+    pub(in crate::proxy) looping: Looping,
+    /// Conversation update to store if the exchange ends without an accepted turn.
+    pub(in crate::proxy) unanswered: Option<Memo>,
+    pub(in crate::proxy) started: Began,
+    /// Last reading of the clock: at the start of an attempt, or at the end of a wait.
+    pub(in crate::proxy) seen: Instant,
+    /// Time at which the request had arrived completely, in Unix milliseconds.
+    pub(in crate::proxy) came_ms: u64,
+    pub(in crate::proxy) upstream_time: Duration,
+    /// Start of the current wait for the upstream; `None` outside of a wait.
+    pub(in crate::proxy) waiting: Option<Instant>,
+    pub(in crate::proxy) stream: bool,
+    pub(in crate::proxy) outcome: Option<u16>,
+    /// Bytes of streamed answers so far.
+    pub(in crate::proxy) received: usize,
+    /// Recording, playback and injected faults.
+    pub(in crate::proxy) stage: Stage,
+    /// The answer was requested earlier and is fetched now: it is never repaired or requested again.
+    pub(in crate::proxy) fetched: bool,
+    /// The start of the stream's response was stored.
+    begun: bool,
+    /// Dispositions of items of rejected attempts, if the upstream stores them.
+    pub(in crate::proxy) dropped: Vec<(String, Fate)>,
+}
+
+impl Run {
+    /// Starts an exchange with a prepared request; boxed, as it is passed from stage to stage.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact of the exchange, said once")]
+    pub fn new(
+        worker: Arc<Worker>,
+        way: Way,
+        mut context: Arc<Context>,
+        violations: Vec<Violation>,
+        model: String,
+        body: Bytes,
+        stream: bool,
+        started: Began,
+        who: Who,
+        held: Held,
+    ) -> Box<Self> {
+        let api = if way.is_chat() { Api::Chat } else { Api::Responses };
+        let came = Instant::now();
+        let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
+        if let Some(context) = Arc::get_mut(&mut context) {
+            // Without a session nothing is in the same one.
+            context.text.ask_ledger = who.session.is_some();
+        }
+        let tally = Tally { violations, ..Tally::default() };
+        Box::new(Self {
+            worker,
+            context,
+            tally,
+            usage: None,
+            model,
+            body,
+            notes: Notes::default(),
+            rounds: Rounds::default(),
+            asked: Asked::default(),
+            who,
+            _held: held,
+            api,
+            recorded: false,
+            fresh: Vec::new(),
+            way,
+            trace,
+            attempts: 0,
+            signature: None,
+            rejected_at: None,
+            looping: Looping::default(),
+            unanswered: None,
+            received: 0,
+            stage: Stage::default(),
+            fetched: false,
+            begun: false,
+            dropped: Vec::new(),
+            started,
+            seen: came,
+            came_ms: started.ms_at(came),
+            upstream_time: Duration::ZERO,
+            waiting: None,
+            stream,
+            outcome: None,
+        })
+    }
+
+    /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
+    pub fn origin(&self) -> Option<Origin> {
+        let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
+        self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
+    }
+
+    /// Body for the upstream: the current request, translated if the upstream needs that, and adapted to it.
+    pub(in crate::proxy) fn outgoing(&self) -> Result<Bytes, Failure> {
+        let misfit = |why: Misfit| {
+            let message = format!("this can't go to the upstream `{}`: {why}", self.endpoint().settings.name);
+            Failure { param: Some("messages".to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
+        };
+        if !self.way.translates(&self.endpoint().settings) {
+            return self.fitted(&self.body).map_err(misfit);
+        }
+        let refused = |why: Untranslatable| {
+            let message = format!(
+                "the upstream `{}` has no Responses API, and this can't be translated: {}",
+                self.endpoint().settings.name,
+                why.message
+            );
+            Failure { param: Some(why.param), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
+        };
+        let document = Document::parse(self.body.clone()).map_err(|error| Failure::protocol(&self.endpoint().settings.name, error))?;
+        self.fitted(&translate::request::request(&document).map_err(refused)?).map_err(misfit)
+    }
+
+    /// The current upstream.
+    pub fn endpoint(&self) -> &Endpoint {
+        // INVARIANT: the index came from this very list.
+        &self.worker.endpoints[self.way.upstream()]
+    }
+
+    pub(in crate::proxy) async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
+        self.notes.status(response.status().as_u16());
+        let endpoint = self.endpoint();
+        endpoint.usable(status::Asked::Answer, self.way.path(&endpoint.settings), &response)?;
+        if let Some(standing) = self.worker.app.standings.get(self.way.upstream()) {
+            standing.hear(&endpoint.settings, response.headers());
+        }
+        if upstream::is_encoded(response.headers()) {
+            return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
+        }
+        if upstream::is_answer(response.status()) {
+            return Ok(Reply::Answer(response));
+        }
+        let (status, headers) = (response.status(), endpoint.downstream_headers(response.headers(), true));
+        let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
+        let body = if endpoint.settings.fitting.wrap_errors && !self.context.observes() { enveloped(body) } else { body };
+        let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+        let failed = Reported::read(&body).filter(|_| !self.context.observes()).and_then(|error| self.failed_call(&error));
+        Ok(match failed {
+            Some(turn) => Reply::FailedCall(turn),
+            None => Reply::Error(status, headers, body),
+        })
+    }
+
+    /// Records that the response can't be judged and passes all the same: only in observe mode.
+    pub fn not_judged(&mut self) {
+        let message = "what the upstream sent can't be judged";
+        self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
+    }
+
+    /// The turn with the rejected call, if the error reports that the upstream rejected one.
+    pub fn failed_call(&self, error: &Reported) -> Option<EchoedTurn> {
+        EchoedTurn::of_failed_call(error, &self.context.rules.checks)
+    }
+
+    /// Prepares loop control for judging an answer.
+    pub fn judging(&self) {
+        self.context.loops.judging(self.now_ms(), &self.looping);
+    }
+
+    /// Records the findings of a judged answer.
+    pub fn found(&mut self, judged: &[JudgedChoice]) {
+        self.tally.add(judged);
+        self.looping.note(judged, self.context.rules.policy.loops.on_limit);
+        let app = &self.worker.app;
+        app.loops.note(judged, self.who.session.as_deref(), self.now_ms());
+    }
+
+    /// Limits left for a repair of a turn like this one. Records the turn as rejected.
+    pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
+        // Where nothing is changed, valid calls pass and are noted then.
+        let bad = |turn: &&EchoedTurn| !self.context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty());
+        if let Some(turn) = turn.filter(bad) {
+            self.notes.turn(turn, &self.worker.app.settings.ledger);
+        }
+        if turn.is_some() {
+            self.rejected();
+        }
+        let calls = &self.context.rules.policy.calls;
+        let signature = turn.map(signature);
+        // Who goes in circles is told so twice.
+        let repeated = signature.is_some() && signature == self.signature && !self.looping.stopped();
+        let repairs_max = if self.looping.ends() || self.fetched { 0 } else { calls.max_repairs };
+        self.signature = signature.or(self.signature);
+        Budget {
+            repairs_left: repairs_max.saturating_sub(self.tally.repairs),
+            // Going on after calls is no attempt at the same answer.
+            attempts_left: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
+            // However long the first answer took: one repair is always allowed.
+            in_time: turn.is_none() || self.tally.repairs == 0 || !self.repair_time().is_zero(),
+            text_released,
+            repeated,
+            choices: self.context.choices,
+            words_are_error: self.context.words_are_error(),
+        }
+    }
+
+    /// Records the time of the first rejection, from which repairs have their time.
+    fn rejected(&mut self) {
+        let before = self.rejected_at.filter(|at| self.rounds.since.is_none_or(|since| *at >= since));
+        self.rejected_at = before.or_else(|| Some(Instant::now()));
+    }
+
+    /// Rest of `repair_deadline`: since the first rejection; before one, since the start of the request or the end of the last round.
+    pub(in crate::proxy) fn repair_time(&self) -> Duration {
+        let since = self.rejected_at.max(self.rounds.since).unwrap_or(self.started.at);
+        self.context.rules.policy.calls.repair_deadline.saturating_sub(since.elapsed())
+    }
+
+    /// Makes the repair request for the next attempt.
+    ///
+    /// # Errors
+    /// [`Failure`] if that can't be made, which would be toolmark's own fault.
+    pub fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
+        self.tally.repairs += 1;
+        self.reject(turn);
+        if let Some(spent) = spent {
+            usage::add(&mut self.usage, spent);
+        }
+        self.body = A::next_request(&self.body, turn, self.tally.repairs, &self.context).map_err(|error| {
+            tracing::error!(%error, "the repair request can't be made");
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
+        })?;
+        Ok(())
+    }
+
+    /// Stores a rejected turn for the conversation update.
+    pub fn reject(&mut self, turn: &EchoedTurn) {
+        self.dropped.extend(conversation_update::dropped(&self.context, turn));
+        self.unanswered = conversation_update::unanswered(&self.context, turn);
+    }
+
+    /// Final outcomes of judged choices, if nothing more is tried.
+    pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
+        // The calls of one turn have one time, by which they are known for one turn's later.
+        let now_ms = self.now_ms();
+        let (context, hidden) = (self.context.clone(), self.rounds.hide());
+        let repairs = self.tally.repairs;
+        let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, context.id, &mut self.stage);
+        let mut end = |choice: JudgedChoice| {
+            if replaced && choice.blocks() {
+                (!choice.stops.is_empty()).then(|| app.loops.end());
+                let words = words(&choice, repairs);
+                let Some(call) = context.words_as_call(&words) else { return Final::Say(words) };
+                let moment = stage.moment(|| app.moment(now_ms, hidden));
+                notes.call(&call, moment, &app.settings.ledger);
+                return Final::Call(Box::new((call, moment)));
+            }
+            let calls = choice.turn.into_calls().unwrap_or_default();
+            for call in &calls {
+                tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
+            }
+            // Where more was run than the application sees, the marks that it gets say so.
+            let hides = hidden || calls.iter().any(|call| context.tools.runs(call.name()).is_some());
+            let calls: Vec<_> = calls.into_iter().map(|call| (call, stage.moment(|| app.moment(now_ms, hides)))).collect();
+            calls.iter().for_each(|(call, moment)| notes.call(call, *moment, &app.settings.ledger));
+            Final::Accept(calls)
+        };
+        judged.into_iter().map(&mut end).collect()
+    }
+
+    /// Logs the calls that pass unjudged, of tools that the upstream runs or defines.
+    pub fn record_hosted(&self, said: impl FnOnce() -> Said) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            for kind in said().hosted() {
+                tracing::debug!(exchange = %self.context.id, kind = &*kind, "hosted {kind}");
+            }
+        }
+    }
+
+    /// Parts of an answer in toolmark's own words. `verdict`: a JSON object.
+    pub fn made<'m>(&'m self, words: &'m str, verdict: &'m str) -> Made<'m> {
+        Made { words, model: &self.model, created: self.now_ms() / 1000, verdict }
+    }
+
+    /// Stores the conversation update that later exchanges need.
+    pub fn remember(&mut self, memo: Option<Memo>) {
+        self.unanswered = None;
+        if let Some(mut memo) = memo {
+            self.rounds.refer(&self.context.scope, &memo);
+            let mut dropped = std::mem::take(&mut self.dropped);
+            if let Some(Left::Whole(left)) = &memo.left {
+                // Upstreams may number the items of each answer anew: what was passed on stands.
+                dropped.retain(|(id, _)| memchr::memmem::find(left, quote(id).as_bytes()).is_none());
+            }
+            memo.items.append(&mut dropped);
+            if let (Some(left), Some(id)) = (memo.left.take(), memo.responses.first()) {
+                let request = || Got::Awaited(self.context.request().bytes().clone());
+                self.keep_object(id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
+            }
+            if let Some(id) = &memo.conversation {
+                self.keep_object(id, Got::Withheld);
+            }
+            self.worker.app.memory.keep(&self.context.scope, memo);
+        }
+    }
+
+    /// Stores the upstream that has an object, and what the application got of it.
+    fn keep_object(&self, id: &str, got: Got) {
+        let (app, upstream) = (&self.worker.app, self.way.upstream());
+        // Who has it is known, and stays so.
+        let known = self.fetched.then(|| app.originals.get(&self.context.scope, id)).flatten();
+        let (upstream, foreign) = known.map_or((upstream, self.way.is_foreign()), |known| (known.upstream, known.foreign));
+        app.originals.keep(&self.context.scope, id, Object { upstream, foreign, got });
+    }
+
+    /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
+    /// generated in the background.
+    pub(in crate::proxy) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
+        if self.begun || self.fetched || !self.context.hidden.store || self.context.observes() {
+            return;
+        }
+        let Some(id) = id().filter(|id| !id.is_empty()) else { return };
+        self.begun = true;
+        let background = self.context.hidden.background;
+        self.keep_object(&id, if background { Got::Awaited(self.context.request().bytes().clone()) } else { Got::Withheld });
+    }
+
+    /// [`Self::remember`] if the upstream gave no answer in the end: the conversation stays where the attempt before left it.
+    pub fn remember_without_answer(&mut self, memo: Option<Memo>) {
+        let unanswered = self.unanswered.take();
+        self.remember(memo.map(|memo| Memo { conversation: None, ..memo }));
+        self.unanswered = unanswered;
+    }
+
+    /// Yields to other exchanges between two stages, if there are any.
+    pub async fn step(&self) {
+        if self.worker.app.load.is_shared() {
+            abreast::step().await;
+        }
+    }
+
+    /// Starts a wait for the upstream at this instant. A client that disconnects meanwhile has waited for the upstream, not for toolmark.
+    pub fn waits(&mut self, since: Instant) -> Instant {
+        self.waiting = Some(since);
+        since
+    }
+
+    /// Moves to another thread if this many bytes of an answer, and the request they are compared with, take long to process.
+    pub async fn step_aside(&self, bytes: usize) {
+        let all = bytes.saturating_add(self.context.request().bytes().len());
+        if all > helper_threads::BYTES_MAX || self.context.choices > CHOICES_AT_ONCE {
+            helper_threads::step().await;
+        }
+    }
+
+    /// Ends a wait for the upstream, and adds its time.
+    pub fn waited(&mut self, since: Instant) {
+        self.waiting = None;
+        self.seen = Instant::now();
+        let time = self.seen.saturating_duration_since(since);
+        self.upstream_time += time;
+        self.notes.waited(time);
+    }
+
+    /// Ends the exchange in a task of its own, so that the response doesn't wait for the log line.
+    pub fn end_behind(self: Box<Self>) {
+        tokio::spawn(Movable::new(async move {
+            self.step_aside(0).await;
+            drop(self);
+        }));
+    }
+
+    /// Records the status that the caller got; from here on the exchange counts as ended.
+    pub fn finish(&mut self, status: StatusCode) {
+        self.outcome = Some(status.as_u16());
+    }
+}

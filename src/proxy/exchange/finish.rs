@@ -1,0 +1,180 @@
+//! End of an exchange, also of an abandoned one: its log line, its record, and the wait until the record is on disk.
+
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use uuid::Uuid;
+
+use crate::{
+    exchange::decision::Tally,
+    ledger::record::ExchangeRecord,
+    proxy::{
+        exchange::{driver::Run, record_builder},
+        http::{body::Body, error_response::Failure},
+    },
+    violation::{Code, Severity, Verdict, Violation},
+};
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(mut memo) = self.unanswered.take() {
+            memo.items.append(&mut self.dropped);
+            self.worker.app.memory.keep(&self.context.scope, memo);
+        }
+        if let Some(since) = self.waiting {
+            self.waited(since);
+        }
+        let total = self.started.at.elapsed();
+        self.log(total);
+        self.tape_end();
+        if !self.recorded {
+            let record = self.record(total);
+            self.worker.app.recorder.take(&record, false);
+        }
+    }
+}
+
+impl Run {
+    /// Waits until the record is on disk, if the settings ask for it, before the end of the answer is sent.
+    ///
+    /// # Errors
+    /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
+    pub async fn commit(&mut self) -> Result<(), Failure> {
+        let app = self.worker.app.clone();
+        if !app.recorder.commits() {
+            return Ok(());
+        }
+        self.recorded = true;
+        let record = self.record(self.started.at.elapsed());
+        let told = app.recorder.take(&record, true);
+        let stored = async {
+            match told {
+                Some(told) => told.await.is_ok(),
+                None => false,
+            }
+        };
+        if tokio::time::timeout(app.settings.ledger.wait, stored).await == Ok(true) {
+            return Ok(());
+        }
+        let message = "the ledger can't be written: the record of this exchange isn't on disk yet";
+        let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+        let blocks = violation.as_ref().is_some_and(Violation::blocks) && !self.context.observes();
+        if blocks {
+            self.tally.blocked = true;
+            self.finish(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        if let Some(violation) = violation {
+            self.tally.violations.push(violation.clone());
+            app.recorder.take(&self.amendment(&record, violation), false);
+        }
+        if !blocks {
+            return Ok(());
+        }
+        Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message))
+    }
+
+    /// [`Self::commit`] for a complete response, which an error replaces.
+    pub async fn committed(&mut self, mut response: Response<Body>) -> Response<Body> {
+        let known = self.tally.violations.len();
+        if let Err(failure) = self.commit().await {
+            response = failure.response();
+        }
+        if self.tally.violations.len() > known {
+            self.mark_headers(response.headers_mut(), true);
+        }
+        response
+    }
+}
+
+impl Run {
+    fn log(&self, total: Duration) {
+        for execution in &self.context.executions {
+            tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
+        }
+        for violation in &self.tally.violations {
+            let (code, severity) = (violation.code.as_str(), violation.severity);
+            if severity >= Severity::Warn {
+                let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
+                tracing::warn!(exchange = %self.context.id, code, tool, severity = ?severity, "violation {code}");
+            }
+        }
+        let verdict = match self.outcome {
+            None => "abandoned",
+            Some(400..) if !self.tally.blocked => "failed",
+            Some(_) => self.tally.word(),
+        };
+        let mut buffer = Uuid::encode_buffer();
+        tracing::info!(
+            exchange = &*self.context.id.hyphenated().encode_lower(&mut buffer),
+            model = &*self.model,
+            upstream = &*self.endpoint().settings.name,
+            stream = self.stream,
+            tools = self.context.tools.registry.tools().len(),
+            tool_choice = self.context.turn.tool_choice.as_str(),
+            status = self.outcome.unwrap_or(499),
+            verdict,
+            attempts = self.attempts,
+            repairs = self.tally.repairs,
+            violations = self.tally.violations.len(),
+            total_ms = total.as_millis() as u64,
+            upstream_ms = self.upstream_time.as_millis() as u64,
+            "exchange {verdict}"
+        );
+    }
+
+    /// Amending record for a violation found after the first record was handed over, which may be written by now.
+    fn amendment(&self, first: &ExchangeRecord, late: Violation) -> ExchangeRecord {
+        let late = Tally { violations: vec![late], ..Tally::default() };
+        ExchangeRecord {
+            id: Uuid::now_v7(),
+            amends: Some(first.id),
+            status: self.outcome,
+            verdict: self.tally.verdict(),
+            total_us: record_builder::micros(self.started.at.elapsed()),
+            attempts: Vec::new(),
+            calls: Vec::new(),
+            executions: Vec::new(),
+            claims: Vec::new(),
+            violations: self.notes.violations(&late, &self.worker.app.settings.ledger),
+            ..first.clone()
+        }
+    }
+
+    /// Record of the exchange.
+    fn record(&mut self, total: Duration) -> ExchangeRecord {
+        let app = &self.worker.app;
+        let rules = &self.context.rules;
+        let verdict = match self.outcome {
+            // What nobody waited for was not judged to its end: it never counts as passed.
+            None => self.tally.verdict().max(Verdict::Warn),
+            Some(_) => self.tally.verdict(),
+        };
+        let violations = self.notes.violations(&self.tally, &app.settings.ledger);
+        let (attempts, calls) = self.notes.take(&self.context.inquiry.marks());
+        let record = ExchangeRecord {
+            id: self.context.id,
+            amends: None,
+            at_ms: self.started.ms,
+            api: self.api,
+            stream: self.stream,
+            observed: self.context.observes(),
+            scope: app.recorder.scope(&self.context.scope),
+            client: self.who.client.clone(),
+            session: self.who.session.clone(),
+            policy: rules.digest.get(..16).unwrap_or(&rules.digest).into(),
+            model: self.model.as_str().into(),
+            status: self.outcome,
+            verdict,
+            repairs: self.tally.repairs,
+            total_us: record_builder::micros(total),
+            upstream_us: record_builder::micros(self.upstream_time),
+            attempts,
+            calls,
+            executions: record_builder::executions(&self.context, &self.fresh, self.api, self.came_ms, &app.settings.ledger),
+            claims: record_builder::claims(&self.tally),
+            violations,
+        };
+        self.end_trace(&record);
+        record
+    }
+}

@@ -1,0 +1,134 @@
+//! One exchange of the Responses API: looks up its cached conversation; the rest is as for chat.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+
+use crate::{
+    exchange::{
+        adapter::Adapter as _,
+        context::{Basis, Begun},
+        conversation::Thread,
+        hidden_turns::{How, RoundForm as _},
+    },
+    marks::Scope,
+    policy::Mode,
+    proxy::{
+        conversations::{cache::Memory, hidden_turns},
+        exchange::{
+            Incoming, basis,
+            cassette_session::Stage,
+            drive,
+            driver::{Run, Who},
+            idempotency::Identity,
+            read,
+            tool_rounds::{self, Origin, Rounds},
+        },
+        helper_threads,
+        http::{body::Body, error_response::Failure},
+        server::Worker,
+        upstream::select::Way,
+    },
+    responses::{
+        adapter::Responses,
+        hidden_turns::known_calls,
+        request::{self, DEPTH_NOTED, Head, Recalled},
+    },
+    wire::json::Document,
+};
+
+/// Serves `POST /v1/responses`.
+pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
+    match begin(worker, incoming).await {
+        Ok((run, stream)) => drive::<Responses>(run, stream).await,
+        Err(failure) => failure.response(),
+    }
+}
+
+/// Prepares an exchange: everything before the first byte goes upstream.
+pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
+    let Incoming { headers, query, body, caller, started, tape, held } = incoming;
+    let app = worker.app.clone();
+    let standard = app.standard(&caller).clone();
+    let who = Who::of(app.client_name(&caller), &headers);
+    helper_threads::step_for(body.len()).await;
+    let came = read(body, &standard, DEPTH_NOTED)?;
+    tool_rounds::check(&standard, 1)?;
+    let restored = hidden_turns::restore::<Responses>(&app, &standard, &came, &caller.scope).await;
+    helper_threads::step_for(came.bytes().len()).await;
+    let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let head = Head::read(&document)?;
+    if head.background && app.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
+        let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
+        return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
+    }
+    let model = head.model.clone().into_owned();
+    let identity = || Identity::of(&caller.scope, Responses::PATH, &headers, came.bytes());
+    let identity = if app.runs_tools() { identity() } else { Identity::default() };
+    let way = Way::new(&worker, Responses::PATH, &model, query, headers)?;
+    let endpoint = &worker.endpoints[way.upstream()];
+    let translates = way.translates(&endpoint.settings);
+    let mut recalled = recall(&app.memory, &caller.scope, &head);
+    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.runs_tools()) {
+        // What was said there isn't known, but where the upstream has it.
+        let upstream_id = hidden_turns::upstream_id(&app, &caller.scope, previous).await;
+        recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
+    }
+    let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
+    further.extend(head.further_tools());
+    let rules = &standard.rules;
+    if standard.tools.takes_long(&head.brought(&further)) {
+        helper_threads::step().await;
+    }
+    let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
+    for back in restored.back.iter().filter(|back| back.how == How::Results) {
+        recalled.calls.extend(known_calls(&back.kept, &tools.registry, &app.ring, &caller.scope));
+    }
+    let stream = head.stream;
+    let stage = Stage::new(&app.cassettes, way.upstream(), Responses::PATH, document.bytes(), tape);
+    let basis = Basis {
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
+        ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
+    };
+    let basis = stage.basis(basis);
+    let begin = move |document: &Document, basis: Basis<'_>| {
+        let mut begun = request::begin(document, &Head::read(document)?, &recalled, further.clone(), basis)?;
+        // Translated answers are kept by nobody.
+        if let Some(context) = begun.unshared() {
+            context.hidden.store &= !translates;
+        }
+        Ok(begun)
+    };
+    let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
+    let Begun { context, body, mut violations } = begin(&document, basis)?;
+    violations.extend(restored.violations);
+    let rounds = Rounds::of(&standard, || Origin {
+        standard: standard.clone(),
+        upstream,
+        beyond,
+        came,
+        identity,
+        again: Box::new(begin),
+        tap: Responses::tap,
+    });
+    let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
+    run.stage = stage;
+    run.rounds = rounds;
+    Ok((run, stream))
+}
+
+pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
+    let wanted = head.wanted();
+    let by_response = || memory.response(scope, head.previous.as_deref()?);
+    let by_conversation = || memory.conversation(scope, head.conversation.as_deref()?);
+    Recalled {
+        thread: by_response().or_else(by_conversation),
+        calls: wanted
+            .calls
+            .into_iter()
+            .filter_map(|mark| Some((memory.call(scope, &mark)?, mark)))
+            .map(|(call, mark)| (mark, call))
+            .collect(),
+        items: wanted.items.into_iter().filter_map(|id| Some((memory.item(scope, &id)?, id))).map(|(fate, id)| (id, fate)).collect(),
+    }
+}

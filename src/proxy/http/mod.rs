@@ -1,0 +1,6 @@
+//! HTTP messages: headers, bodies, credentials and toolmark's own error responses.
+
+pub mod body;
+pub mod credentials;
+pub mod error_response;
+pub(super) mod headers;

@@ -1,0 +1,334 @@
+//! Admission control: counts what is running, and rejects more before memory or descriptors run out.
+//!
+//! Only counters: what is over a limit is rejected at once (`overloaded`, 503, with `retry-after`), and nothing waits. A
+//! client over its own rate or concurrency gets 429.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use governor::{
+    Quota, RateLimiter,
+    clock::{Clock as _, MonotonicClock},
+    middleware::NoOpMiddleware,
+    state::{InMemoryState, NotKeyed},
+};
+use http::StatusCode;
+
+use crate::{
+    proxy::{
+        app::{App, Caller},
+        http::error_response::Failure,
+    },
+    settings::{Client, Limits},
+};
+
+/// Factor by which a request's bytes count: as received, as sent upstream, and what was parsed of them.
+pub const REQUEST_SHARE: u64 = 3;
+
+type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
+
+/// Admission control: counts of connections, exchanges and bytes in memory, with their limits.
+pub struct Load {
+    connections: AtomicUsize,
+    connections_max: AtomicUsize,
+    exchanges: AtomicUsize,
+    exchanges_max: usize,
+    bytes: AtomicU64,
+    bytes_max: u64,
+    clients: Vec<ClientLoad>,
+}
+
+struct ClientLoad {
+    name: Box<str>,
+    rate: Option<Limiter>,
+    running: AtomicUsize,
+    concurrent_max: Option<usize>,
+}
+
+/// Permit that is counted until it is dropped.
+pub struct Counted {
+    load: Arc<Load>,
+    what: What,
+}
+
+enum What {
+    Connection,
+    Exchange,
+    OfClient(usize),
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let counter = match self.what {
+            What::Connection => &self.load.connections,
+            What::Exchange => &self.load.exchanges,
+            What::OfClient(at) => match self.load.clients.get(at) {
+                Some(client) => &client.running,
+                None => return,
+            },
+        };
+        counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory permit: bytes of one exchange, counted until it is dropped.
+pub struct Weight {
+    load: Arc<Load>,
+    bytes: u64,
+}
+
+impl Weight {
+    /// Adds this many bytes.
+    ///
+    /// # Errors
+    /// [`Failure`] `overloaded` if all exchanges together exceed `limits.bytes_in_flight`.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), Failure> {
+        let before = self.load.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes = self.bytes.saturating_add(bytes);
+        // One exchange alone is bound by its own limits: else a small machine could never serve a large request.
+        if before.saturating_add(bytes) > self.load.bytes_max && before > self.bytes.saturating_sub(bytes) {
+            let text = bytesize::ByteSize(self.load.bytes_max);
+            return Err(overloaded(format!("requests and answers in memory have {text} together (`limits.bytes_in_flight`)")));
+        }
+        Ok(())
+    }
+}
+
+impl Weight {
+    /// Sets the number of bytes, which may grow or shrink.
+    ///
+    /// # Errors
+    /// As [`Self::grow`].
+    pub fn set(&mut self, bytes: u64) -> Result<(), Failure> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.load.bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+                self.bytes = bytes;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Permits of one request: they are released on drop.
+pub struct Held {
+    /// The request's bytes in memory.
+    pub weight: Weight,
+    _exchange: Counted,
+    _of_client: Option<Counted>,
+}
+
+impl Held {
+    /// Admits a request of this caller.
+    ///
+    /// # Errors
+    /// [`Failure`] if a limit of the proxy or of the client is exceeded.
+    pub fn new(app: &App, caller: &Caller) -> Result<Self, Failure> {
+        let of_client = app.client(caller).map(|client| app.load.of_client(client)).transpose()?.flatten();
+        Ok(Self { weight: app.load.weight(), _exchange: app.load.begin()?, _of_client: of_client })
+    }
+}
+
+fn overloaded(message: impl Into<String>) -> Failure {
+    let message = format!("{}: try again in a moment", message.into());
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
+}
+
+impl Load {
+    /// Counters at zero, with the limits of the settings.
+    pub fn new(limits: &Limits, clients: &[Client]) -> Arc<Self> {
+        let client = |client: &Client| ClientLoad {
+            name: client.name.clone(),
+            rate: client.rate.map(|rate| limiter(rate.requests, rate.window)),
+            running: AtomicUsize::new(0),
+            concurrent_max: client.concurrent.map(|most| most.get() as usize),
+        };
+        Arc::new(Self {
+            connections: AtomicUsize::new(0),
+            connections_max: AtomicUsize::new(limits.connections as usize),
+            exchanges: AtomicUsize::new(0),
+            exchanges_max: limits.exchanges.map_or(usize::MAX, |most| most as usize),
+            bytes: AtomicU64::new(0),
+            bytes_max: limits.bytes_in_flight,
+            clients: clients.iter().map(client).collect(),
+        })
+    }
+
+    /// Lowers the limit of connections to the number that the system has descriptors for.
+    pub fn bound_connections(&self, most: usize) {
+        self.connections_max.fetch_min(most, Ordering::Relaxed);
+    }
+
+    /// Maximum number of concurrent connections.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// Admits a connection; `None` if there are too many.
+    pub fn connect(self: &Arc<Self>) -> Option<Counted> {
+        count(self, &self.connections, self.connections_max(), What::Connection)
+    }
+
+    /// Admits an exchange.
+    ///
+    /// # Errors
+    /// [`Failure`] `overloaded` if there are too many.
+    pub fn begin(self: &Arc<Self>) -> Result<Counted, Failure> {
+        // Each needs a descriptor of its own towards its upstream, and HTTP/2 has many on one connection.
+        let most = self.exchanges_max.min(self.connections_max());
+        let counted = count(self, &self.exchanges, most, What::Exchange);
+        counted.ok_or_else(|| overloaded(format!("more than {most} exchanges at a time (`limits.exchanges`)")))
+    }
+
+    /// Admits a request of a client; `client` is its index in `[[clients]]`.
+    ///
+    /// # Errors
+    /// [`Failure`] `rate_limit_exceeded` if it exceeds its rate or its concurrency.
+    pub fn of_client(self: &Arc<Self>, client: usize) -> Result<Option<Counted>, Failure> {
+        let Some(own) = self.clients.get(client) else { return Ok(None) };
+        let too_many = |message: String, wait: Duration| {
+            let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+            Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message).retry_after_ms(milliseconds))
+        };
+        if let Some(Err(until)) = own.rate.as_ref().map(Limiter::check) {
+            let wait = until.wait_time_from(MonotonicClock.now());
+            return too_many(
+                format!("client `{}` sends more requests than its `rate` allows: again in {} s", own.name, wait.as_secs() + 1),
+                wait,
+            );
+        }
+        let Some(most) = own.concurrent_max else { return Ok(None) };
+        match count(self, &own.running, most, What::OfClient(client)) {
+            Some(counted) => Ok(Some(counted)),
+            None => too_many(
+                format!("client `{}` has {most} exchanges running, which is all it may have at a time", own.name),
+                Duration::from_secs(1),
+            ),
+        }
+    }
+
+    /// Memory permit of zero bytes.
+    pub fn weight(self: &Arc<Self>) -> Weight {
+        Weight { load: self.clone(), bytes: 0 }
+    }
+
+    /// True if more than one exchange is running.
+    pub fn is_shared(&self) -> bool {
+        self.exchanges.load(Ordering::Relaxed) > 1
+    }
+
+    /// Current numbers of connections, exchanges, and bytes in memory.
+    pub fn now(&self) -> (usize, usize, u64) {
+        (self.connections.load(Ordering::Relaxed), self.exchanges.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+fn count(load: &Arc<Load>, counter: &AtomicUsize, most: usize, what: What) -> Option<Counted> {
+    let before = counter.fetch_add(1, Ordering::Relaxed);
+    let counted = Counted { load: load.clone(), what };
+    (before < most).then_some(counted)
+}
+
+/// Limiter of this many requests in any `window`, which may come all at once.
+fn limiter(requests: NonZeroU32, window: Duration) -> Limiter {
+    // INVARIANT: settings allow no window shorter than a second, so a request's share of it is no shorter than a nanosecond.
+    let quota = Quota::with_period(window / requests.get()).unwrap_or(Quota::per_second(requests)).allow_burst(requests);
+    RateLimiter::direct_with_clock(quota, MonotonicClock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Rate;
+
+    fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[Client]) -> Arc<Load> {
+        let limits = Limits {
+            request_bytes: 1 << 20,
+            response_bytes: 1 << 20,
+            connections,
+            exchanges,
+            bytes_in_flight,
+            held_bytes: 1 << 20,
+            client_idle: Duration::from_secs(30),
+        };
+        Load::new(&limits, clients)
+    }
+
+    #[test]
+    fn what_ends_makes_room() {
+        let load = load(2, Some(1), 100, &[]);
+        let (one, two) = (load.connect(), load.connect());
+        assert!(one.is_some() && two.is_some() && load.connect().is_none());
+        drop(one);
+        assert!(load.connect().is_some());
+        let begun = load.begin().unwrap();
+        assert_eq!(load.begin().err().map(|failure| (failure.status.as_u16(), failure.code)), Some((503, "overloaded")));
+        drop(begun);
+        assert!(load.begin().is_ok());
+        load.bound_connections(1);
+        load.bound_connections(5);
+        assert_eq!(load.connections_max(), 1);
+        drop(two);
+        assert_eq!(load.now(), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_alone_shares_with_nobody() {
+        let load = load(2, None, 100, &[]);
+        let one = load.begin();
+        assert!(one.is_ok() && !load.is_shared());
+        let two = load.begin();
+        assert!(two.is_ok() && load.is_shared());
+        drop(one);
+        assert!(!load.is_shared());
+    }
+
+    #[test]
+    fn bytes_are_given_back() {
+        let load = load(1, None, 100, &[]);
+        let (mut one, mut two) = (load.weight(), load.weight());
+        assert!(one.grow(60).is_ok() && two.grow(40).is_ok());
+        assert_eq!(two.grow(1).err().map(|failure| failure.code), Some("overloaded"));
+        drop(one);
+        assert!(two.grow(50).is_ok());
+        drop(two);
+        // Alone it is bound by its own limits only.
+        assert!(load.weight().grow(1_000).is_ok());
+        let mut three = load.weight();
+        assert!(three.set(70).is_ok() && three.set(20).is_ok() && load.now().2 == 20);
+        drop(three);
+        assert_eq!(load.now(), (0, 0, 0));
+    }
+
+    #[test]
+    fn clients_have_a_rate_and_so_many_at_a_time() {
+        let rate = Rate { requests: NonZeroU32::new(3).unwrap(), window: Duration::from_secs(3_600) };
+        let client = |rate, concurrent| Client { name: "c".into(), key_sha256: [0; 32], policy: None, rate, concurrent };
+        let load = load(9, None, 100, &[client(Some(rate), None), client(None, NonZeroU32::new(2)), client(None, None)]);
+        for _ in 0..3 {
+            assert!(load.of_client(0).is_ok());
+        }
+        let failure = load.of_client(0).err().unwrap();
+        assert_eq!((failure.status.as_u16(), failure.code), (429, "rate_limit_exceeded"));
+        assert!(failure.retry_after.is_some_and(|seconds| (1..=1_200).contains(&seconds)), "{:?}", failure.retry_after);
+        let (one, two) = (load.of_client(1).unwrap(), load.of_client(1).unwrap());
+        assert!(load.of_client(1).is_err());
+        drop(one);
+        assert!(load.of_client(1).is_ok());
+        drop(two);
+        assert!((0..100).all(|_| load.of_client(2).is_ok()));
+    }
+}

@@ -1,0 +1,432 @@
+//! The listener and its workers: one single-threaded runtime per core, all accepting from one socket.
+//!
+//! A connection stays with its worker, and so does all that is done for it: nothing on the path of an exchange is handed
+//! between threads. On SIGTERM no new connections are accepted, and running exchanges may finish within [`GRACE`].
+
+pub(super) mod abreast;
+pub mod admission;
+pub(super) mod error_key_removal;
+pub(super) mod idle_timeout;
+pub mod passthrough;
+pub(super) mod rejections;
+pub mod request_checks;
+pub mod route;
+pub(super) mod stored_objects;
+
+use std::{
+    net::{SocketAddr, TcpListener as StdListener},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming as HyperBody, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    exchange::{self, Incoming},
+    upstream::Endpoint,
+};
+use crate::{
+    admin::Admin,
+    proxy::{
+        app::{App, Error},
+        exchange::responses,
+        helper_threads::Movable,
+        http::{
+            body::Body,
+            error_response::{self, Failure},
+        },
+        upstream::{
+            candidates::{Candidate, candidates},
+            prober,
+            timeout::within,
+        },
+    },
+    sys::{clock::Began, limits},
+    telemetry::alerts,
+};
+use abreast::EVENTS_AT_ONCE;
+use admission::{Held, REQUEST_SHARE, Weight};
+use idle_timeout::Stalled;
+use passthrough::Passage;
+use rejections::Polite;
+use route::{Route, route};
+
+/// Interval of a timer that keeps each worker's next timer near.
+const TICK: Duration = Duration::from_secs(1);
+/// Grace period for running exchanges after SIGTERM.
+pub const GRACE: Duration = Duration::from_secs(30);
+/// Time, and bytes, for which a client whose body is too large may go on sending before it gets the error.
+const PASSED_OVER: Duration = Duration::from_secs(2);
+const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
+/// Maximum bytes allocated for a body before it arrives.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
+/// Maximum bytes of buffered headers, at which hyper itself refuses the request.
+const HEADER_BUFFER_MAX: usize = 512 << 10;
+
+/// One worker.
+pub struct Worker {
+    /// State shared by all workers.
+    pub app: Arc<App>,
+    /// The worker's own endpoint for each upstream.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Worker {
+    /// Upstreams that may answer for a model, the one that serves it first.
+    ///
+    /// # Errors
+    /// 404 `model_not_found`.
+    pub fn candidates(&self, model: &str) -> Result<Vec<Candidate>, Failure> {
+        let found = candidates(&self.app.settings.upstreams, model);
+        if found.is_empty() { Err(unserved(model)) } else { Ok(found) }
+    }
+
+    /// Index of the upstream that serves a model: the first whose globs match. An empty name goes to the first upstream.
+    ///
+    /// # Errors
+    /// 404 `model_not_found`.
+    pub fn endpoint_for(&self, model: &str) -> Result<usize, Failure> {
+        let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
+        self.endpoints.iter().position(serves).ok_or_else(|| unserved(model))
+    }
+}
+
+fn unserved(model: &str) -> Failure {
+    let message =
+        format!("no upstream serves the model `{model}`: GET /v1/models lists what there is, `models` of `[[upstreams]]` says it");
+    Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
+}
+
+/// Server with a bound listener.
+pub struct Server {
+    app: Arc<App>,
+    listener: StdListener,
+    address: SocketAddr,
+    admin: Option<Admin>,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Binds the listener.
+    ///
+    /// # Errors
+    /// [`Error`] if it can't be bound, with advice for the user.
+    pub fn bind(app: Arc<App>) -> Result<Self, Error> {
+        let address = app.settings.listen;
+        let listener = StdListener::bind(address).map_err(|source| {
+            let hint = match source.kind() {
+                std::io::ErrorKind::AddrInUse => ": another process listens there; stop it, or choose another address with --listen",
+                std::io::ErrorKind::PermissionDenied => ": ports below 1024 need privileges; choose another with --listen",
+                std::io::ErrorKind::AddrNotAvailable => ": this machine has no such address",
+                _ => "",
+            };
+            Error::Listen { address, hint, source }
+        })?;
+        listener.set_nonblocking(true)?;
+        let wanted = app.load.connections_max();
+        let most = limits::descriptors_for(wanted);
+        if most < wanted {
+            app.load.bound_connections(most);
+            tracing::warn!(
+                connections = most,
+                "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: raise the limit (ulimit -n, LimitNOFILE=)"
+            );
+        }
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let admin = Admin::bind(app.clone(), stop.clone())?;
+        Ok(Self { app, listener, address, admin, stop })
+    }
+
+    /// Address that it listens on; for port 0 in the settings, with the port that the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Address of the admin listener; `None` if there is none.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Token to cancel for a graceful shutdown.
+    pub fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// State shared by all workers.
+    pub fn app(&self) -> Arc<App> {
+        self.app.clone()
+    }
+
+    /// Serves until stopped, with a worker per core.
+    ///
+    /// # Errors
+    /// [`Error`] if a worker can't start.
+    pub fn run(self) -> Result<(), Error> {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = Vec::new();
+        for number in 0..workers {
+            let listener = self.listener.try_clone()?;
+            let endpoints = Endpoint::all(&self.app.settings)?;
+            let worker = Arc::new(Worker { app: self.app.clone(), endpoints });
+            let stop = self.stop.clone();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_io_events_per_tick(EVENTS_AT_ONCE).build()?;
+            let serve = move || runtime.block_on(serve(worker, listener, stop));
+            threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
+        }
+        drop(self.listener);
+        let alerts = alerts::start(&self.app.settings.alerts, &self.app.observed, self.stop.clone())?;
+        let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
+        let prober = prober::start(&self.app, self.stop.clone())?;
+        for thread in threads {
+            if !matches!(thread.join(), Ok(Ok(()))) {
+                return Err(Error::System(std::io::Error::other("a worker ended badly")));
+            }
+        }
+        if admin.is_some_and(|admin| !matches!(admin.join(), Ok(Ok(())))) {
+            tracing::error!("the admin listener ended badly");
+        }
+        if let Some(prober) = prober {
+            // A panic there was reported by its own hook.
+            let _ended = prober.join();
+        }
+        if alerts.is_some_and(|alerts| alerts.join().is_err()) {
+            tracing::error!("watching for alerts ended badly");
+        }
+        self.app.observed.close();
+        Ok(())
+    }
+}
+
+async fn serve(worker: Arc<Worker>, listener: StdListener, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let graceful = GracefulShutdown::new();
+    // Where the next timer is far off, the runtime wakes itself, at the cost of a system call, for every timer that
+    // is nearer: each request sets some. With one that is always near it never does.
+    let own = worker.clone();
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tick.tick().await;
+            own.endpoints.iter().for_each(Endpoint::sweep);
+        }
+    });
+    let client_idle = worker.app.settings.limits.client_idle;
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(client_idle).max_buf_size(HEADER_BUFFER_MAX);
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_BUFFER_MAX as u32).keep_alive_interval(Some(client_idle));
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection can't be accepted");
+                    // Out of descriptors: give those that are open time to close.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = stop.cancelled() => break,
+        };
+        // Without it, streams stall for 40 ms.
+        let _unsupported = stream.set_nodelay(true);
+        accept(&worker, &builder, &graceful, stream);
+    }
+    drop(listener);
+    let unfinished = tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err();
+    if unfinished {
+        tracing::warn!(grace_s = GRACE.as_secs(), "exchanges were cut off: they did not finish in time");
+    }
+    Ok(())
+}
+
+fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
+    let connected = worker.app.load.connect();
+    let idle = worker.app.settings.limits.client_idle;
+    let worker = worker.clone();
+    let overloaded = connected.is_none();
+    let service = service_fn(move |request| {
+        let worker = worker.clone();
+        async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
+    });
+    let connection = graceful.watch(builder.serve_connection(Polite::new(Stalled::new(TokioIo::new(stream), idle)), service).into_owned());
+    tokio::spawn(async move {
+        let _counted = connected;
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    });
+}
+
+fn too_many(worker: &Worker) -> Response<Body> {
+    let message = format!("more than {} connections: try again in a moment", worker.app.load.connections_max());
+    let mut response = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).response();
+    response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    response
+}
+
+/// Handles one request of any kind.
+async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
+    let started = Began::now();
+    match dispatch(worker, request, started).await {
+        Ok(response) => response,
+        Err(failure) => failure.response(),
+    }
+}
+
+async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
+    let settings = &worker.app.settings;
+    request_checks::header_bounds(request.headers())?;
+    if settings.listen.ip().to_canonical().is_loopback() {
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        request_checks::host(request.headers(), authority, &settings.allowed_hosts)?;
+    }
+    let found = route(request.method(), request.uri().path(), &settings.passthrough);
+    match found {
+        Route::Health => return Ok(error_response::json(StatusCode::OK, "{\"status\":\"ok\"}".to_owned())),
+        Route::InvalidPath => {
+            let message = "a server might read another path in this one: send it without dot segments, `;`, backslashes, control characters, and escapes that hide them";
+            return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
+        }
+        Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path(), settings)),
+        Route::Chat | Route::Responses | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
+    }
+    let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
+        let sent = request.headers().contains_key(http::header::AUTHORIZATION);
+        let message = if sent {
+            "this API key isn't known to toolmark: ask whoever runs it for one (`[[clients]]` of its settings)"
+        } else {
+            "no API key was sent: send one of toolmark's as `Authorization: Bearer …` (`[[clients]]` of its settings)"
+        };
+        Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    })?;
+    let held = match Held::new(&worker.app, &caller) {
+        Ok(held) => held,
+        Err(failure) => {
+            Box::pin(pass_over(request.into_body())).await;
+            return Err(failure);
+        }
+    };
+    if let Some(passage) = Passage::of(&found) {
+        return Ok(Box::pin(passthrough::pass(worker, passage, request, held)).await);
+    }
+    let mut held = held;
+    if !worker.app.recorder.room(settings.ledger.wait).await {
+        let message = "the ledger can't be written, and too many records wait for it: try again in a moment";
+        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message));
+    }
+    let query = request.uri().query().map(str::to_owned);
+    let method = request.method().clone();
+    let (parts, body) = request.into_parts();
+    let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
+    let waits = parts.headers.contains_key(http::header::EXPECT);
+    let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
+    let tape = match &worker.app.cassettes.recorder {
+        Some(recorder) if !matches!(found, Route::Stored(_)) => {
+            recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
+        }
+        Some(_) | None => None,
+    };
+    let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
+    let response = match found {
+        // Boxed: hyper moves what it is given, and either is large.
+        Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
+        Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
+        _ => Movable::new(exchange::chat(worker, incoming)).await,
+    };
+    Ok(match tape {
+        Some(tape) => Body::recorded(response, tape),
+        None => response,
+    })
+}
+
+/// Paths of the admin listener.
+const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
+
+fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
+    let path = crate::judge::messages::cut(path, 200);
+    let plain = path.strip_prefix("/openai").unwrap_or(&path);
+    let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
+    let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));
+    let advice = match settings.admin.listen {
+        _ if matches!(plain, "/chat/completions" | "/responses") => ". It takes POST only".to_owned(),
+        _ if plain == "/messages" => {
+            ": Anthropic's Messages API isn't supported; use POST /v1/chat/completions or /v1/responses".to_owned()
+        }
+        Some(listen) if admin => format!(". It is served by the admin listener: http://{listen}{plain}"),
+        _ if plain.is_empty() => ". Set your client's base URL to this address with /v1 behind it".to_owned(),
+        _ if route::may_pass(&path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),
+        _ => String::new(),
+    };
+    let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen{advice}");
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
+}
+
+/// Reads a request's body, bounded in bytes and in the time that the client may pause. `waits`: the client sends nothing
+/// before it gets `100 Continue` (`Expect: 100-continue`).
+async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool, weight: &mut Weight) -> Result<Bytes, Failure> {
+    let too_large = || {
+        let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    };
+    let mut large = body.size_hint().lower() > bytes_max as u64;
+    let expected = body.size_hint().exact().unwrap_or(0) as usize;
+    let mut joined = BytesMut::new();
+    while !large {
+        let frame = match within(idle_max, pin!(body.frame())).await {
+            None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
+            Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
+            Some(None) => return Ok(joined.freeze()),
+            Some(Some(Ok(frame))) => frame,
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if let Err(failure) = weight.grow((data.len() as u64).saturating_mul(REQUEST_SHARE)) {
+            drop(joined);
+            Box::pin(pass_over(body)).await;
+            return Err(failure);
+        }
+        // The usual case: it all came at once.
+        if joined.is_empty() && data.len() == expected && expected > 0 {
+            return Ok(data);
+        }
+        large = joined.len() + data.len() > bytes_max;
+        if !large {
+            if joined.is_empty() {
+                // Not all that was announced: nothing of it may ever come.
+                joined.reserve(expected.min(RESERVED_BYTES_MAX));
+            }
+            joined.extend_from_slice(&data);
+        }
+    }
+    if !waits {
+        drop(joined);
+        Box::pin(pass_over(body)).await;
+    }
+    Err(too_large())
+}
+
+/// Reads and drops what the client still sends: a client that is cut off while it sends never sees the answer.
+async fn pass_over(mut body: HyperBody) {
+    let mut passed = 0;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            passed += frame.data_ref().map_or(0, Bytes::len);
+            if passed > PASSED_OVER_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    // Whoever takes longer may miss the answer.
+    let _cut_off = tokio::time::timeout(PASSED_OVER, reading).await;
+}

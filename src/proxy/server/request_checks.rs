@@ -1,0 +1,130 @@
+//! Checks of every request before its body is read: header bounds, host, caller. Pure.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use crate::proxy::http::error_response::Failure;
+
+/// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
+pub const HEADER_BYTES_MAX: usize = 64 << 10;
+/// Maximum number of header lines; hyper has room for as many without allocating.
+pub const HEADERS_MAX: usize = 100;
+
+/// Refuses requests with too many or too long headers.
+///
+/// # Errors
+/// 431 `headers_too_large`.
+pub fn header_bounds(headers: &HeaderMap) -> Result<(), Failure> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if bytes > HEADER_BYTES_MAX || headers.len() > HEADERS_MAX {
+        return Err(Failure::headers_too_large());
+    }
+    Ok(())
+}
+
+/// Refuses on loopback what may be DNS rebinding: `Host` and `Origin` must be loopback names or allowed ones. `authority`:
+/// that of the request target, if it has one.
+///
+/// # Errors
+/// 403 `host_not_allowed`.
+pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) -> Result<(), Failure> {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
+    let host = authority.map(str::to_owned).or_else(|| headers.get(header::HOST).map(text));
+    let origin = headers.get(header::ORIGIN).map(text);
+    let origin_host = origin.as_deref().map(|origin| origin.split_once("://").map_or("?", |(_, rest)| rest));
+    for name in host.as_deref().into_iter().chain(origin_host) {
+        let name = canonical_host(name);
+        if !is_loopback(&name) && !allowed.contains(&name) {
+            let message = format!("host `{name}` is not allowed: name it in `allowed_hosts` if toolmark stands behind it");
+            return Err(Failure::new(StatusCode::FORBIDDEN, "host_not_allowed", message));
+        }
+    }
+    Ok(())
+}
+
+/// Host in canonical spelling for comparison: lower case, without port, brackets and zone, an address in its normal form.
+///
+/// Addresses are read as browsers read them (WHATWG URL, "IPv4 parser"): `127.1`, `0x7f000001` and `2130706433` are 127.0.0.1, and so
+/// is `[::ffff:7f00:1]`.
+pub fn canonical_host(authority: &str) -> String {
+    let text = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        // A bare IPv6 address has more colons than one.
+        None if authority.matches(':').count() > 1 => authority,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let text = text.split('%').next().unwrap_or_default();
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let numeric = || {
+        // Only what ends in a number is an address, not a name.
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_number = last.starts_with(|c: char| c.is_ascii_digit());
+        let url = reqwest::Url::parse(&format!("http://{name}/")).ok().filter(|_| is_number && !name.contains(['/', '?', '#', '@', '\\']));
+        url.and_then(|url| url.host_str()?.parse::<IpAddr>().ok())
+    };
+    match name.parse::<IpAddr>().ok().or_else(numeric) {
+        Some(ip) => ip.to_canonical().to_string(),
+        None => name,
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for (host_value, origin, fine) in [
+            ("127.0.0.1:8787", None, true),
+            ("localhost", Some("http://localhost:3000"), true),
+            ("[::1]:8787", None, true),
+            ("evil.example:8787", None, false),
+            ("127.0.0.1.evil.example", None, false),
+            ("localhost:8787", Some("https://evil.example"), false),
+            ("localhost:8787", Some("null"), false),
+            ("Proxy.Example", None, true),
+            ("Proxy.Example.:8787", None, true),
+            ("localhost.:8787", Some("http://localhost.:3000"), true),
+            ("app.localhost", None, true),
+            ("[::ffff:127.0.0.1]:8787", None, true),
+            ("[::ffff:7f00:1]", Some("http://[::ffff:7f00:1]:3000"), true),
+            ("[0:0:0:0:0:ffff:7f01:203]", None, true),
+            ("::ffff:127.0.0.1", None, true),
+            ("[::1%25lo]:8787", None, true),
+            ("[::1%lo]", None, true),
+            ("127.1:8787", None, true),
+            ("2130706433", None, true),
+            ("0x7f000001", None, true),
+            ("0x7f.1:80", None, true),
+            ("0177.0.0.1", None, true),
+            ("127.0.0.1.", None, true),
+            ("10.0.0.5:8787", None, true),
+            ("[::ffff:10.0.0.5]:8787", None, true),
+            ("[::ffff:a00:5]", None, true),
+            ("[::ffff:8.8.8.8]", None, false),
+            ("8.8.8.8", None, false),
+            ("134744072", None, false),
+            ("0", None, false),
+            ("0.0.0.0", None, false),
+            ("[::]", None, false),
+            ("localhost.evil.example", None, false),
+            ("127.0.0.1@evil.example", None, false),
+            ("evil.example/127.1", None, false),
+            ("evil.example#127.1", None, false),
+            ("localhost..", None, false),
+            ("xlocalhost", None, false),
+            ("[evil.example]:80", None, false),
+            ("", None, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host_value.parse().unwrap());
+            headers.extend(origin.map(|origin: &str| (header::ORIGIN, origin.parse().unwrap())));
+            assert_eq!(host(&headers, None, &["proxy.example".to_owned(), "10.0.0.5".to_owned()]).is_ok(), fine, "{host_value} {origin:?}");
+        }
+    }
+}

@@ -1,0 +1,719 @@
+//! Stored responses and conversations of upstreams, requested by their IDs. docs/contract.md, "Stored objects".
+//!
+//! ```text
+//! object ─▶ who has it, for this caller ─▶ that upstream ─▶ answered before: what the application got then
+//!                                                        ─▶ made in the background: judged now, never repaired
+//!                                                        ─▶ items: only what is known to have been given, with its marks
+//!                                                        ─▶ all else: members that carry nothing
+//! items written ─▶ prepared as a request's input
+//! ```
+//! The pure part is in [`crate::responses::stored`].
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+
+use super::route::Stored;
+use crate::{
+    cassette::player::Pace,
+    exchange::{
+        answer_error::Fault,
+        context::Begun,
+        conversation::Thread,
+        request_error::{Refusal, unique},
+    },
+    marks::{CallMark, Scope},
+    openai::error::masked,
+    policy::{Mode, Stateful},
+    proxy::{
+        app::{App, Standard},
+        conversations::originals::{Got, Object},
+        exchange::{self, Incoming, basis, cassette_session, read, responses},
+        helper_threads,
+        http::{
+            body::Body,
+            credentials,
+            error_response::{self, Failure},
+            headers::{UPSTREAM, VERDICT, VIOLATIONS},
+        },
+        server::Worker,
+        upstream::{
+            self, Endpoint,
+            pool::Outgoing,
+            response::{Answer, AnswerBody},
+            status::Asked,
+        },
+    },
+    responses::{
+        adapter::Responses,
+        conversation_update,
+        request::{self, DEPTH_NOTED, Head},
+        stored::{self, Known},
+    },
+    settings::{self, Credential},
+    violation::{Code, Severity, Violation},
+    wire::json::{Document, Value, splice::Edits, string::quote},
+};
+
+/// Maximum responses of one conversation that are searched for an item, the latest first.
+const ANSWERS_MAX: usize = 64;
+/// Maximum bytes of these responses.
+const ANSWERS_BYTES_MAX: usize = 8 << 20;
+/// Members of a conversation that need no judging; only these are passed on.
+const CONVERSATION: [&str; 5] = ["id", "object", "created_at", "metadata", "deleted"];
+/// The same for a deleted response; below, for a count of tokens and for a compacted response.
+const DELETED: [&str; 3] = ["id", "object", "deleted"];
+const TOKENS: [&str; 2] = ["object", "input_tokens"];
+const COMPACTED: [&str; 3] = ["id", "object", "created_at"];
+
+/// Serves a request for stored objects.
+pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming: Incoming) -> Response<Body> {
+    let app = worker.app.clone();
+    let standard = app.standard(&incoming.caller).clone();
+    let scope = incoming.caller.scope.clone();
+    let client = Client { worker: &worker, app: &app, standard: &standard, scope: &scope };
+    let served = match what {
+        _ if standard.rules.policy.mode == Mode::Observe => client.unjudged(&what, method, incoming).await,
+        Stored::Response(id) if method == Method::DELETE => client.delete(&id, &incoming).await,
+        Stored::Response(id) => client.retrieve(&id, Method::GET, incoming).await,
+        Stored::Cancel(id) => client.retrieve(&id, Method::POST, incoming).await,
+        Stored::InputItems(id) => client.input_items(&id, &incoming).await,
+        Stored::Compact => client.compact(&incoming).await,
+        Stored::InputTokens => client.input_tokens(&incoming).await,
+        Stored::Conversations => client.create(&incoming).await,
+        Stored::Conversation(id) => client.conversation(&id, method, &incoming).await,
+        Stored::Items(id) if method == Method::POST => client.write_items(&id, &incoming).await,
+        Stored::Items(id) => client.items(&id, &incoming).await,
+        Stored::Item(id, item) => client.item(&id, &item, method, &incoming).await,
+    };
+    served.unwrap_or_else(|failure| failure.response())
+}
+
+/// The caller's worker, policy and scope.
+struct Client<'c> {
+    worker: &'c Arc<Worker>,
+    app: &'c Arc<App>,
+    standard: &'c Arc<Standard>,
+    scope: &'c Scope,
+}
+
+/// Upstream that has an object; `foreign`: it is a fallback, which never sees the caller's own key.
+#[derive(Clone, Copy)]
+struct Holder {
+    upstream: usize,
+    foreign: bool,
+}
+
+impl Holder {
+    fn of(object: &Object) -> Self {
+        Self { upstream: object.upstream, foreign: object.foreign }
+    }
+}
+
+/// Upstream's response to a request.
+enum Came {
+    /// Complete answer.
+    Whole(HeaderMap, Bytes),
+    /// Answer that streams.
+    Stream(Answer),
+    /// Error, to be passed on.
+    Error(Response<Body>),
+}
+
+/// Unwraps a complete answer; returns from the function otherwise.
+macro_rules! whole {
+    ($came:expr) => {
+        match $came {
+            Came::Whole(headers, body) => (headers, body),
+            Came::Stream(_) => {
+                return Err(Failure::new(StatusCode::BAD_GATEWAY, "upstream_protocol", "a stream came that wasn't asked for"))
+            }
+            Came::Error(response) => return Ok(response),
+        }
+    };
+}
+
+impl Client<'_> {
+    fn endpoint(&self, upstream: usize) -> Result<&Endpoint, Failure> {
+        self.worker.endpoints.get(upstream).ok_or_else(|| Failure::unreachable("upstream"))
+    }
+
+    fn own_keys(&self) -> bool {
+        self.app.settings.clients.is_empty()
+    }
+
+    /// Refuses the request if the policy accepts only requests without stored state.
+    fn check_stateful(&self) -> Result<(), Failure> {
+        if self.standard.rules.policy.responses.stateful == Stateful::Track {
+            return Ok(());
+        }
+        let message = "stored responses and conversations can't be used, because this proxy's policy takes only requests that stand alone (`[responses] stateful`): send the whole conversation in `input`";
+        Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message))
+    }
+
+    /// A response that this caller was given.
+    fn response(&self, id: &str) -> Result<Arc<Object>, Failure> {
+        self.check_stateful()?;
+        self.app.originals.get(self.scope, id).ok_or_else(|| {
+            let message = format!(
+                "toolmark doesn't know the response `{id}` of this caller, so it can't tell what of it was refused: it was made before a restart, by another caller or replica, or not through toolmark. Ask again with POST /v1/responses"
+            );
+            not_found("unknown_response", message)
+        })
+    }
+
+    /// Upstream that has a conversation. An unknown conversation may be requested only with the caller's own key.
+    fn holder_of(&self, id: &str) -> Result<Holder, Failure> {
+        self.check_stateful()?;
+        if let Some(object) = self.app.originals.get(self.scope, id) {
+            return Ok(Holder::of(&object));
+        }
+        let holder = self.keeper()?;
+        if self.endpoint(holder.upstream)?.takes_callers(self.own_keys()) {
+            return Ok(holder);
+        }
+        let message = format!(
+            "toolmark doesn't know the conversation `{id}` of this caller, and its own key would open anybody's: it was made before a restart, by another caller or replica, or not through toolmark. Begin a new one with POST /v1/conversations"
+        );
+        Err(not_found("unknown_conversation", message))
+    }
+
+    /// Upstream for requests that name no model: the first that serves the Responses API. The caller's own key is used only at
+    /// the first upstream that it could be meant for.
+    fn keeper(&self) -> Result<Holder, Failure> {
+        let endpoints = &self.worker.endpoints;
+        let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
+        let meant = endpoints.iter().position(by_caller);
+        let keeps = |(at, endpoint): &(usize, &Endpoint)| {
+            endpoint.settings.responses == settings::Responses::Native && (!by_caller(endpoint) || !self.own_keys() || meant == Some(*at))
+        };
+        let found = endpoints.iter().enumerate().find(keeps).map(|(upstream, _)| Holder { upstream, foreign: false });
+        found.ok_or_else(keeps_nothing)
+    }
+
+    /// Sends a request to an upstream. `rest`: path below its base URL; `query`: the caller's.
+    async fn ask(
+        &self,
+        holder: Holder,
+        method: Method,
+        rest: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Came, Failure> {
+        let endpoint = self.endpoint(holder.upstream)?;
+        if endpoint.settings.responses == settings::Responses::Translate {
+            return Err(keeps_nothing());
+        }
+        let (mut sent, query) = match holder.foreign {
+            true => (endpoint.headers_elsewhere(headers), query.and_then(credentials::plain_query)),
+            false => (endpoint.headers(headers, self.own_keys()), endpoint.query(query.map(str::to_owned), self.own_keys())),
+        };
+        if body.is_empty() {
+            sent.remove(header::CONTENT_TYPE);
+        } else {
+            sent.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the path can't be passed on");
+        let target = endpoint.target(rest, query.as_deref().filter(|query| !query.is_empty())).ok_or_else(wrong)?;
+        let (body, played) = match self.app.cassettes.player(holder.upstream) {
+            Some(player) => {
+                cassette_session::passed(player, &method, rest, Outgoing::Whole(body), self.app.settings.limits.request_bytes).await?
+            }
+            None => (Outgoing::Whole(body), None),
+        };
+        let response = match played {
+            Some(played) => played,
+            None => endpoint.send(method, target, sent, body).await?,
+        };
+        endpoint.usable(Asked::Answer, rest, &response)?;
+        if upstream::is_encoded(response.headers()) {
+            return Err(Failure::protocol(&endpoint.settings.name, "it is compressed, though that wasn't asked for"));
+        }
+        let status = response.status();
+        if status.is_success() && upstream::is_event_stream(response.headers()) {
+            return Ok(Came::Stream(response));
+        }
+        let headers = endpoint.downstream_headers(response.headers(), true);
+        if !status.is_success() {
+            let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
+            let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+            let mut passed = Response::new(Body::Whole(body));
+            *passed.status_mut() = status;
+            *passed.headers_mut() = headers;
+            passed.headers_mut().insert(VERDICT, HeaderValue::from_static("failed"));
+            return Ok(Came::Error(passed));
+        }
+        let mut weight = self.app.load.weight();
+        let bytes_max = usize::try_from(self.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+        let body = endpoint.read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
+        helper_threads::step_for(body.len()).await;
+        Ok(Came::Whole(headers, body))
+    }
+
+    /// Parses an upstream's answer.
+    fn document(&self, holder: Holder, body: Bytes) -> Result<Document, Failure> {
+        let name = &*self.endpoint(holder.upstream)?.settings.name;
+        Document::parse(body).map_err(|error| Failure::protocol(name, error))
+    }
+
+    fn fault(&self, holder: Holder, fault: &Fault) -> Failure {
+        let name = self.worker.endpoints.get(holder.upstream).map_or("upstream", |endpoint| &*endpoint.settings.name);
+        Failure::protocol(name, fault)
+    }
+
+    /// Response with this JSON. `violations`: those found in it.
+    fn answer(&self, holder: Holder, headers: HeaderMap, json: impl Into<Body>, violations: &[Violation]) -> Response<Body> {
+        let mut response = error_response::json(StatusCode::OK, json);
+        for (name, value) in &headers {
+            if name != header::CONTENT_TYPE {
+                response.headers_mut().append(name, value.clone());
+            }
+        }
+        let warns = violations.iter().any(|violation| violation.severity >= Severity::Warn);
+        response.headers_mut().insert(VERDICT, HeaderValue::from_static(if warns { "warn" } else { "pass" }));
+        let mut codes: Vec<Code> = violations.iter().map(|violation| violation.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let codes = codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",");
+        if let (false, Ok(codes)) = (codes.is_empty(), HeaderValue::try_from(codes)) {
+            response.headers_mut().insert(VIOLATIONS, codes);
+        }
+        let name = self.worker.endpoints.get(holder.upstream).map(|endpoint| HeaderValue::from_str(&endpoint.settings.name));
+        if let Some(Ok(name)) = name {
+            response.headers_mut().insert(UPSTREAM, name);
+        }
+        for violation in violations.iter().filter(|violation| violation.severity >= Severity::Warn) {
+            tracing::warn!(code = violation.code.as_str(), "violation {}: {}", violation.code, violation.message);
+        }
+        response
+    }
+
+    /// Passes a request on in observe mode: nothing is changed, and only exchanges are judged.
+    async fn unjudged(&self, what: &Stored, method: Method, incoming: Incoming) -> Result<Response<Body>, Failure> {
+        let (id, rest) = match what {
+            Stored::Response(id) => (id.as_str(), format!("/responses/{id}")),
+            Stored::InputItems(id) => (id.as_str(), format!("/responses/{id}/input_items")),
+            Stored::Cancel(id) => (id.as_str(), format!("/responses/{id}/cancel")),
+            Stored::Compact => ("", "/responses/compact".to_owned()),
+            Stored::InputTokens => ("", "/responses/input_tokens".to_owned()),
+            Stored::Conversations => ("", "/conversations".to_owned()),
+            Stored::Conversation(id) => (id.as_str(), format!("/conversations/{id}")),
+            Stored::Items(id) => (id.as_str(), format!("/conversations/{id}/items")),
+            Stored::Item(id, item) => (id.as_str(), format!("/conversations/{id}/items/{item}")),
+        };
+        let known = self.app.originals.get(self.scope, id).map(|object| Holder::of(&object));
+        let holder = match known {
+            Some(holder) => holder,
+            None if matches!(what, Stored::Compact | Stored::InputTokens) => self.holder_for_model(&incoming.body)?,
+            None => self.keeper()?,
+        };
+        let came = self.ask(holder, method, &rest, incoming.query.as_deref(), &incoming.headers, incoming.body.clone()).await?;
+        Ok(match came {
+            Came::Whole(headers, body) => {
+                let mut response = Response::new(Body::Whole(body));
+                *response.headers_mut() = headers;
+                response
+            }
+            Came::Stream(response) => {
+                let headers = self.endpoint(holder.upstream)?.downstream_headers(response.headers(), false);
+                let mut passed = Response::new(Body::Pass(response.into_body(), incoming.held));
+                *passed.headers_mut() = headers;
+                passed
+            }
+            Came::Error(response) => response,
+        })
+    }
+
+    fn holder_for_model(&self, body: &Bytes) -> Result<Holder, Failure> {
+        let document = Document::parse(body.clone()).ok();
+        let model = document.as_ref().and_then(|document| document.root().get("model")).and_then(Value::text).unwrap_or_default();
+        let upstream = self.worker.endpoint_for(&model)?;
+        let keeps = self.endpoint(upstream)?.settings.responses == settings::Responses::Native;
+        if keeps { Ok(Holder { upstream, foreign: false }) } else { Err(keeps_nothing()) }
+    }
+
+    /// The upstream's ID of a response.
+    fn upstream_id(&self, id: &str) -> String {
+        let thread = self.app.memory.response(self.scope, id);
+        thread.and_then(|thread| thread.upstream_id.clone()).map_or_else(|| id.to_owned(), |own| own.to_string())
+    }
+
+    /// `GET /v1/responses/{id}`, and the response to its cancellation.
+    async fn retrieve(&self, id: &str, method: Method, incoming: Incoming) -> Result<Response<Body>, Failure> {
+        let object = self.response(id)?;
+        let streams = method == Method::GET && parameter(incoming.query.as_deref(), "stream").is_some_and(|value| value == "true");
+        if method == Method::GET && parameter(incoming.query.as_deref(), "starting_after").is_some() {
+            let message = "a stream can be judged from its beginning only: leave `starting_after` out";
+            return Err(Failure {
+                param: Some("starting_after".into()),
+                ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+            });
+        }
+        if object.got == Got::Withheld {
+            let message = format!(
+                "the response `{id}` wasn't passed on when it was answered, or not to its end, so it isn't given out now: ask again with POST /v1/responses"
+            );
+            return Err(not_found("unknown_response", message));
+        }
+        let end = if method == Method::POST { "/cancel" } else { "" };
+        let rest = format!("/responses/{}{end}", self.upstream_id(id));
+        // What was given before is given again: only whether it is still there is asked.
+        let stream = streams && matches!(object.got, Got::Awaited(_));
+        let query = without(incoming.query.as_deref(), if stream { &[] } else { &["stream", "include_obfuscation"] });
+        let holder = Holder::of(&object);
+        let mut headers = incoming.headers.clone();
+        if !stream {
+            headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        }
+        let came = self.ask(holder, method, &rest, query.as_deref(), &headers, Bytes::new()).await?;
+        let request = match &object.got {
+            Got::Whole(left) => {
+                let (headers, _) = whole!(came);
+                return self.again(holder, headers, left, streams);
+            }
+            Got::Awaited(request) => request.clone(),
+            Got::Withheld => return Err(Failure::unreachable("upstream")),
+        };
+        let answer = match came {
+            Came::Error(response) => return Ok(response),
+            Came::Stream(answer) => answer,
+            Came::Whole(headers, body) => {
+                let document = self.document(holder, body.clone())?;
+                if let Some(json) = stored::unfinished(&document, id).map_err(|fault| self.fault(holder, &fault))? {
+                    return Ok(self.answer(holder, headers, json, &[]));
+                }
+                let mut answer = Response::new(AnswerBody::played(vec![(0, body)], Pace::None, false));
+                *answer.headers_mut() = headers;
+                answer
+            }
+        };
+        // Judged as it would have been when it was asked for.
+        let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
+        let (mut run, _) = responses::begin(self.worker.clone(), incoming).await?;
+        run.way.go_to_holder(holder.upstream, self.worker);
+        Ok(exchange::fetched::<Responses>(run, answer).await)
+    }
+
+    /// The same answer that the application got before.
+    fn again(&self, holder: Holder, headers: HeaderMap, left: &Bytes, streams: bool) -> Result<Response<Body>, Failure> {
+        let document = self.document(holder, left.clone())?;
+        let response = stored::response_of(document.root());
+        if !streams {
+            return Ok(self.answer(holder, headers, response.raw_str().to_owned(), &[]));
+        }
+        let mut answer = self.answer(holder, headers, stored::events(response), &[]);
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        Ok(answer)
+    }
+
+    async fn delete(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = Holder::of(&*self.response(id)?);
+        let rest = format!("/responses/{}", self.upstream_id(id));
+        let (headers, body) =
+            whole!(self.ask(holder, Method::DELETE, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
+        self.app.memory.forget(self.scope, id);
+        self.app.originals.forget(self.scope, id);
+        // Some upstreams have nothing to say.
+        let document = self.document(holder, if body.is_empty() { Bytes::from_static(b"{}") } else { body })?;
+        let json = stored::bare(&document, &DELETED, Some(id)).map_err(|fault| self.fault(holder, &fault))?;
+        Ok(self.answer(holder, headers, json, &[]))
+    }
+
+    async fn input_items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = Holder::of(&*self.response(id)?);
+        let thread = self.app.memory.response(self.scope, id);
+        let rest = format!("/responses/{}/input_items", self.upstream_id(id));
+        let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
+        self.listed(holder, came, thread.as_deref())
+    }
+
+    async fn items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_of(id)?;
+        let rest = format!("/conversations/{id}/items");
+        let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
+        self.listed(holder, came, self.app.memory.conversation(self.scope, id).as_deref())
+    }
+
+    async fn item(&self, id: &str, item: &str, method: Method, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_of(id)?;
+        let rest = format!("/conversations/{id}/items/{item}");
+        let (headers, body) =
+            whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
+        let document = self.document(holder, body)?;
+        if method == Method::DELETE {
+            let json = stored::bare(&document, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
+            return Ok(self.answer(holder, headers, json, &[]));
+        }
+        let list = self.document(holder, format!("[{}]", document.root().raw_str()).into())?;
+        let thread = self.app.memory.conversation(self.scope, id);
+        let passed = self.known(thread.as_deref(), |known| known.items(list.root())).map_err(|fault| self.fault(holder, &fault))?;
+        match passed.items.into_iter().next() {
+            Some(item) => Ok(self.answer(holder, headers, item, &[])),
+            None => {
+                let message = format!("the item `{item}` was refused when it was answered, or toolmark doesn't know whether it was");
+                Err(not_found("unknown_item", message))
+            }
+        }
+    }
+
+    /// A list of items for the application.
+    fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
+        let (headers, body) = whole!(came);
+        let document = self.document(holder, body)?;
+        let (json, unknown) = self.known(thread, |known| stored::list(&document, known)).map_err(|fault| self.fault(holder, &fault))?;
+        let violations = self.incomplete(unknown)?;
+        Ok(self.answer(holder, headers, json, &violations))
+    }
+
+    /// Violation for items that were left out.
+    ///
+    /// # Errors
+    /// [`Failure`] if the policy blocks on it.
+    fn incomplete(&self, unknown: usize) -> Result<Vec<Violation>, Failure> {
+        if unknown == 0 {
+            return Ok(Vec::new());
+        }
+        let message =
+            format!("{unknown} of the items are left out: toolmark doesn't know whether they were refused when they were answered");
+        let advice =
+            "they were made before a restart, by another replica, or not through toolmark: begin a new conversation if they matter";
+        let violation = self.standard.rules.checks.violation(Code::HistoryIncomplete, None, message, advice);
+        match violation.as_ref().filter(|violation| violation.blocks()) {
+            Some(violation) => Err(Refusal::of(violation).into()),
+            None => Ok(violation.into_iter().collect()),
+        }
+    }
+
+    /// Calls `read` with the facts about items that this process has stored.
+    fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(&Known<'_>) -> T) -> T {
+        let (mut given, mut bytes) = (HashMap::new(), 0_usize);
+        for id in thread.iter().flat_map(|thread| thread.answers.iter().rev()).take(ANSWERS_MAX) {
+            let Some(object) = self.app.originals.get(self.scope, id) else { continue };
+            if let Got::Whole(left) = &object.got {
+                bytes = bytes.saturating_add(left.len());
+                if bytes > ANSWERS_BYTES_MAX {
+                    break;
+                }
+                stored::given(left, &mut given);
+            }
+        }
+        let (memory, scope, ring) = (&self.app.memory, self.scope, &self.app.ring);
+        read(&Known {
+            given,
+            fate: &|id| memory.item(scope, id),
+            mark: &|id| memory.mark(scope, id).map(|mark| mark.to_string()),
+            call: &|mark| memory.call(scope, mark),
+            verifies: &|mark, tool, arguments| {
+                CallMark::parse(mark).is_some_and(|mark| ring.verify(&mark, scope, tool, arguments).is_some())
+            },
+            is_mark: &|id| CallMark::parse(id).is_some_and(|mark| ring.made(&mark, scope)),
+            written: thread.map_or(&[], |thread| &thread.written),
+        })
+    }
+
+    /// Prepares written items as the input of a request.
+    fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
+        let document = read(body, self.standard, DEPTH_NOTED)?;
+        let head = Head::read(&document)?;
+        let recalled = responses::recall(&self.app.memory, self.scope, &head);
+        let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
+        further.extend(head.further_tools());
+        let rules = &self.standard.rules;
+        let tools = self.standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &self.app.schemas)?;
+        let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools);
+        // Nobody answers this.
+        basis.protocol = None;
+        let begun = request::begin(&document, &head, &recalled, further, basis)?;
+        Ok((document, begun))
+    }
+
+    /// [`Self::begun`]; refuses the request if the policy blocks on what was found.
+    fn verified(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
+        let (document, begun) = self.begun(holder, body)?;
+        match begun.violations.iter().find(|violation| violation.blocks()) {
+            Some(violation) => Err(Refusal::of(violation).into()),
+            None => Ok((document, begun)),
+        }
+    }
+
+    async fn input_tokens(&self, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_for_model(&incoming.body)?;
+        let (document, begun) = self.begun(holder, incoming.body.clone())?;
+        let asked = prepared(&document, &begun)?;
+        let came = self.ask(holder, Method::POST, "/responses/input_tokens", incoming.query.as_deref(), &incoming.headers, asked).await?;
+        let (headers, body) = whole!(came);
+        let document = self.document(holder, body)?;
+        let json = stored::bare(&document, &TOKENS, None).map_err(|fault| self.fault(holder, &fault))?;
+        Ok(self.answer(holder, headers, json, &[]))
+    }
+
+    async fn compact(&self, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_for_model(&incoming.body)?;
+        let (document, begun) = self.verified(holder, incoming.body.clone())?;
+        let asked = prepared(&document, &begun)?;
+        // The conversation goes on from what is kept, not from this.
+        let memo = conversation_update::remember(&begun.context, None, Some("compacted"), &[], Vec::new(), Vec::new());
+        let came = self.ask(holder, Method::POST, "/responses/compact", incoming.query.as_deref(), &incoming.headers, asked).await?;
+        let (headers, body) = whole!(came);
+        let document = self.document(holder, body)?;
+        let fault = |fault: Fault| self.fault(holder, &fault);
+        let head = stored::bare(&document, &COMPACTED, None).map_err(fault)?;
+        let output = document.root().get("output").ok_or(Fault::Unknown("no `output`")).map_err(fault)?;
+        let passed = self.known(Some(&memo.thread), |known| known.items(output)).map_err(fault)?;
+        let mut violations = begun.violations;
+        violations.extend(self.incomplete(passed.unknown)?);
+        let head = head.strip_suffix('}').unwrap_or("{");
+        let comma = if head.len() > 1 { "," } else { "" };
+        let usage = document.root().get("usage").map_or("null", |usage| if stored::is_figures(usage) { usage.raw_str() } else { "null" });
+        let json = format!("{head}{comma}\"output\":[{}],\"usage\":{usage}}}", passed.items.join(","));
+        Ok(self.answer(holder, headers, json, &violations))
+    }
+
+    async fn create(&self, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        self.check_stateful()?;
+        let holder = self.keeper()?;
+        let came = if incoming.body.is_empty() { Bytes::from_static(b"{}") } else { incoming.body.clone() };
+        let document = read(came, self.standard, DEPTH_NOTED)?;
+        let Writing { body, begun } = self.writing(holder, &document, None)?;
+        let asked = self.ask(holder, Method::POST, "/conversations", incoming.query.as_deref(), &incoming.headers, body).await?;
+        let (headers, body) = whole!(asked);
+        let answered = self.document(holder, body)?;
+        let json = stored::bare(&answered, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
+        if let Some(id) = answered.root().get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
+            self.app.originals.keep(self.scope, &id, Object { upstream: holder.upstream, foreign: false, got: Got::Withheld });
+            let memo = match &begun {
+                Some((_, begun)) => conversation_update::remember(&begun.context, None, Some(&id), &[], Vec::new(), Vec::new()),
+                // All that there is of it is known: nothing.
+                None => crate::exchange::conversation::Memo { conversation: Some(id.into_owned()), ..Default::default() },
+            };
+            self.app.memory.keep(self.scope, memo);
+        }
+        let violations = begun.map(|(written, begun)| self.noted(&written, begun)).unwrap_or_default();
+        Ok(self.answer(holder, headers, json, &violations))
+    }
+
+    async fn conversation(&self, id: &str, method: Method, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_of(id)?;
+        let body = if method == Method::POST { incoming.body.clone() } else { Bytes::new() };
+        if method == Method::POST {
+            let document = read(body.clone(), self.standard, DEPTH_NOTED)?;
+            unique(document.root(), "the request")?;
+            if document.root().members().any(|member| !member.is("metadata")) {
+                return Err(Refusal::new("invalid_request", None, "only `metadata` of a conversation can be changed").into());
+            }
+        }
+        let rest = format!("/conversations/{id}");
+        let (headers, body) = whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, body).await?);
+        if method == Method::DELETE {
+            self.app.memory.forget(self.scope, id);
+            self.app.originals.forget(self.scope, id);
+        }
+        let document = self.document(holder, body)?;
+        let json = stored::bare(&document, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
+        Ok(self.answer(holder, headers, json, &[]))
+    }
+
+    async fn write_items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
+        let holder = self.holder_of(id)?;
+        let document = read(incoming.body.clone(), self.standard, DEPTH_NOTED)?;
+        if document.root().get("items").is_none() {
+            return Err(Refusal::new("invalid_request", Some("items"), "`items` is missing").into());
+        }
+        let Writing { body, begun } = self.writing(holder, &document, Some(id))?;
+        let rest = format!("/conversations/{id}/items");
+        let came = self.ask(holder, Method::POST, &rest, incoming.query.as_deref(), &incoming.headers, body).await?;
+        let (headers, body) = whole!(came);
+        let answered = self.document(holder, body)?;
+        let mut violations = Vec::new();
+        if let Some((written, begun)) = begun {
+            let memo = conversation_update::remember(&begun.context, None, Some(id), &[], Vec::new(), Vec::new());
+            self.app.memory.keep(self.scope, memo);
+            violations = self.noted(&written, begun);
+        }
+        let thread = self.app.memory.conversation(self.scope, id);
+        let (json, unknown) =
+            self.known(thread.as_deref(), |known| stored::list(&answered, known)).map_err(|fault| self.fault(holder, &fault))?;
+        // What was written is written: that it can't be shown is no reason to write it again.
+        violations.extend(self.incomplete(unknown).unwrap_or_default());
+        Ok(self.answer(holder, headers, json, &violations))
+    }
+
+    /// Request that writes items, which are prepared.
+    fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<Writing, Failure> {
+        let root = document.root();
+        if !root.is_object() {
+            return Err(Refusal::new("invalid_request", None, "the request must be a JSON object").into());
+        }
+        unique(root, "the request")?;
+        let Some(items) = root.get_some("items") else { return Ok(Writing { body: document.bytes().clone(), begun: None }) };
+        if !items.is_array() {
+            return Err(Refusal::wrong("items", "an array of items").into());
+        }
+        let of = conversation.map(|id| format!(",\"conversation\":{}", quote(id))).unwrap_or_default();
+        let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into())?;
+        let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+        let input = prepared.root().get("input").ok_or_else(internal)?;
+        let mut edits = Edits::default();
+        edits.replace(items.span(), input.raw_str().to_owned());
+        Ok(Writing { body: edits.apply(document.bytes()), begun: Some((written, begun)) })
+    }
+
+    /// Stores the marks by which the application knows the calls that it wrote. Returns the violations found in them.
+    fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
+        for item in written.root().get("input").into_iter().flat_map(Value::items) {
+            let id = item.get("call_id").and_then(Value::text).unwrap_or_default();
+            let Some(mark) = CallMark::parse(&id).filter(|mark| self.app.ring.made(mark, self.scope)) else { continue };
+            if let Some(own) = mark.upstream_id() {
+                self.app.memory.keep_mark(self.scope, own, &id);
+            }
+        }
+        begun.violations
+    }
+}
+
+/// Request that writes items.
+struct Writing {
+    body: Bytes,
+    /// The items as a request, and that request prepared.
+    begun: Option<(Document, Begun)>,
+}
+
+/// A request with its prepared members, without those that only concern an answer.
+fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
+    let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+    let mut edits = Edits::default();
+    for name in ["input", "previous_response_id", "tools"] {
+        if let Some(own) = made.root().get(name).filter(|own| document.root().get(name).is_none_or(|came| came.raw() != own.raw())) {
+            edits.set_member(document.root(), name, own.raw_str());
+        }
+    }
+    Ok(edits.apply(document.bytes()))
+}
+
+fn not_found(code: &'static str, message: String) -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, code, message)
+}
+
+fn internal() -> Failure {
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the items can't be prepared")
+}
+
+fn keeps_nothing() -> Failure {
+    let message = "the upstream has no Responses API of its own (`responses = \"translate\"`), so nothing is kept there: send the whole conversation in `input`";
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
+}
+
+/// Value of the last parameter with this name.
+fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let pairs = form_urlencoded::parse(query?.as_bytes());
+    pairs.filter(|(own, _)| own == name).last().map(|(_, value)| value.into_owned())
+}
+
+/// The query without these parameters, otherwise as it was written.
+fn without(query: Option<&str>, names: &[&str]) -> Option<String> {
+    let is = |part: &&str| !form_urlencoded::parse(part.as_bytes()).any(|(own, _)| names.contains(&&*own));
+    let kept: Vec<&str> = query?.split('&').filter(is).collect();
+    (!kept.is_empty()).then(|| kept.join("&"))
+}

@@ -1,0 +1,54 @@
+//! Upstreams that may answer an exchange, and their order. Pure.
+
+use crate::{settings::Upstream, upstreams::capability_probe::Calls};
+
+/// An upstream that may answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Candidate {
+    /// Index in `[[upstreams]]`.
+    pub upstream: usize,
+    /// Model to ask it for, if it differs from the request's.
+    pub model: Option<Box<str>>,
+}
+
+/// The upstreams for a model: the first whose globs match, then its fallbacks in order, each with the model that `fallback_models` names,
+/// else with the same model if the fallback serves it. A request without a model goes to the first upstream. Empty if no upstream serves
+/// the model.
+pub fn candidates(upstreams: &[Upstream], model: &str) -> Vec<Candidate> {
+    let serves = |upstream: &Upstream| model.is_empty() || upstream.serves(model);
+    let Some(first) = upstreams.iter().position(serves) else { return Vec::new() };
+    let mut found = vec![Candidate { upstream: first, model: None }];
+    let Some(own) = upstreams.get(first) else { return found };
+    for name in &own.fallback {
+        let Some(at) = upstreams.iter().position(|other| other.name == *name) else { continue };
+        let Some(other) = upstreams.get(at) else { continue };
+        let mapped = own.fallback_models.iter().find(|(from, to)| **from == *model && other.serves(to)).map(|(_, to)| to.clone());
+        if mapped.is_some() || (!model.is_empty() && other.serves(model)) {
+            found.push(Candidate { upstream: at, model: mapped });
+        }
+    }
+    found
+}
+
+/// Suitability of a model at an upstream for an exchange with tools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fitness {
+    /// The model can be used.
+    Fit,
+    /// It must be probed first.
+    Ask,
+    /// Calls don't work, but no probes are configured: it is used only if there is no other.
+    Last,
+    /// It can't be used.
+    Unfit,
+}
+
+/// Judges suitability by what is known of the model's calls. `probed`: the upstream is probed.
+pub fn fitness(calls: Calls, probed: bool) -> Fitness {
+    match (calls, probed) {
+        (Calls::Yes, _) | (Calls::Unknown, false) => Fitness::Fit,
+        (Calls::Unknown, true) => Fitness::Ask,
+        (Calls::No | Calls::TextLeak, true) => Fitness::Unfit,
+        (Calls::No | Calls::TextLeak, false) => Fitness::Last,
+    }
+}

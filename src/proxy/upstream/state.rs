@@ -1,0 +1,81 @@
+//! State of one upstream that all workers share, and its description for `/readyz`.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use http::{HeaderMap, header};
+use serde_json::{Value, json};
+
+use crate::{
+    settings::Upstream,
+    upstreams::{
+        capabilities::Table,
+        health::Gauge,
+        quirks::{Fitting, presets::Preset},
+    },
+};
+
+/// State of one upstream that all workers share.
+#[derive(Default)]
+pub struct Standing {
+    /// Health: breaker, retry budget and rate-limit pause.
+    pub gauge: Gauge,
+    /// Capabilities of its models.
+    pub models: Table,
+    /// True once a `server` header of its answers has named llama.cpp.
+    llama_cpp: AtomicBool,
+}
+
+impl Standing {
+    /// Reads the header `server` of an answer, unless the settings already say which server it is.
+    pub fn hear(&self, upstream: &Upstream, headers: &HeaderMap) {
+        if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
+            return;
+        }
+        let server = headers.get(header::SERVER).and_then(|value| value.to_str().ok());
+        if server.and_then(Preset::of_server) == Some(Preset::LlamaCpp) && !self.llama_cpp.swap(true, Ordering::Relaxed) {
+            let name = &*upstream.name;
+            tracing::info!(
+                upstream = name,
+                "`{name}` says that it is llama.cpp: requests are made to fit that; `preset = \"none\"` keeps them as they are"
+            );
+        }
+    }
+
+    /// Changes that its requests need.
+    pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Fitting {
+        let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
+        heard.unwrap_or(&upstream.fitting)
+    }
+
+    fn preset(&self, upstream: &Upstream) -> Preset {
+        if self.llama_cpp.load(Ordering::Relaxed) { Preset::LlamaCpp } else { upstream.preset }
+    }
+}
+
+/// Description of all upstreams by name: the breaker, and for each model whether it calls functions, the reason if not, and
+/// the parameters that it rejects. `uptime_ms`: clock of the breaker; `now_ms`: clock of the capabilities.
+pub fn shown(upstreams: &[Upstream], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
+    let one = |(upstream, standing): (&Upstream, &Standing)| {
+        let models = standing.models.all().into_iter().map(|(name, known)| {
+            let found = json!({
+                "calls": known.calls_at(now_ms).as_str(),
+                "reason": (!known.reason.is_empty()).then_some(&*known.reason),
+                "refuses": known.refused,
+                "found_at_ms": (known.at_ms > 0).then_some(known.at_ms),
+            });
+            (name.into_string(), found)
+        });
+        let models: serde_json::Map<String, Value> = models.collect();
+        let shown = json!({
+            "breaker": standing.gauge.condition(uptime_ms).as_str(),
+            "paused": standing.gauge.is_paused(uptime_ms),
+            "preset": standing.preset(upstream).as_str(),
+            "models": models,
+        });
+        (upstream.name.to_string(), shown)
+    };
+    Value::Object(upstreams.iter().zip(standings.iter()).map(one).collect())
+}

@@ -1,0 +1,4 @@
+//! Judges exchanges outside the proxy, through the same core as on the wire.
+
+pub mod offline;
+pub mod rejudge;

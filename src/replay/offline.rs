@@ -1,0 +1,191 @@
+//! Judging outside the proxy: requests and answers go through the same core as on the wire. Used by `toolmark judge` and
+//! `toolmark replay`.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    cassette::format::path_of,
+    chat::{adapter::Chat, request},
+    exchange::{
+        adapter::{Adapter, AnswerStream, WholeAnswer as _},
+        answer_error::Fault,
+        context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        request_error::Refusal,
+        turn::Said,
+    },
+    judge::loops::Beyond,
+    marks::{KeyRing, Scope},
+    proxy::app::Standard,
+    responses::{self, adapter::Responses, request::Recalled},
+    tools::registry::SchemaCache,
+    translate::{
+        self,
+        answer::{Origin, stream::StreamTranslator},
+        sse_feed::{Reader, Unread},
+    },
+    wire::{json::Document, sse::EventTooLong},
+};
+
+/// Bytes buffered of one call or block; the default of `[limits] held_bytes`.
+pub const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// An enforced API.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Api {
+    /// Chat completions.
+    Chat,
+    /// The Responses API.
+    Responses,
+}
+
+impl Api {
+    /// The API of a request, by its URL or path; `None` if the endpoint isn't enforced.
+    pub fn of_url(url: &str) -> Option<Self> {
+        match path_of(url) {
+            "/chat/completions" => Some(Self::Chat),
+            "/responses" => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    /// The API of a request, by its members: `input` without `messages` is the Responses API.
+    pub fn of_request(request: &Document) -> Self {
+        let of_responses = request.root().get("messages").is_none() && request.root().get("input").is_some();
+        if of_responses { Self::Responses } else { Self::Chat }
+    }
+}
+
+/// Offline judge: a compiled policy, keys and schemas.
+#[derive(Clone)]
+pub struct Bench {
+    /// The compiled policy.
+    pub standard: Arc<Standard>,
+    /// The keys of marks.
+    pub ring: Arc<KeyRing>,
+    /// Compiled schemas.
+    pub schemas: Arc<SchemaCache>,
+}
+
+/// Identity, time and upstream of an exchange to be judged.
+#[derive(Clone, Debug)]
+pub struct When {
+    /// The exchange's id.
+    pub id: uuid::Uuid,
+    /// Scope of its marks.
+    pub scope: Scope,
+    /// Time of the exchange, in Unix milliseconds.
+    pub now_ms: u64,
+    /// Requirements of its upstream, such as a default `tool_choice`.
+    pub upstream: Upstream,
+}
+
+impl Bench {
+    /// Prepares an exchange. `recalled`: stored state of its conversation.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the proxy would reject the request with HTTP 400.
+    pub fn begin(&self, api: Api, document: &Document, when: &When, recalled: &Recalled) -> Result<Begun, Refusal> {
+        let standard = &*self.standard;
+        let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
+        let basis = |tools| Basis {
+            id: when.id,
+            rules: &standard.rules,
+            call_rules: &standard.calls,
+            text: &standard.text,
+            ring: &self.ring,
+            scope: when.scope.clone(),
+            tools,
+            now_ms: when.now_ms,
+            upstream: when.upstream,
+            protocol: standard.protocol.as_deref(),
+            held_bytes_max: HELD_BYTES_MAX,
+            beyond: Beyond::default(),
+        };
+        match api {
+            Api::Chat => {
+                let head = request::Head::read(document)?;
+                let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
+                request::begin(document, &head, basis(tools))
+            }
+            Api::Responses => {
+                let head = responses::request::Head::read(document)?;
+                let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
+                further.extend(head.further_tools());
+                let tools = standard.tools.get(head.brought(&further), policy, checks, &self.schemas)?;
+                responses::request::begin(document, &head, recalled, further, basis(tools))
+            }
+        }
+    }
+}
+
+/// An answer, read and judged.
+pub struct Heard {
+    /// The choices: the model's turn and its violations.
+    pub choices: Vec<(Said, JudgedChoice)>,
+    /// The answer is a stream, and some of its text would have been sent before judging was complete.
+    pub released: bool,
+    /// In observe mode: the answer could not be judged.
+    pub unjudged: bool,
+}
+
+/// Error of reading an answer that can't be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum Unheard {
+    /// The answer's content can't be interpreted.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// An event of the stream is too long.
+    #[error(transparent)]
+    TooLong(#[from] EventTooLong),
+}
+
+/// Reads and judges an answer, whole or streamed. `origin`: set for a chat-completions answer to a request of the Responses
+/// API.
+///
+/// # Errors
+/// [`Unheard`].
+pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    match api {
+        Api::Chat => hear_of::<Chat>(context, answer, None),
+        Api::Responses => hear_of::<Responses>(context, answer, origin),
+    }
+}
+
+/// True if the bytes begin like server-sent events.
+pub fn looks_streamed(answer: &[u8]) -> bool {
+    let start = answer.trim_ascii_start();
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix))
+}
+
+fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    if looks_streamed(&answer) {
+        return hear_stream::<A::Stream>(context, answer, origin);
+    }
+    let (answer, stray) = match origin {
+        Some(origin) => translate::answer::watched(&answer, &origin, context)?,
+        None => (answer, false),
+    };
+    let mut answer = A::Answer::read(answer, context)?;
+    if stray {
+        answer.note_stray();
+    }
+    let choices = answer.judge(context).into_iter().enumerate().map(|(at, judged)| (answer.said(at), judged));
+    Ok(Heard { choices: choices.collect(), released: false, unjudged: false })
+}
+
+fn hear_stream<S: AnswerStream>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+    let (mut judge, mut out) = (S::new(context.clone(), None), BytesMut::new());
+    let mut reader = Reader::new(origin.map(|origin| StreamTranslator::new(origin, context.held_bytes_max).watched(context.clone())));
+    reader.handle(answer, &mut judge, &mut out).map_err(|unread| match unread {
+        Unread::Fault(fault) => Unheard::Fault(fault),
+        Unread::TooLong(error) => Unheard::TooLong(error),
+    })?;
+    reader.finish(&mut judge, &mut out)?;
+    let judged = judge.conclude()?;
+    let (released, unjudged) = (judge.released(), judge.unjudged());
+    let choices = judged.into_iter().enumerate().map(|(at, judged)| (judge.said(at), judged));
+    Ok(Heard { choices: choices.collect(), released, unjudged })
+}

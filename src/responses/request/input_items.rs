@@ -1,0 +1,182 @@
+//! Items of a request's input: their meaning, and their position in the request.
+//!
+//! Source: OpenAI API reference, "Create a model response", `input`; docs/wire-facts.md#responses-requests. Pure.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use crate::{
+    chat::messages::text_of,
+    exchange::request_error::{Refusal, array, unique},
+    judge::{
+        call::CallKind,
+        history::{Item, PastCall},
+    },
+    policy::compiled::Rules,
+    responses::call_name::tool_name,
+    tools::registry::Registry,
+    wire::json::Value,
+};
+
+/// Kind of an input item.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A system or developer message.
+    Instructions,
+    /// A user message.
+    User,
+    /// A message of the model.
+    Assistant,
+    /// A call for the application to run.
+    Call(CallKind),
+    /// Output of such a call.
+    Output(CallKind),
+    /// A reference to an item that the upstream stores.
+    Reference,
+    /// An item that adds tools.
+    Tools,
+    /// Anything else.
+    Other,
+}
+
+/// One item of the input.
+#[derive(Clone, Copy, Debug)]
+pub struct InputItem<'d> {
+    /// The item's object in the request.
+    pub value: Value<'d>,
+    /// Kind of the item.
+    pub kind: Kind,
+}
+
+impl Kind {
+    /// True for a call for the application to run.
+    pub fn is_call(self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    /// True for the output of such a call.
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Output(_))
+    }
+
+    fn of(item: Value<'_>) -> Result<Self, Refusal> {
+        let has = |name: &str| item.get_some(name).is_some();
+        let named = item.get_some("type");
+        let kind = match named {
+            Some(kind) => kind.text().ok_or_else(|| Refusal::wrong("input", "an array of items whose `type` is a string"))?,
+            // Easy messages and references may leave it out; calls and outputs may not, but an upstream may guess.
+            None if has("role") => "message".into(),
+            None if has("call_id") && has("output") => "function_call_output".into(),
+            None if has("call_id") && has("name") => "function_call".into(),
+            None if has("id") => "item_reference".into(),
+            None => return Ok(Self::Other),
+        };
+        Ok(match &*kind {
+            "message" => {
+                let role = item.get("role").and_then(Value::text);
+                match role.ok_or_else(|| Refusal::wrong("input", "an array of items, the messages with a `role`"))?.as_ref() {
+                    "user" => Self::User,
+                    "assistant" => Self::Assistant,
+                    "system" | "developer" => Self::Instructions,
+                    _ => Self::Other,
+                }
+            }
+            "function_call" => Self::Call(CallKind::Function),
+            "custom_tool_call" => Self::Call(CallKind::Custom),
+            "function_call_output" => Self::Output(CallKind::Function),
+            "custom_tool_call_output" => Self::Output(CallKind::Custom),
+            "item_reference" => Self::Reference,
+            "tool_search_output" | "additional_tools" => Self::Tools,
+            _ => Self::Other,
+        })
+    }
+}
+
+impl<'d> InputItem<'d> {
+    /// Reads an item.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it isn't an object, has two members of the same name, or a shape that can't be judged.
+    pub fn read(value: Value<'d>) -> Result<Self, Refusal> {
+        if !value.is_object() {
+            return Err(Refusal::wrong("input", "a string or an array of objects"));
+        }
+        unique(value, "an item of `input`")?;
+        let item = Self { value, kind: Kind::of(value)? };
+        let mut parts = item.content().into_iter().chain(item.output()).flat_map(Value::items);
+        parts.try_for_each(|part| unique(part, "a part of an item of `input`"))?;
+        if item.kind == Kind::Tools
+            && let Some(tools) = value.get_some("tools")
+        {
+            array(tools, "input")?;
+        }
+        Ok(item)
+    }
+
+    /// Id of the item itself.
+    pub fn id(&self) -> Option<Cow<'d, str>> {
+        self.value.get("id").and_then(Value::text)
+    }
+
+    /// The `call_id` of a call or output, as a value in the request.
+    pub fn call_id_value(&self) -> Option<Value<'d>> {
+        let of_call = self.kind.is_call() || self.kind.is_output();
+        self.value.get("call_id").filter(|id| of_call && id.is_string())
+    }
+
+    /// The `call_id` of a call or output.
+    pub fn call_id(&self) -> Option<Cow<'d, str>> {
+        self.call_id_value().and_then(Value::text)
+    }
+
+    /// Content of a message.
+    pub fn content(&self) -> Option<Value<'d>> {
+        self.value.get_some("content")
+    }
+
+    /// Content of an output.
+    pub fn output(&self) -> Option<Value<'d>> {
+        self.value.get_some("output").filter(|_| self.kind.is_output())
+    }
+}
+
+/// Reads the items of an input array.
+///
+/// # Errors
+/// As [`InputItem::read`].
+pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
+    input.items().map(InputItem::read).collect()
+}
+
+/// The items as history, one element for each. `gone` tells if the item at an index is not sent to the upstream.
+pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, gone: impl Fn(usize) -> bool) -> Vec<Item<'d>> {
+    // Results of built-in calls, as a search for tools, come as a function's too.
+    let built_in: HashSet<Cow<'d, str>> =
+        items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
+    let of_built_in = |item: &InputItem<'d>| item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
+    let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
+        _ if gone(at) || of_built_in(item) => Item::Other,
+        Kind::Assistant => Item::Assistant(Vec::new()),
+        Kind::Call(_) => Item::Assistant(vec![past_call(item, registry)]),
+        Kind::Output(_) => {
+            let raw = item.output().map_or("", Value::raw_str);
+            let text = || item.output().and_then(text_of).unwrap_or_default();
+            Item::Result(rules.natures.result(item.call_id(), None, raw, rules.policy.results.large, text))
+        }
+        Kind::User => Item::User,
+        Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,
+    };
+    items.iter().enumerate().map(step).collect()
+}
+
+fn past_call<'d>(item: &InputItem<'d>, registry: &Registry) -> PastCall<'d> {
+    let arguments = item.value.get(if item.kind == Kind::Call(CallKind::Custom) { "input" } else { "arguments" });
+    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
+    let name = item.value.get("name").and_then(Value::text).unwrap_or_default();
+    let namespace = item.value.get("namespace").and_then(Value::text);
+    let name = match namespace {
+        Some(namespace) => tool_name(registry, Some(&namespace), &name).into(),
+        None => name,
+    };
+    // Without an id it can't be told from any other.
+    PastCall { id: Some(item.call_id().unwrap_or_default()), name, arguments: arguments.map(text).unwrap_or_default() }
+}

@@ -1,0 +1,356 @@
+//! Prepares a Responses request for the upstream: verifies it, and changes it by splices.
+//!
+//! docs/wire-facts.md#marks and #stamps. What toolmark doesn't change leaves byte for byte; in observe mode that is
+//! everything. Preparing a prepared request changes nothing. Pure.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
+use bytes::Bytes;
+
+use super::material::words_of;
+use crate::{
+    chat::messages::text_of,
+    exchange::{
+        context::{Basis, Prepared},
+        conversation::{Fate, Hidden, KnownCall, Owed, Thread},
+        evidence::material::Material,
+        request_error::Refusal,
+    },
+    judge::history::{
+        self, Adjacency, Execution, History, Item, Remembered,
+        stamp::{self, Stamp},
+    },
+    marks::CallMark,
+    policy::{Mode, compiled::Rules},
+    responses::request::{
+        Head, Input, Recalled, Stateful,
+        input_items::{self, InputItem, Kind},
+        statefulness, tools,
+    },
+    violation::{Code, Violation},
+    wire::json::{Document, Value, splice::Edits, string::quote},
+};
+
+/// Verifies the history and prepares the request. The caller sets the result's `hidden.tools`.
+///
+/// # Errors
+/// [`Refusal`] for anything that the policy doesn't allow.
+pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: &Basis<'_>) -> Result<Prepared, Refusal> {
+    let (root, rules, tools) = (document.root(), &**basis.rules, &*basis.tools);
+    let enforced = rules.policy.mode == Mode::Enforce;
+    let stateful = if enforced { rules.policy.responses.stateful } else { Stateful::Track };
+    statefulness::check(head, stateful)?;
+    let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
+    let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
+    let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
+    let steps = input_items::history(head.items(), &tools.registry, rules, |at| matches!(fates.get(&at), Some(Fate::Dropped)));
+    let past = verify(&steps, recalled, hidden_part, basis);
+    let mut edits = Edits::default();
+    if enforced {
+        let gone = |at: usize| fates.contains_key(&at);
+        stamp_results(&mut edits, &past, &steps, head, rules, gone);
+        let ids = Ids::of(head, recalled, &fates);
+        replace_ids(&mut edits, head, &ids, gone);
+        let mut front = owed(head, recalled, &ids);
+        if let (Some(previous), Some(own)) =
+            (root.get_some("previous_response_id"), recalled.thread.as_ref().and_then(|thread| thread.upstream_id.as_deref()))
+            && !previous.is_text(own)
+        {
+            edits.replace(previous.span(), quote(own));
+        }
+        if stateful == Stateful::Stateless {
+            statefulness::forget(&mut edits, root, head);
+        }
+        tools::edit_tools(&mut edits, root, head, tools, basis.upstream);
+        if let Some(protocol) = basis.protocol.filter(|_| tools.any && !head.json_only) {
+            front.extend(tools::inject_protocol(&mut edits, root, head, protocol, gone));
+        }
+        edit_input(&mut edits, root, head, &fates, &front, &ids);
+    }
+    let echo = echo(root, &edits);
+    let forged = forged_stamps(rules, &past, &steps, head);
+    let spoke = matches!(head.input, Input::Text(_)) || steps.iter().any(|step| matches!(step, Item::User));
+    let History { mut executions, mut succeeded, trail, answered, mut violations } = past;
+    violations.extend(forged);
+    violations.extend(tools.violations.iter().cloned());
+    if let Some(thread) = &recalled.thread {
+        remember(thread, &mut executions, &mut succeeded, spoke, basis);
+    }
+    Ok(Prepared {
+        body: edits.apply(document.bytes()),
+        tool_choice: tools::read_tool_choice(root, tools),
+        parallel: root.get("parallel_tool_calls").and_then(|value| match value.raw() {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }),
+        executions,
+        succeeded,
+        trail,
+        evidence: Material::new(answered, words_of),
+        violations,
+        json_only: head.json_only,
+        choices: 1,
+        hidden: Hidden {
+            unseen: hidden_part && recalled.thread.as_ref().is_none_or(|thread| thread.incomplete),
+            earlier: recalled.thread.clone(),
+            spoke,
+            store: head.store && stateful != Stateful::Stateless,
+            conversation: head.conversation.clone(),
+            tools: Vec::new(),
+            echo,
+            background: head.background,
+        },
+        data_of,
+    })
+}
+
+/// Original values of the request's members that answers repeat and that were changed for the upstream, with defaults
+/// for missing ones.
+fn echo(root: Value<'_>, edits: &Edits) -> Vec<(&'static str, Box<str>)> {
+    const ECHOED: [(&str, &str); 5] =
+        [("instructions", "null"), ("tools", "[]"), ("tool_choice", "\"auto\""), ("store", "true"), ("previous_response_id", "null")];
+    if edits.is_empty() {
+        return Vec::new();
+    }
+    let end = root.span().end - 1;
+    let added = edits.added(end);
+    let changed = |(name, default): (&'static str, &str)| {
+        let own = root.members().find(|member| member.is(name));
+        let changed = match own {
+            // A member that is taken out goes with the comma beside it.
+            Some(own) => edits.touches(&own.value.span()) || edits.covers(&own.value.span()),
+            None => memchr::memmem::find(&added, format!("\"{name}\":").as_bytes()).is_some(),
+        };
+        changed.then(|| (name, own.map_or(default, |own| own.value.raw_str()).into()))
+    };
+    ECHOED.into_iter().filter_map(changed).collect()
+}
+
+fn data_of(document: &Document) -> Vec<String> {
+    Head::read(document).map(|head| head.data()).unwrap_or_default()
+}
+
+/// Dispositions of the input items whose ids are known, by index.
+fn fates<'r>(head: &Head<'_>, recalled: &'r Recalled) -> HashMap<usize, &'r Fate> {
+    let known: HashMap<&str, &Fate> = recalled.items.iter().map(|(id, fate)| (&**id, fate)).collect();
+    let fate = |(at, item): (usize, &InputItem<'_>)| Some((at, *known.get(&*item.id()?).filter(|fate| is_meant(item, fate))?));
+    if known.is_empty() { HashMap::new() } else { head.items().iter().enumerate().filter_map(fate).collect() }
+}
+
+/// True if an item is the one that the disposition is about. Upstreams may give messages of several answers the same
+/// id: a message with different text is another one.
+fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
+    match item.kind {
+        Kind::Reference | Kind::Other => return true,
+        Kind::Assistant => {}
+        // Nobody was given one of those.
+        Kind::User | Kind::Instructions | Kind::Call(_) | Kind::Output(_) | Kind::Tools => return false,
+    }
+    let Fate::Instead(json) = fate else { return false };
+    let Ok(document) = Document::parse(Bytes::copy_from_slice(json.as_bytes())) else { return true };
+    let said = |message: Value<'_>| -> String {
+        let content = message.get_some("content");
+        let part = |part: Value<'_>| part.get_some("text").or_else(|| part.get_some("refusal"))?.text().map(Cow::into_owned);
+        let whole = content.and_then(Value::text).map(Cow::into_owned);
+        whole.unwrap_or_else(|| content.into_iter().flat_map(Value::items).filter_map(part).collect())
+    };
+    said(document.root()) == said(item.value)
+}
+
+fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> History {
+    let remember = |(id, call): &(String, KnownCall)| {
+        let KnownCall { tool, moment, digest, arguments, .. } = call;
+        Remembered { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
+    };
+    let remembered: Vec<Remembered> = recalled.calls.iter().map(remember).collect();
+    let rules = history::Rules {
+        checks: &basis.rules.checks,
+        ring: basis.ring,
+        scope: &basis.scope,
+        window: basis.rules.policy.results.window,
+        now_ms: basis.now_ms,
+        large: basis.rules.policy.results.large,
+        adjacency: Adjacency::Free,
+        remembered: &remembered,
+        unseen,
+        trail: recalled.thread.as_ref().map_or(&[], |thread| &thread.trail),
+        // Of what comes now, steps that come later may be repetitions.
+        told_apart: unseen || basis.rules.policy.loops.forbids_repeating(),
+    };
+    history::verify(steps, &rules)
+}
+
+/// Puts the remembered executions and tools in front of those that the request proves.
+fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, spoke: bool, basis: &Basis<'_>) {
+    let expired = |execution: &Execution| history::is_expired(execution.moment, basis.rules.policy.results.window, basis.now_ms);
+    let own: HashSet<&str> = executions.iter().map(|execution| &*execution.id).collect();
+    let earlier = thread.executions.iter().filter(|execution| !own.contains(&*execution.id));
+    let earlier = earlier.map(|execution| Execution {
+        recent: execution.recent && !spoke,
+        expired: expired(execution),
+        item: usize::MAX,
+        ..execution.clone()
+    });
+    let earlier: Vec<Execution> = earlier.collect();
+    executions.splice(0..0, earlier);
+    let known: HashSet<&str> = succeeded.iter().map(String::as_str).collect();
+    let further: Vec<String> = thread.succeeded.iter().filter(|tool| !known.contains(&***tool)).cloned().collect();
+    succeeded.extend(further);
+}
+
+fn stamp_results(edits: &mut Edits, past: &History, steps: &[Item<'_>], head: &Head<'_>, rules: &Rules, gone: impl Fn(usize) -> bool) {
+    let form = rules.policy.results.stamp;
+    for execution in past.executions.iter().filter(|execution| !gone(execution.item)) {
+        let (Some(item), Some(Item::Result(result))) = (head.items().get(execution.item), steps.get(execution.item)) else { continue };
+        let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
+        match item.output() {
+            Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
+            Some(output) if output.is_string() => stamp::stamp_string(edits, output, result.nature, &stamp, form),
+            _ => {}
+        }
+    }
+}
+
+/// Violations for results that already have an execution ID, unless it is the very stamp that they would get.
+fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<'_>) -> Vec<Violation> {
+    let own: HashMap<usize, &Execution> = past.executions.iter().map(|execution| (execution.item, execution)).collect();
+    let forged = |(at, (step, item)): (usize, (&Item<'_>, &InputItem<'_>))| {
+        let Item::Result(result) = step else { return None };
+        let text = item.output().and_then(text_of).filter(|_| result.nature.stamped)?;
+        let own = own.get(&at);
+        if own.is_some_and(|execution| text.contains(&execution.id)) {
+            return None;
+        }
+        let message = "a tool result carries an execution ID that toolmark didn't put there";
+        let advice = "leave `execution_id` to toolmark; the result was wrapped";
+        rules.checks.violation(Code::ForgedStamp, own.map(|execution| execution.tool.as_str()), message, advice)
+    };
+    steps.iter().zip(head.items()).enumerate().filter_map(forged).collect()
+}
+
+/// Maps the application's call ids to the upstream's.
+struct Ids<'i> {
+    known: HashMap<&'i str, &'i KnownCall>,
+    /// Ids of the calls in the input sent to the upstream, as the application has them.
+    present: HashSet<Cow<'i, str>>,
+    /// Upstream ids that two of the application's ids would map to: those keep their marks, to be distinct.
+    ambiguous: HashSet<String>,
+}
+
+impl<'i> Ids<'i> {
+    fn of(head: &Head<'i>, recalled: &'i Recalled, fates: &HashMap<usize, &Fate>) -> Self {
+        let kept = head.items().iter().enumerate().filter(|(at, _)| !fates.contains_key(at)).map(|(_, item)| item);
+        let mut present: HashSet<Cow<'i, str>> = kept.clone().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
+        let instead = |fate: &&Fate| if let Fate::Instead(json) = fate { called(json).map(Cow::Owned) } else { None };
+        present.extend(fates.values().filter_map(instead));
+        let (mut first, mut ambiguous) = (HashMap::new(), HashSet::new());
+        for id in kept.filter_map(InputItem::call_id).chain(present.iter().cloned()) {
+            let own = behind(&id).unwrap_or(&id).to_owned();
+            if first.entry(own.clone()).or_insert_with(|| id.clone()) != &id {
+                ambiguous.insert(own);
+            }
+        }
+        Self { known: recalled.calls.iter().map(|(id, call)| (&**id, call)).collect(), present, ambiguous }
+    }
+
+    /// The upstream's id of a call.
+    fn upstream<'s>(&'s self, id: &'s str) -> &'s str {
+        if self.present.contains(id) {
+            return behind(id).filter(|own| !self.ambiguous.contains(*own)).unwrap_or(id);
+        }
+        behind(id).or_else(|| self.known.get(id).map(|call| &*call.upstream_id)).unwrap_or(id)
+    }
+}
+
+/// The upstream's id in front of a mark.
+fn behind(id: &str) -> Option<&str> {
+    CallMark::parse(id).and_then(|mark| mark.upstream_id())
+}
+
+/// The `call_id` of an item if it is a call. `json`: the item.
+fn called(json: &str) -> Option<String> {
+    let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
+    let item = InputItem::read(document.root()).ok()?;
+    item.call_id().filter(|_| item.kind.is_call()).map(Cow::into_owned)
+}
+
+fn replace_ids(edits: &mut Edits, head: &Head<'_>, ids: &Ids<'_>, gone: impl Fn(usize) -> bool) {
+    let kept = head.items().iter().enumerate().filter(|(at, _)| !gone(*at));
+    for (_, item) in kept {
+        replace_id(edits, item, ids);
+    }
+}
+
+fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
+    if let Some(value) = item.call_id_value() {
+        let id = value.text().unwrap_or_default();
+        let own = ids.upstream(&id);
+        if *id != *own {
+            edits.replace(value.span(), quote(own));
+        }
+    }
+}
+
+/// Input items with the outputs for calls that were never passed on, unless the request has outputs for them.
+fn owed(head: &Head<'_>, recalled: &Recalled, ids: &Ids<'_>) -> Vec<String> {
+    let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
+    let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
+    let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
+    owed.map(|Owed { call_id, custom, output }| output_item(*custom, call_id, output)).collect()
+}
+
+/// An input item with the output of a call: JSON.
+pub(in crate::responses) fn output_item(custom: bool, call_id: &str, output: &str) -> String {
+    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    format!(r#"{{"type":"{kind}","call_id":{},"output":{}}}"#, quote(call_id), quote(output))
+}
+
+/// A user message as an input item: JSON. `quoted`: a JSON string.
+pub(in crate::responses) fn user_item(quoted: &str) -> String {
+    format!(r#"{{"role":"user","content":{quoted}}}"#)
+}
+
+/// An assistant message as an input item: JSON. `quoted`: a JSON string.
+pub(in crate::responses) fn assistant_item(quoted: &str) -> String {
+    format!(r#"{{"role":"assistant","content":{quoted}}}"#)
+}
+
+/// Removes items, replaces others, and puts `front` in front.
+fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &Ids<'_>) {
+    let mut added = front.join(",");
+    match &head.input {
+        Input::Items(array, items) => {
+            let dropped = |at: usize| matches!(fates.get(&at), Some(Fate::Dropped));
+            if !added.is_empty() {
+                if (0..items.len()).any(|at| !dropped(at)) {
+                    added.push(',');
+                }
+                edits.insert(array.span().start + 1, added);
+            }
+            edits.remove_items(*array, dropped);
+            for (at, fate) in fates {
+                if let (Fate::Instead(json), Some(item)) = (fate, items.get(*at)) {
+                    edits.replace(item.value.span(), with_upstream_id(json, ids));
+                }
+            }
+        }
+        Input::Text(_) | Input::Absent if added.is_empty() => {}
+        Input::Text(text) => edits.replace(text.span(), format!("[{added},{}]", user_item(text.raw_str()))),
+        Input::Absent => edits.set_member(root, "input", &format!("[{added}]")),
+    }
+}
+
+/// A remembered item, with its call id as in the rest of the input.
+fn with_upstream_id(json: &str, ids: &Ids<'_>) -> Bytes {
+    let bytes = Bytes::copy_from_slice(json.as_bytes());
+    let Ok(document) = Document::parse(bytes.clone()) else { return bytes };
+    let mut edits = Edits::default();
+    if let Ok(item) = InputItem::read(document.root()) {
+        replace_id(&mut edits, &item, ids);
+    }
+    edits.apply(&bytes)
+}

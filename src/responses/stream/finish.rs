@@ -1,0 +1,311 @@
+//! End of a streamed response: its calls, toolmark's own text in place of held content, the terminal event. Pure.
+//!
+//! Source: docs/wire-facts.md#responses-streams: `response.completed` or `response.failed` comes last, and repeats what was said before.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{ResponseStream, What, texts::TEXT};
+use crate::{
+    exchange::{
+        adapter::End,
+        conversation::{Left, Memo},
+        decision::Final,
+        text::place::is_nothing,
+    },
+    judge::call::{CallKind, ValidCall},
+    marks::Moment,
+    openai::usage,
+    responses::{
+        conversation_update,
+        output_items::{Minter, Slot, echoed_status},
+        response::write::rename,
+        stream::synthesize::fate_of,
+    },
+    wire::json::{Document, Value, splice::Edits, string::quote},
+};
+
+/// An accepted call.
+pub(super) struct Accepted {
+    item: usize,
+    slot: Slot,
+    call: ValidCall,
+    moment: Moment,
+    mark: String,
+    /// toolmark runs it: it is hidden from the application.
+    hidden: bool,
+}
+
+/// Final state of the response object.
+struct Ended<'e> {
+    /// `output`, JSON; if `None`, the upstream's output is edited in place.
+    output: Option<String>,
+    /// It doesn't end as the upstream's terminal event says.
+    replaced: bool,
+    accepted: &'e [Accepted],
+    earlier: Option<serde_json::Value>,
+    verdict: &'e str,
+    as_member: bool,
+}
+
+impl ResponseStream {
+    pub(super) fn finish(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
+        let End { finals, earlier, verdict, as_member } = end;
+        self.flush(out);
+        match finals.into_iter().next()? {
+            Final::Accept(calls) => {
+                let accepted = self.accept(calls, out);
+                let ended = Ended { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
+                let left = self.write_terminal(ended, out);
+                let visible = accepted.iter().filter(|own| !own.hidden);
+                let calls: Vec<_> = visible.map(|own| (own.mark.clone(), &own.slot, &own.call, own.moment)).collect();
+                let memo = conversation_update::remember(
+                    &self.context,
+                    self.head_id().as_deref(),
+                    self.conversation().as_deref(),
+                    &calls,
+                    Vec::new(),
+                    conversation_update::of_one_item(self.fates.clone(), self.items().iter().map(|item| &*item.id)),
+                );
+                conversation_update::worth_keeping(as_left(self.known_upstream_as(memo), left))
+            }
+            said @ (Final::Say(_) | Final::Call(_)) => {
+                self.queue.clear();
+                match said {
+                    Final::Say(text) => self.speak(&text, out),
+                    Final::Call(call) => self.speak_as_call(&call.0, call.1, out),
+                    Final::Accept(_) => {}
+                }
+                let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
+                let left = self.write_terminal(ended, out);
+                let items = conversation_update::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);
+                let memo = conversation_update::remember(
+                    &self.context,
+                    self.head_id().as_deref(),
+                    self.conversation().as_deref(),
+                    &[],
+                    self.owed.clone(),
+                    items,
+                );
+                conversation_update::worth_keeping(as_left(self.known_upstream_as(memo), left))
+            }
+        }
+    }
+
+    /// Ends an attempt with only toolmark's own calls: all other queued events are sent.
+    pub(super) fn settle(&mut self, out: &mut BytesMut) {
+        self.flush(out);
+        self.accept(Vec::new(), out);
+        self.settled = true;
+    }
+
+    /// Sends all queued events, with the calls in their places.
+    fn accept(&mut self, calls: Vec<(ValidCall, Moment)>, out: &mut BytesMut) -> Vec<Accepted> {
+        let mut minter = Minter::default();
+        let slots: Vec<(usize, Slot)> =
+            self.items().iter().enumerate().filter_map(|(at, item)| Some((at, item.call.as_ref()?.slot()))).collect();
+        let mint = |((item, slot), (call, moment)): ((usize, Slot), (ValidCall, Moment))| {
+            let mark = minter.mint(&self.context, &slot.call_id, call.name(), call.arguments(), moment);
+            let hidden = self.context.tools.runs(call.name()).is_some();
+            Accepted { item, slot, call, moment, mark, hidden }
+        };
+        let accepted: Vec<Accepted> = slots.into_iter().zip(calls).map(mint).collect();
+        // INVARIANT: nothing blocks, so every gate has cleared all of its text.
+        for waiting in std::mem::take(&mut self.queue) {
+            match waiting.what {
+                What::Call => {
+                    let theirs = accepted.iter().find(|own| Some(own.item) == waiting.item && !own.hidden);
+                    if let Some(own) = theirs {
+                        self.emit_call(own, out);
+                    }
+                }
+                _ => self.emit(&waiting, out),
+            }
+        }
+        // Text that stands in the terminal event only.
+        for part in 0..self.texts.parts.len() {
+            let end = self.texts.parts.get(part).map_or(0, super::texts::Part::end);
+            let placed = self.texts.parts.get(part).and_then(|part| self.items.get(part.item)).is_some_and(|item| item.place.is_some());
+            if placed {
+                self.rest(part, out);
+            } else {
+                self.texts.take(part, end);
+            }
+        }
+        accepted
+    }
+
+    /// Writes the events of an accepted call.
+    fn emit_call(&mut self, own: &Accepted, out: &mut BytesMut) {
+        let place = self.place(own.item);
+        let custom = own.slot.kind == CallKind::Custom;
+        let (events, member) =
+            if custom { ("response.custom_tool_call_input", "input") } else { ("response.function_call_arguments", "arguments") };
+        let item = |arguments: &str, status: &str| call_item(own, member, arguments, status);
+        self.emitter.made("response.output_item.added", &format!(",\"output_index\":{place},\"item\":{}", item("", "in_progress")), out);
+        let id = quote(&own.slot.item_id);
+        let said = |name: &str| format!(",\"item_id\":{id},\"output_index\":{place},\"{name}\":{}", quote(own.call.arguments()));
+        self.emitter.made(&format!("{events}.delta"), &said("delta"), out);
+        let name = if own.call.renamed() { own.call.name() } else { &*own.slot.name };
+        let name = if custom { String::new() } else { format!(",\"name\":{}", quote(name)) };
+        self.emitter.made(&format!("{events}.done"), &format!("{}{name}", said(member)), out);
+        let done = item(own.call.arguments(), "completed");
+        self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{done}"), out);
+        if let Some(sent) = self.sent.get_mut(place) {
+            sent.json = Some(done);
+        }
+    }
+
+    pub(super) fn head_id(&self) -> Option<String> {
+        self.head.as_ref()?.root().get("id")?.text().map(Into::into)
+    }
+
+    fn conversation(&self) -> Option<String> {
+        let conversation = self.terminal.as_ref()?.document.root().get("response")?.get_some("conversation")?;
+        conversation.text().or_else(|| conversation.get("id")?.text()).map(Into::into)
+    }
+
+    /// Records the upstream's id of the response, which is that of the last attempt.
+    fn known_upstream_as(&self, mut memo: Memo) -> Memo {
+        let own = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response")?.get("id")?.text());
+        memo.thread.upstream_id = own.filter(|own| Some(&**own) != self.head_id().as_deref()).map(|own| own.as_ref().into());
+        memo
+    }
+
+    /// Writes the terminal event; returns its data.
+    fn write_terminal(&mut self, ended: Ended<'_>, out: &mut BytesMut) -> Option<Bytes> {
+        out.extend_from_slice(b": toolmark ");
+        out.extend_from_slice(ended.verdict.as_bytes());
+        out.extend_from_slice(b"\n\n");
+        let terminal = self.terminal.take()?;
+        let root = terminal.document.root();
+        let mut edits = Edits::default();
+        if let Some(response) = root.get_some("response") {
+            self.edit_response(&mut edits, response, &terminal.items, &ended);
+        }
+        if ended.replaced && !root.get("type").is_some_and(|kind| kind.is_text("response.completed")) {
+            edits.set_member(root, "type", "\"response.completed\"");
+        }
+        if ended.as_member {
+            edits.set_member(root, "toolmark", ended.verdict);
+        } else {
+            edits.remove_members(root, |name| name == "toolmark");
+        }
+        let document = match edits.is_empty() {
+            true => Ok(terminal.document.clone()),
+            false => Document::parse(edits.apply(terminal.document.bytes())),
+        };
+        let mut left = None;
+        if let Ok(document) = document {
+            left = Some(document.bytes().clone());
+            let same = document.bytes() == terminal.document.bytes();
+            let mut event = terminal.event.clone();
+            if !same {
+                event.raw = Bytes::new();
+            }
+            self.emitter.pass(&event, &document, Edits::default(), out);
+        }
+        self.terminal = Some(terminal);
+        left
+    }
+
+    fn edit_response(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+        if self.again
+            && let Some(head) = &self.head
+        {
+            for name in ["id", "created_at"] {
+                if let (Some(own), Some(first)) = (response.get(name), head.root().get(name)) {
+                    edits.replace(own.span(), first.raw());
+                }
+            }
+        }
+        self.edit_output(edits, response, items, ended);
+        if ended.replaced {
+            edits.set_member(response, "status", "\"completed\"");
+            if let Some(details) = response.get_some("incomplete_details") {
+                edits.replace(details.span(), "null");
+            }
+        }
+        if let Some(mut sum) = ended.earlier.clone() {
+            if let Some(own) = response.get_some("usage") {
+                usage::merge(&mut sum, own.raw_str());
+            }
+            edits.set_member(response, "usage", &sum.to_string());
+        }
+        if ended.as_member {
+            edits.set_member(response, "toolmark", ended.verdict);
+        } else {
+            edits.remove_members(response, |name| name == "toolmark");
+        }
+    }
+
+    fn edit_output(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+        let left: String = self.texts.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.left.as_str()).collect();
+        if let Some(copy) = response.get_some("output_text").filter(|copy| !is_nothing(*copy) && !copy.is_text(&left)) {
+            edits.replace(copy.span(), quote(&left));
+        }
+        let output = response.get_some("output");
+        let values: Vec<Value<'_>> = output.into_iter().flat_map(Value::items).collect();
+        let hides = |item: usize| ended.accepted.iter().any(|own| own.hidden && own.item == item);
+        let here = self.sent_before == 0 && (!values.is_empty() || self.sent.is_empty()) && !items.iter().any(|item| hides(*item));
+        match (&ended.output, output) {
+            (Some(own), _) => edits.set_member(response, "output", own),
+            (None, Some(_)) if here => {
+                for (value, item) in values.iter().zip(items) {
+                    if let Some(json) = self.final_item(*item, *value, ended.accepted) {
+                        edits.replace(value.span(), json);
+                    }
+                }
+            }
+            (None, _) => {
+                let earlier = self.sent.iter().take(self.sent_before).filter_map(|sent| sent.json.clone());
+                let own = values
+                    .iter()
+                    .zip(items)
+                    .filter(|(_, item)| !hides(**item))
+                    .map(|(value, item)| self.final_item(*item, *value, ended.accepted).unwrap_or_else(|| value.raw_str().to_owned()));
+                let streamed = self.sent.iter().skip(self.sent_before).filter_map(|sent| sent.json.clone()).filter(|_| values.is_empty());
+                let all: Vec<String> = earlier.chain(own).chain(streamed).collect();
+                edits.set_member(response, "output", &format!("[{}]", all.join(",")));
+            }
+        }
+    }
+
+    /// An item of the terminal event, as sent; `None` if it is unchanged.
+    fn final_item(&self, item: usize, value: Value<'_>, accepted: &[Accepted]) -> Option<String> {
+        match accepted.iter().find(|own| own.item == item) {
+            Some(own) => {
+                let member = if own.slot.kind == CallKind::Custom { "input" } else { "arguments" };
+                let document = Document::parse(value.raw_bytes()).ok()?;
+                let mut edits = Edits::default();
+                edit_call(&mut edits, document.root(), own, member, own.call.arguments());
+                String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
+            }
+            None => self.item_json(item, value).filter(|json| json.as_bytes() != value.raw()),
+        }
+    }
+}
+
+fn as_left(memo: Memo, left: Option<Bytes>) -> Memo {
+    match left {
+        Some(left) => conversation_update::with_left(memo, || Left::Whole(left)),
+        None => memo,
+    }
+}
+
+fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, arguments: &str) {
+    edits.set_member(item, "call_id", &quote(&own.mark));
+    rename(edits, item, &own.call, &[]);
+    if !item.get(member).is_some_and(|text| text.is_text(arguments)) {
+        edits.set_member(item, member, &quote(arguments));
+    }
+}
+
+/// The item of a call, edited from the upstream's.
+fn call_item(own: &Accepted, member: &str, arguments: &str, status: &str) -> String {
+    let Ok(document) = Document::parse(own.slot.raw.clone().into()) else { return "{}".to_owned() };
+    let root = document.root();
+    let mut edits = Edits::default();
+    edit_call(&mut edits, root, own, member, arguments);
+    echoed_status(&mut edits, root, status);
+    String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap_or_default()
+}

@@ -1,0 +1,359 @@
+//! One attempt's streamed response: from the upstream's events to the application's.
+//!
+//! ```text
+//!  event ─▶ text ─▶ gates ─┐
+//!        ├▶ calls ─▶ held ─┼▶ queue ─▶ pump: what is cleared leaves, in the order in which it came
+//!        └▶ the rest ──────┘
+//!  terminal event ─▶ conclude: all is judged ─▶ (decided elsewhere) ─▶ end: the rest, the verdict, the terminal event
+//! ```
+//! Nothing behind a call that isn't judged yet leaves, so that items keep their order. Sans-IO. In observe mode every
+//! event leaves as it came, and is judged beside that.
+
+mod event_writer;
+mod finish;
+mod held_calls;
+mod misplaced;
+mod receive;
+mod release;
+mod synthesize;
+mod texts;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::BytesMut;
+
+use self::texts::Texts;
+use crate::{
+    exchange::{
+        adapter::{AnswerStream, End, Flow, Made},
+        answer_error::{CALLS_MAX, Fault, ShapeError},
+        context::{AnswerNature, Context, JudgedChoice},
+        conversation::{Fate, Memo, Owed},
+        text::places,
+        turn::{Said, SaidItem},
+    },
+    judge::call::turn::Ending,
+    responses::{output_items::ItemKind, promotion::Promoter, response::read::ending_of},
+    wire::{
+        json::{Document, Value},
+        sse::{Event, keep_alive},
+    },
+};
+use event_writer::Emitter;
+use held_calls::HeldCall;
+
+/// Limit for the output items of one response.
+const ITEMS_MAX: usize = 1024;
+
+/// An output item of this attempt.
+struct Item {
+    /// The upstream's index.
+    index: Option<u64>,
+    /// Id of the item.
+    id: String,
+    kind: ItemKind,
+    call: Option<HeldCall>,
+    /// Index downstream, once it has one.
+    place: Option<usize>,
+    /// The item as received, begun or done: JSON.
+    raw: String,
+    /// The item is done.
+    done: bool,
+}
+
+/// An output item as sent to the application.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    /// Id of the item.
+    id: String,
+    /// The item when done: JSON.
+    json: Option<String>,
+}
+
+/// A queued event.
+struct Waiting {
+    event: Event,
+    document: Document,
+    /// The item it belongs to.
+    item: Option<usize>,
+    what: What,
+}
+
+impl Waiting {
+    /// Memory held by the event, in bytes.
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.event.held_bytes() + self.document.noted_bytes()
+    }
+}
+
+enum What {
+    /// Begins a message or a part of one: is sent with the event that follows.
+    Opens,
+    /// Text of a part, up to this position in the joined text.
+    Delta { part: usize, end: usize },
+    /// Repeats the text of a part.
+    RepeatsText(usize),
+    /// Repeats a part.
+    RepeatsPart(usize),
+    /// Repeats a message.
+    RepeatsItem,
+    /// Points into the text of a part.
+    Annotates(usize),
+    /// Placeholder for a call: its events are written after it is judged.
+    Call,
+    /// Another item is done.
+    Done,
+    /// Anything else.
+    Passes,
+}
+
+/// The event that ends the response.
+struct Terminal {
+    event: Event,
+    document: Document,
+    /// Index of the received item for each element of `output`.
+    items: Vec<usize>,
+}
+
+/// Judge of one attempt's response stream.
+pub struct ResponseStream {
+    context: Arc<Context>,
+    emitter: Emitter,
+    texts: Texts,
+    items: Vec<Item>,
+    queue: VecDeque<Waiting>,
+    /// Memory held by the queue, in bytes.
+    held_bytes: usize,
+    /// Number of events at the front of the queue that only begin something.
+    opens: usize,
+    terminal: Option<Terminal>,
+    /// Response object of the first attempt's first event: JSON.
+    head: Option<Document>,
+    /// This isn't the first attempt.
+    again: bool,
+    /// Items as sent to the application, including those of earlier attempts.
+    sent: Vec<Sent>,
+    /// Number of them that belong to earlier attempts.
+    sent_before: usize,
+    /// Events that end everything an earlier attempt had begun.
+    before: Vec<(String, String)>,
+    /// Dispositions of the items of rejected attempts.
+    fates: Vec<(String, Fate)>,
+    /// Rejected calls, with the outputs to send for them.
+    owed: Vec<Owed>,
+    /// The attempt was accepted, and another one follows.
+    settled: bool,
+    /// A call was demanded: no text is released before there is one.
+    waits_for_call: bool,
+    hosted_calls: bool,
+    unoffered_calls: bool,
+    released: bool,
+    released_before: bool,
+    unjudged: bool,
+    /// Text outside the answer was left out.
+    stray: bool,
+    promoter: Promoter,
+    scratch: BytesMut,
+}
+
+impl ResponseStream {
+    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+        let Some(data) = event.data.clone() else {
+            // Comments keep connections alive.
+            if event.is_comment() {
+                keep_alive(out);
+            }
+            return Ok(Flow::More);
+        };
+        let trimmed = data.trim_ascii();
+        if trimmed == b"[DONE]" {
+            return Ok(Flow::Done);
+        }
+        if trimmed.is_empty() {
+            return Ok(Flow::More);
+        }
+        let document = Document::parse(data)?;
+        let mut flow = Flow::More;
+        if self.promoter.held.is_open() {
+            for (event, document) in self.promoter.take(event, document, &self.context) {
+                flow = self.document(event, document)?;
+            }
+        } else {
+            flow = self.document(event, document)?;
+        }
+        self.pump(out);
+        Ok(flow)
+    }
+
+    fn item(&mut self, index: Option<u64>, id: &str, kind: ItemKind) -> Result<usize, Fault> {
+        if self.items.len() >= ITEMS_MAX {
+            return Err(Fault::Unknown("too many output items"));
+        }
+        self.items.push(Item { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
+        Ok(self.items.len() - 1)
+    }
+
+    /// The held calls, in order.
+    fn calls(&self) -> impl Iterator<Item = &HeldCall> {
+        self.items.iter().filter_map(|item| item.call.as_ref())
+    }
+
+    fn nature(&self) -> AnswerNature {
+        let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
+        let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
+        let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
+        let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
+        AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending }
+    }
+}
+
+impl AnswerStream for ResponseStream {
+    fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self {
+        let mut stream = Self {
+            emitter: earlier.map(|earlier| earlier.emitter.clone()).unwrap_or_default(),
+            texts: Texts::default(),
+            items: Vec::new(),
+            queue: VecDeque::new(),
+            held_bytes: 0,
+            opens: 0,
+            terminal: None,
+            head: earlier.and_then(|earlier| earlier.head.clone()),
+            again: earlier.is_some_and(|earlier| earlier.head.is_some()),
+            sent: Vec::new(),
+            sent_before: 0,
+            before: Vec::new(),
+            fates: Vec::new(),
+            owed: Vec::new(),
+            settled: false,
+            waits_for_call: context.demands_call(),
+            hosted_calls: false,
+            unoffered_calls: false,
+            released: false,
+            released_before: false,
+            unjudged: false,
+            stray: false,
+            promoter: Promoter::new(&context),
+            scratch: BytesMut::new(),
+            context,
+        };
+        if let Some(earlier) = earlier {
+            stream.released_before = earlier.released || earlier.released_before;
+            stream.texts.gap = stream.released_before;
+            stream.follow(earlier);
+        }
+        stream
+    }
+
+    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+        if !self.context.observes() {
+            return self.judge(event, out);
+        }
+        out.extend_from_slice(&event.raw);
+        if self.unjudged {
+            return Ok(Flow::More);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let flow = self.judge(event, &mut scratch);
+        scratch.clear();
+        self.scratch = scratch;
+        self.unjudged = flow.is_err();
+        // What follows the answer leaves too.
+        Ok(Flow::More)
+    }
+
+    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault> {
+        if self.context.observes() {
+            self.unjudged |= self.terminal.is_none();
+        } else if self.terminal.is_none() {
+            return Err(Fault::Cut);
+        }
+        let context = self.context.clone();
+        self.texts.close(&context);
+        let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
+        if slots.len() > CALLS_MAX {
+            return Err(ShapeError::TooMany.into());
+        }
+        let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
+        let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
+        judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoter.held.tools, &context));
+        judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
+        self.owed = crate::responses::conversation_update::owed(&context, &judged, &calls, &slots);
+        Ok(vec![judged])
+    }
+
+    fn said(&self, _choice: usize) -> Said {
+        let mut said = Said { text: self.texts.said(), ..Said::default() };
+        let ordered = self.terminal.as_ref().map_or(&[][..], |terminal| &terminal.items);
+        let rest = (0..self.items.len()).filter(|at| !ordered.contains(at));
+        // The calls in the order in which they are judged, the items in that of the upstream's own list.
+        let mut numbers = vec![0; self.items.len()];
+        for (at, item) in self.items.iter().enumerate() {
+            if let Some(call) = &item.call {
+                numbers[at] = said.calls.len();
+                said.calls.push((call.slot().call(&self.context), Vec::new()));
+            }
+        }
+        for at in ordered.iter().copied().chain(rest) {
+            let Some(item) = self.items.get(at) else { continue };
+            match &item.call {
+                Some(call) => said.items.push(SaidItem::Call(numbers[at], crate::responses::output_items::echoed(&call.slot()))),
+                None if item.done || !item.raw.is_empty() => said.items.push(SaidItem::Raw(item.raw.clone())),
+                None => {}
+            }
+        }
+        said
+    }
+
+    fn unjudged(&self) -> bool {
+        self.unjudged
+    }
+
+    fn released(&self) -> bool {
+        self.released
+    }
+
+    fn note_stray(&mut self) {
+        self.stray = true;
+    }
+
+    fn response_id(&self) -> Option<String> {
+        self.head_id()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held_bytes + self.texts.held_bytes
+    }
+
+    fn usage(&self) -> Option<&str> {
+        let response = self.terminal.as_ref()?.document.root().get("response")?;
+        response.get_some("usage").map(Value::raw_str)
+    }
+
+    fn release(&mut self, out: &mut BytesMut) {
+        if !self.context.observes() {
+            self.pump(out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut BytesMut) {
+        self.settle(out);
+    }
+
+    fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo> {
+        if self.context.observes() {
+            return None;
+        }
+        self.finish(end, out)
+    }
+
+    fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo> {
+        self.explain_with(made, out)
+    }
+
+    fn fail(&mut self, envelope: &str, out: &mut BytesMut) {
+        self.fail_with(envelope, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Releases the judged part of a streamed response while the rest still arrives. Pure.
+//!
+//! Never releases a character that a gate hasn't cleared, nor anything of a call or behind one.
+
+use bytes::BytesMut;
+
+use super::{Item, ResponseStream, Sent, Waiting, What, texts::TEXT};
+use crate::{
+    exchange::text::annotations,
+    responses::{
+        output_items::{ItemKind, Strings, part_strings},
+        synthetic,
+    },
+    wire::json::{Document, Value, splice::Edits, string::quote},
+};
+
+/// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
+const PART_BYTES_MIN: usize = 16;
+
+impl ResponseStream {
+    /// Releases cleared events.
+    pub(super) fn pump(&mut self, out: &mut BytesMut) {
+        while let Some(at) = self.first() {
+            if !self.queue.get(at).is_some_and(|waiting| self.may_leave(waiting)) {
+                break;
+            }
+            self.let_go(at + 1, out);
+        }
+        self.emit_part(out);
+    }
+
+    /// Index of the first queued event behind those that only begin something.
+    fn first(&mut self) -> Option<usize> {
+        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, What::Opens)) {
+            self.opens += 1;
+        }
+        (self.opens < self.queue.len()).then_some(self.opens)
+    }
+
+    fn let_go(&mut self, count: usize, out: &mut BytesMut) {
+        self.opens = self.opens.saturating_sub(count);
+        for _ in 0..count {
+            if let Some(waiting) = self.queue.pop_front() {
+                self.held_bytes = self.held_bytes.saturating_sub(waiting.held_bytes());
+                self.emit(&waiting, out);
+            }
+        }
+    }
+
+    fn may_leave(&self, waiting: &Waiting) -> bool {
+        let cleared = |part: &usize| self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= part.end());
+        match &waiting.what {
+            What::Delta { part, end } => {
+                !self.waits() && self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= *end)
+            }
+            What::RepeatsText(part) | What::RepeatsPart(part) => !self.waits() && cleared(part),
+            What::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
+            What::Call => false,
+            What::Opens | What::Annotates(_) | What::Done | What::Passes => true,
+        }
+    }
+
+    /// True if text must wait because a demanded call hasn't arrived.
+    fn waits(&self) -> bool {
+        self.waits_for_call && !self.hosted_calls && self.calls().next().is_none()
+    }
+
+    fn parts_of(&self, item: Option<usize>) -> impl Iterator<Item = usize> {
+        self.texts.parts.iter().enumerate().filter(move |(_, part)| Some(part.item) == item).map(|(at, _)| at)
+    }
+
+    /// Releases the cleared part of an event that isn't cleared as a whole.
+    fn emit_part(&mut self, out: &mut BytesMut) {
+        let Some(at) = self.first() else { return };
+        let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
+        let (number, end) = (*part, *end);
+        let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
+        let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.blocked(part.kind));
+        let ready = cleared.saturating_sub(part.taken());
+        if ready == 0 || (ready < PART_BYTES_MIN && !blocked) {
+            return;
+        }
+        self.let_go(at, out);
+        let text = self.texts.take(number, cleared);
+        self.say(number, &text, out);
+    }
+
+    /// Writes a piece of a part as an event of toolmark's own.
+    pub(super) fn say(&mut self, part: usize, text: &str, out: &mut BytesMut) {
+        let Some(part) = self.texts.parts.get(part).filter(|_| !text.is_empty()) else { return };
+        let (item, content_index) = (part.item, part.content_index);
+        let kind = if part.kind == TEXT { "response.output_text.delta" } else { "response.refusal.delta" };
+        let place = self.place(item);
+        let id = self.items.get(item).map(|item| item.id.clone()).unwrap_or_default();
+        self.released = true;
+        self.emitter.made_delta(kind, &id, place, content_index, text, out);
+    }
+
+    /// Index of an item downstream, assigned with the first event about it.
+    pub(super) fn place(&mut self, item: usize) -> usize {
+        let next = self.sent.len();
+        let Some(item) = self.items.get_mut(item) else { return next };
+        *item.place.get_or_insert_with(|| {
+            self.sent.push(Sent { id: item.id.clone(), json: None });
+            next
+        })
+    }
+
+    fn edit_place(&mut self, waiting: &Waiting, edits: &mut Edits) -> Option<usize> {
+        let place = self.place(waiting.item?);
+        let own = waiting.document.root().get_some("output_index");
+        if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
+            edits.replace(own.span(), place.to_string());
+        }
+        Some(place)
+    }
+
+    /// Writes a released event.
+    pub(super) fn emit(&mut self, waiting: &Waiting, out: &mut BytesMut) {
+        self.flush(out);
+        let mut edits = Edits::default();
+        let root = waiting.document.root();
+        match &waiting.what {
+            What::Call => return,
+            What::Delta { part, end } => {
+                let text = self.texts.take(*part, *end);
+                let own = root.get_some("delta").and_then(Value::text).unwrap_or_default();
+                self.released |= !text.is_empty();
+                if text.is_empty() && !own.is_empty() {
+                    return;
+                }
+                if text != own {
+                    replace_text(&mut edits, root, "delta", &text);
+                }
+            }
+            What::RepeatsText(part) => {
+                self.rest(*part, out);
+                self.edit_text(&mut edits, *part, root);
+            }
+            What::RepeatsPart(part) => {
+                self.rest(*part, out);
+                if let Some(value) = root.get_some("part") {
+                    self.edit_copy(&mut edits, *part, value);
+                }
+            }
+            What::RepeatsItem => {
+                self.parts_of(waiting.item).collect::<Vec<_>>().into_iter().for_each(|part| self.rest(part, out));
+                if let (Some(item), Some(value)) = (waiting.item, root.get_some("item")) {
+                    self.edit_message(&mut edits, item, value);
+                }
+            }
+            What::Annotates(part) => {
+                if let (Some(part), Some(annotation)) = (self.texts.parts.get(*part), root.get_some("annotation")) {
+                    annotations::shift_one(&mut edits, annotation, &part.text, &part.removals);
+                }
+            }
+            What::Opens | What::Done | What::Passes => {}
+        }
+        let place = self.edit_place(waiting, &mut edits);
+        if let (Some(place), What::RepeatsItem | What::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
+            let json = waiting.item.and_then(|item| self.item_json(item, value)).unwrap_or_else(|| value.raw_str().to_owned());
+            if let Some(sent) = self.sent.get_mut(place) {
+                sent.json = Some(json);
+            }
+        }
+        self.emitter.pass(&waiting.event, &waiting.document, edits, out);
+    }
+
+    /// Writes the text of a part that its deltas didn't have.
+    pub(super) fn rest(&mut self, part: usize, out: &mut BytesMut) {
+        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::Part::end) else { return };
+        let text = self.texts.take(part, end);
+        self.say(part, &text, out);
+    }
+
+    /// Sets the text of a `….done` event, which has it in one member, to the released text.
+    fn edit_text(&self, edits: &mut Edits, part: usize, event: Value<'_>) {
+        let Some(part) = self.texts.parts.get(part) else { return };
+        let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
+        if let Some(own) = own.filter(|own| !own.is_text(&part.left)) {
+            edits.replace(own.span(), quote(&part.left));
+            drop_logprobs(edits, event);
+        }
+    }
+
+    /// Sets the text in a copy of a part to the released text.
+    fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
+        let Some(part) = self.texts.parts.get(part) else { return };
+        // The very strings that were read, under whatever name.
+        let mut strings = Strings::default();
+        let own = match part_strings(value, &mut strings) {
+            Ok(()) if part.kind == TEXT => strings.texts,
+            Ok(()) => strings.refusals,
+            // INVARIANT: what can't be read is refused as it comes. Were it here all the same, nothing of it may leave.
+            Err(_) => {
+                edits.replace(value.span(), synthetic::message_part(&part.left, part.kind != TEXT));
+                return;
+            }
+        };
+        for own in own.into_iter().filter(|own| !own.is_text(&part.left)) {
+            edits.replace(own.span(), quote(&part.left));
+            drop_logprobs(edits, value);
+            annotations::shift(edits, value, &part.text, &part.removals);
+        }
+    }
+
+    /// Sets the texts in a copy of a message to the released texts.
+    pub(super) fn edit_message(&self, edits: &mut Edits, item: usize, value: Value<'_>) {
+        let Some(content) = value.get_some("content") else { return };
+        let part_at = |index: u64, kind: usize| {
+            self.texts.parts.iter().position(|part| part.item == item && part.content_index == index && part.kind == kind)
+        };
+        if content.is_string() {
+            let left = part_at(0, TEXT).and_then(|part| self.texts.parts.get(part)).map(|part| part.left.as_str()).unwrap_or_default();
+            if !content.is_text(left) {
+                edits.replace(content.span(), quote(left));
+            }
+            return;
+        }
+        for (index, value) in content.items().enumerate() {
+            for kind in [TEXT, super::texts::REFUSAL] {
+                if let Some(part) = part_at(index as u64, kind) {
+                    self.edit_copy(edits, part, value);
+                }
+            }
+        }
+    }
+
+    /// A complete item, as sent; `None` if it is unchanged.
+    pub(super) fn item_json(&self, item: usize, value: Value<'_>) -> Option<String> {
+        if self.items.get(item).is_none_or(|item| item.kind != ItemKind::Message) {
+            return None;
+        }
+        let read = || {
+            let document = Document::parse(value.raw_bytes()).ok()?;
+            let mut edits = Edits::default();
+            self.edit_message(&mut edits, item, document.root());
+            String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
+        };
+        // A copy that can't be read again is never passed on as it came.
+        Some(read().unwrap_or_else(|| self.message_made(item)))
+    }
+
+    /// A message built from the released texts of its parts.
+    fn message_made(&self, item: usize) -> String {
+        let parts = self.parts_of(Some(item)).filter_map(|part| self.texts.parts.get(part));
+        let parts: Vec<String> = parts.map(|part| synthetic::message_part(&part.left, part.kind != TEXT)).collect();
+        let id = quote(self.items.get(item).map_or("", |item| item.id.as_str()));
+        format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{}]}}"#, parts.join(","))
+    }
+
+    /// The items of this attempt.
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+}
+
+/// Sets a text, and drops its `logprobs`, which spell the removed text.
+fn replace_text(edits: &mut Edits, object: Value<'_>, name: &str, text: &str) {
+    edits.set_member(object, name, &quote(text));
+    drop_logprobs(edits, object);
+}
+
+fn drop_logprobs(edits: &mut Edits, object: Value<'_>) {
+    if let Some(logprobs) = object.get_some("logprobs") {
+        edits.replace(logprobs.span(), "[]");
+    }
+}

@@ -1,0 +1,285 @@
+//! `[[upstreams]]`: their base URLs, credentials, models and quirks.
+//!
+//! Keys are read from the environment here, once, and never shown.
+
+use std::{collections::HashSet, time::Duration};
+
+use figment::value::{Dict, Value};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{
+    Checker, Fault, Secret, ToolChoice, cassettes,
+    raw::{Raw, RawTimeouts, RawUpstream},
+};
+use crate::{
+    config::error::{list, maybe},
+    upstreams::{
+        capability_probe::Schedule,
+        quirks::{Fitting, presets::Preset},
+    },
+};
+
+/// `[[upstreams]] responses`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Responses {
+    /// The upstream serves the Responses API itself.
+    #[default]
+    Native,
+    /// The upstream serves only chat completions, to which toolmark translates the Responses API.
+    Translate,
+}
+
+/// A model server.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Name of the upstream in logs and records.
+    pub name: Box<str>,
+    /// Base URL, to which paths like `/chat/completions` are appended; no slash at the end.
+    pub base_url: Box<str>,
+    /// Cassette that answers in place of the upstream, if its URL names one.
+    pub cassette: Option<std::path::PathBuf>,
+    /// Credential of requests to the upstream.
+    pub credential: Credential,
+    /// Globs of the models that it serves; `None`: all.
+    pub models: Option<Vec<String>>,
+    matcher: Option<GlobSet>,
+    /// Preset of its provider's quirks.
+    pub preset: Preset,
+    /// Quirks to apply if the upstream's answers identify it as llama.cpp; `None` if the settings or its host name already determine the
+    /// provider.
+    pub fitting_of_server: Option<Box<Fitting>>,
+    /// Quirks applied to its requests.
+    pub fitting: Fitting,
+    /// Names of the upstreams that are tried if this one can't answer, in order.
+    pub fallback: Vec<Box<str>>,
+    /// Models to ask the fallbacks for, by this upstream's models.
+    pub fallback_models: Vec<(Box<str>, Box<str>)>,
+    /// Schedule of probes for tool calling.
+    pub probe: Schedule,
+    /// `tool_choice` for requests that set none.
+    pub tool_choice: ToolChoice,
+    /// Support of the Responses API.
+    pub responses: Responses,
+    /// Timeouts of requests to it.
+    pub timeouts: Timeouts,
+}
+
+impl Upstream {
+    /// Returns whether it serves this model.
+    pub fn serves(&self, model: &str) -> bool {
+        self.matcher.as_ref().is_none_or(|globs| globs.is_match(model))
+    }
+}
+
+/// Credential of requests to an upstream.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Credential {
+    /// The caller's own `Authorization` header, passed on.
+    Caller,
+    /// No credential.
+    None,
+    /// toolmark's own key for the upstream.
+    Own {
+        /// Environment variable that holds the key.
+        env: Box<str>,
+        /// The key.
+        key: Secret,
+    },
+}
+
+/// `[[upstreams]] timeouts`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timeouts {
+    /// Until the connection is established.
+    pub connect: Duration,
+    /// Until the first byte of the answer.
+    pub first_byte: Duration,
+    /// Between two bytes of the answer.
+    pub idle: Duration,
+}
+
+/// Builds the only upstream of `--upstream URL`: `/v1` is added if the URL has no path.
+pub(super) fn of_flag(url: &str) -> Value {
+    let bare = Url::parse(url).is_ok_and(|url| url.path() == "/" && url.query().is_none() && url.fragment().is_none());
+    let url = if bare { format!("{}/v1", url.trim_end_matches('/')) } else { url.to_owned() };
+    let upstream = Dict::from([("name".to_owned(), Value::from("upstream")), ("base_url".to_owned(), Value::from(url))]);
+    Value::from(vec![Value::from(upstream)])
+}
+
+impl Checker<'_> {
+    pub(super) fn upstreams(&self, raw: &Raw) -> Result<Vec<Upstream>, Fault> {
+        let mut names = HashSet::new();
+        for (index, upstream) in raw.upstreams.iter().enumerate() {
+            let key = format!("upstreams.{index}.name");
+            if upstream.name.is_empty() || !upstream.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
+                return Err(self.layers.fault(&key, format!("`{}` is no name: use letters, digits, `-`, `_` and `.`", upstream.name)));
+            }
+            if !names.insert(upstream.name.as_str()) {
+                return Err(self.layers.fault(&key, format!("two upstreams are named `{}`: names must differ", upstream.name)));
+            }
+        }
+        raw.upstreams.iter().enumerate().map(|(index, upstream)| self.upstream(raw, index, upstream)).collect()
+    }
+
+    fn upstream(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
+        let at = |key: &str| format!("upstreams.{index}.{key}");
+        let cassette =
+            cassettes::of_base_url(&raw.base_url, all.replay.mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
+        let base_url = base_url(url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        self.fallbacks(all, index, raw)?;
+        let preset = Self::preset(raw);
+        let lacking = if preset.lacks_responses() { Responses::Translate } else { Responses::Native };
+        let matcher = match &raw.models {
+            Some(globs) if globs.is_empty() => {
+                return Err(self.layers.fault(&at("models"), "no model at all: leave `models` out to serve all"));
+            }
+            Some(globs) => Some(self.matcher(&at("models"), globs)?),
+            None => None,
+        };
+        Ok(Upstream {
+            name: raw.name.as_str().into(),
+            base_url: base_url.into(),
+            cassette: cassette.map(|file| self.cassette(&at("base_url"), file)),
+            credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
+            models: raw.models.clone(),
+            matcher,
+            preset,
+            // If neither settings nor host identify the provider, its answers may.
+            fitting_of_server: match (raw.preset, preset) {
+                (None, Preset::None) => Some(Box::new(self.fitting(index, raw, Preset::LlamaCpp)?)),
+                _ => None,
+            },
+            fitting: self.fitting(index, raw, preset)?,
+            fallback: raw.fallback.iter().map(|name| name.as_str().into()).collect(),
+            fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),
+            probe: self.schedule(&at("probe"), raw.probe.as_deref())?,
+            tool_choice: raw.tool_choice,
+            responses: raw.responses.unwrap_or(lacking),
+            timeouts: self.timeouts(&at("timeouts"), &raw.timeouts)?,
+        })
+    }
+
+    fn fallbacks(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+        for name in &raw.fallback {
+            let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
+            let Some(other) = all.upstreams.iter().find(|other| other.name == *name) else {
+                let known: Vec<&str> = all.upstreams.iter().map(|other| other.name.as_str()).collect();
+                return fault(format!("there is no upstream `{name}`{}; known: {}", maybe(name, &known), list(&known)));
+            };
+            if other.name == raw.name {
+                return fault(format!("`{name}` can't be its own fallback"));
+            }
+            if other.api_key_env.is_none() {
+                return fault(format!(
+                    "a fallback needs an api_key_env, because a caller's own credential goes to no other upstream: \
+                     give `{name}` one, or `api_key_env = \"\"` where it needs no key"
+                ));
+            }
+        }
+        self.fallback_models(all, index, raw)
+    }
+
+    fn fallback_models(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+        let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
+        for (from, to) in &raw.fallback_models {
+            if raw.fallback.is_empty() {
+                return fault(from, "there is no `fallback` to ask for it: name the upstreams that stand in".into());
+            }
+            let serves = |other: &RawUpstream| match &other.models {
+                None => true,
+                Some(globs) => self.matcher("", globs).is_ok_and(|globs| globs.is_match(to)),
+            };
+            if !all.upstreams.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
+                return fault(from, format!("no upstream in `fallback` serves `{to}`: see their `models`"));
+            }
+        }
+        Ok(())
+    }
+
+    fn schedule(&self, key: &str, probe: Option<&str>) -> Result<Schedule, Fault> {
+        match probe {
+            None | Some("off") => Ok(Schedule::Off),
+            Some("startup") => Ok(Schedule::Startup),
+            Some(text) => match humantime::parse_duration(text) {
+                Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(Schedule::Every(every)),
+                Ok(_) => Err(self.layers.fault(key, "expected at least 10s and at most 24h: each probe is a request that costs")),
+                Err(_) => Err(self.layers.fault(key, "expected \"off\", \"startup\" or a duration like \"10m\"")),
+            },
+        }
+    }
+
+    fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
+        let mut builder = GlobSetBuilder::new();
+        for (index, glob) in globs.iter().enumerate() {
+            let compiled = GlobBuilder::new(glob).build();
+            let wrong = |error: globset::Error| {
+                let message = format!("`{glob}` is no glob: {}; write it like \"gpt-*\"", error.kind());
+                self.layers.fault(&format!("{key}.{index}"), message)
+            };
+            builder.add(compiled.map_err(wrong)?);
+        }
+        builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
+    }
+
+    fn credential(&self, key: &str, env: Option<&str>) -> Result<Credential, Fault> {
+        let env = match env {
+            None => return Ok(Credential::Caller),
+            Some("") => return Ok(Credential::None),
+            Some(env) => env,
+        };
+        let named = env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !named {
+            // Not quoted: it is most likely the key itself.
+            return Err(self
+                .layers
+                .fault(key, "this is no name of an environment variable: name the variable that holds the key, never the key"));
+        }
+        let fault = |what: &str| {
+            let message = format!("the environment variable {env} {what}; set it, or write \"\" for an upstream that needs no key");
+            Err(self.layers.fault(key, message))
+        };
+        match self.environment.lookup(env).map(str::trim) {
+            None => fault("isn't set"),
+            Some("") => fault("is empty"),
+            Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => fault("holds blanks or characters that no key has"),
+            Some(value) => Ok(Credential::Own { env: env.into(), key: Secret::new(value) }),
+        }
+    }
+
+    fn timeouts(&self, key: &str, raw: &RawTimeouts) -> Result<Timeouts, Fault> {
+        for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
+            if value.is_zero() || value > TIMEOUT_MAX {
+                return Err(self.layers.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));
+            }
+        }
+        Ok(Timeouts { connect: raw.connect, first_byte: raw.first_byte, idle: raw.idle })
+    }
+}
+
+/// Checks a base URL and removes slashes at its end. The error never quotes it, because it may contain a password.
+fn base_url(text: &str) -> Result<String, String> {
+    let example = "write it like \"https://api.openai.com/v1\"";
+    let url = Url::parse(text).map_err(|error| format!("no URL ({error}): {example}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        let meant = if url.cannot_be_a_base() { "put http:// or https:// in front of it; " } else { "" };
+        return Err(format!("a URL of http or https is needed, found `{}:`: {meant}{example}", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("no credentials in the URL: name the variable that holds the key in `api_key_env`".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("no `?` or `#` in it, because paths are added at its end: {example}"));
+    }
+    if url.path().trim_end_matches('/').ends_with("/chat/completions") {
+        return Err(format!("without `/chat/completions`, which is added to it: {example}"));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// Shortest interval of probes: each one costs a request.
+const PROBE_EVERY_MIN: Duration = Duration::from_secs(10);
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -1,0 +1,4 @@
+//! The system below: clocks, and the limits that it gives this process.
+
+pub(crate) mod clock;
+pub mod limits;

@@ -1,0 +1,88 @@
+//! Telemetry: counters, statistics, live events, alerts, traces. [`Observed`] gets the record of every exchange when it
+//! ends; [`crate::admin`] serves the results.
+//!
+//! On the path of an exchange this only counts, and never waits.
+
+pub mod alerts;
+pub mod events;
+pub mod log;
+pub mod metrics;
+pub mod readiness;
+pub mod stats;
+pub mod traces;
+
+use std::{fmt, sync::Arc};
+
+use events::Events;
+use metrics::Metrics;
+use readiness::{Readiness, State};
+use traces::Traces;
+
+use crate::{
+    ledger::{record::ExchangeRecord, recorder::Observer},
+    settings::Settings,
+};
+use metrics::{
+    exposition::Exposition,
+    sources::{Sample, Samples},
+};
+
+/// The telemetry of one process.
+pub struct Observed {
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Metrics of other parts, collected at each scrape.
+    pub samples: Arc<Samples>,
+    /// The live feed.
+    pub events: Arc<Events>,
+    /// The parts that must be ready.
+    pub readiness: Readiness,
+    /// The exporter of traces, if configured.
+    pub traces: Option<Traces>,
+    /// The metrics in Prometheus' formats.
+    pub exposition: Exposition,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Observed")
+    }
+}
+
+impl Observed {
+    /// Builds the telemetry that the settings ask for.
+    ///
+    /// # Errors
+    /// The settings ask for traces, and their exporter can't be built.
+    pub fn new(settings: &Settings) -> Result<Self, traces::Error> {
+        let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<Samples>::default(), Arc::<Events>::default());
+        let own = events.clone();
+        samples.register(move || {
+            vec![
+                Sample::gauge("toolmark_event_readers", "Readers of the live feed", own.readers() as f64),
+                Sample::counter("toolmark_events_lost", "Events that slow readers of the live feed lost", own.lost()),
+            ]
+        });
+        let readiness = Readiness::default();
+        readiness.say("policy", State::Ready);
+        let counted = metrics.clone();
+        readiness.register("upstreams", move || metrics::upstreams(&counted));
+        let traces = settings.traces.as_ref().map(|traces| Traces::start(traces, &settings.upstreams)).transpose()?;
+        let exposition = Exposition::new(metrics.clone(), samples.clone());
+        Ok(Self { metrics, samples, events, readiness, traces, exposition })
+    }
+
+    /// Sends the remaining traces. Blocks, at most five seconds.
+    pub fn close(&self) {
+        if let Some(traces) = &self.traces {
+            traces.close();
+        }
+    }
+}
+
+impl Observer for Observed {
+    fn observe(&self, record: &ExchangeRecord) {
+        self.metrics.count(record);
+        self.events.exchange(record);
+    }
+}

@@ -1,0 +1,3 @@
+//! Tools of an exchange.
+
+pub mod registry;

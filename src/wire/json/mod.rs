@@ -1,0 +1,312 @@
+//! JSON documents in their original bytes: one pass checks a document and notes the positions of its values.
+//!
+//! The document is never rebuilt: values are changed by splicing bytes ([`crate::wire::json::splice`]), so that all other bytes stay as they are. Values
+//! deeper than [`DEPTH_NOTED_MAX`] are checked but not noted. Grammar: RFC 8259. Pure; it never allocates more than [`NODES_MAX`] nodes.
+
+pub mod canonical;
+pub(super) mod scan;
+pub mod splice;
+pub mod string;
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+
+pub use scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
+use scan::{Node, Scanner};
+
+/// Reasons why bytes are not accepted as a JSON document.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum JsonError {
+    /// A syntax error at this byte.
+    #[error("not valid JSON at byte {0}")]
+    Syntax(usize),
+    /// Invalid UTF-8 at this byte.
+    #[error("not valid UTF-8 at byte {0}")]
+    Utf8(usize),
+    /// Nested deeper than [`DEPTH_MAX`].
+    #[error("nested deeper than {DEPTH_MAX} levels")]
+    TooDeep,
+    /// More than [`NODES_MAX`] values.
+    #[error("more than {NODES_MAX} values")]
+    TooMany,
+    /// Longer than 4 GiB, the range of the positions.
+    #[error("longer than 4 GiB")]
+    TooLong,
+}
+
+/// The JSON string at the start of `bytes`: its text with escapes resolved, and its length in bytes, quotes included.
+pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
+    let (kind, length) = Scanner::leading_string(bytes)?;
+    let inside = std::str::from_utf8(bytes.get(1..length - 1)?).ok()?;
+    let text = if kind == Kind::Escaped { Cow::Owned(string::unescape(inside)) } else { Cow::Borrowed(inside) };
+    Some((text, length))
+}
+
+/// A checked document with the positions of its values.
+#[derive(Clone, Debug)]
+pub struct Document {
+    text: ByteString,
+    /// Shared, so that a document is cheap to clone.
+    nodes: Arc<Vec<Node>>,
+}
+
+impl Document {
+    /// Parses `bytes`, which must be one JSON document.
+    ///
+    /// # Errors
+    /// [`JsonError`], with the position.
+    pub fn parse(bytes: Bytes) -> Result<Self, JsonError> {
+        Self::parse_noting(bytes, DEPTH_NOTED_MAX, &[])
+    }
+
+    /// Parses `bytes`, noting values only down to `depth`; 0 is the document's root. A member of the root object whose value is one of
+    /// `known`, byte for byte, is skipped as a whole: each of them must be a JSON array or object that was checked before.
+    ///
+    /// # Errors
+    /// [`JsonError`], with the position.
+    pub fn parse_noting(bytes: Bytes, depth: usize, known: &[&[u8]]) -> Result<Self, JsonError> {
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(JsonError::TooLong);
+        }
+        let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
+        let nodes = Arc::new(Scanner::scan(text.as_bytes(), depth, known)?);
+        Ok(Self { text, nodes })
+    }
+
+    /// The root value.
+    pub fn root(&self) -> Value<'_> {
+        Value { document: self, index: 0 }
+    }
+
+    /// Bytes of memory that the noted values take, in addition to the text.
+    pub fn noted_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + size_of::<Vec<Node>>()
+    }
+
+    /// The original bytes.
+    pub fn bytes(&self) -> &Bytes {
+        self.text.as_bytes()
+    }
+}
+
+/// A value in a document.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'d> {
+    document: &'d Document,
+    index: u32,
+}
+
+impl<'d> Value<'d> {
+    fn node(self) -> Node {
+        self.document.nodes[self.index as usize]
+    }
+
+    /// Kind of the value.
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    /// Byte range of the value, quotes and brackets included.
+    pub fn span(self) -> Range<usize> {
+        let node = self.node();
+        node.start as usize..node.end as usize
+    }
+
+    /// The original bytes of the value.
+    pub fn raw(self) -> &'d [u8] {
+        &self.document.text.as_bytes()[self.span()]
+    }
+
+    /// The original bytes of the value, as text.
+    pub fn raw_str(self) -> &'d str {
+        // INVARIANT: a value starts and ends at an ASCII byte.
+        self.document.text.get(self.span()).unwrap_or_default()
+    }
+
+    /// The original bytes of the value, sharing the document's buffer.
+    pub fn raw_bytes(self) -> Bytes {
+        self.document.text.as_bytes().slice(self.span())
+    }
+
+    /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD. `None` if the value isn't a string.
+    pub fn text(self) -> Option<Cow<'d, str>> {
+        let node = self.node();
+        // INVARIANT: a string's quotes are ASCII.
+        let inside = || self.document.text.get(node.start as usize + 1..node.end as usize - 1).unwrap_or_default();
+        match node.kind {
+            Kind::Plain => Some(Cow::Borrowed(inside())),
+            Kind::Escaped => Some(Cow::Owned(string::unescape(inside()))),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the value is a string with this text.
+    pub fn is_text(self, text: &str) -> bool {
+        self.text().is_some_and(|own| own == text)
+    }
+
+    /// Returns whether the value is `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// Returns whether the value is a string.
+    pub fn is_string(self) -> bool {
+        matches!(self.kind(), Kind::Plain | Kind::Escaped)
+    }
+
+    /// Returns whether the value is an object.
+    pub fn is_object(self) -> bool {
+        self.kind() == Kind::Object
+    }
+
+    /// Returns whether the value is an array.
+    pub fn is_array(self) -> bool {
+        self.kind() == Kind::Array
+    }
+
+    /// The value of a non-negative whole number, also in the spelling `1.0`.
+    pub fn integer(self) -> Option<u64> {
+        if self.kind() != Kind::Number {
+            return None;
+        }
+        let raw = self.raw_str();
+        raw.parse().ok().or_else(|| {
+            let float: f64 = raw.parse().ok()?;
+            (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
+        })
+    }
+
+    fn children(self) -> Children<'d> {
+        let node = self.node();
+        let inside = matches!(node.kind, Kind::Array | Kind::Object);
+        Children { document: self.document, at: self.index + 1, end: if inside { node.next } else { self.index + 1 } }
+    }
+
+    /// The elements of an array; empty for other values.
+    pub fn items(self) -> impl Iterator<Item = Value<'d>> {
+        let mut children = self.children();
+        if !self.is_array() {
+            children.at = children.end;
+        }
+        children
+    }
+
+    /// The members of an object in their order; empty for other values.
+    pub fn members(self) -> impl Iterator<Item = Member<'d>> {
+        let mut children = self.children();
+        if !self.is_object() {
+            children.at = children.end;
+        }
+        std::iter::from_fn(move || {
+            let key = children.next()?;
+            Some(Member { key, value: children.next()? })
+        })
+    }
+
+    /// The value of the first member with this name.
+    pub fn get(self, name: &str) -> Option<Value<'d>> {
+        // The most frequent query, so without the detour over `members`.
+        let (nodes, text) = (&self.document.nodes[..], &**self.document.text.as_bytes());
+        let own = nodes.get(self.index as usize).filter(|node| node.kind == Kind::Object)?;
+        let mut at = self.index + 1;
+        while at < own.next {
+            let key = nodes.get(at as usize)?;
+            // INVARIANT: a name has no nodes inside, so its value is the node after it.
+            let value = Value { document: self.document, index: at + 1 };
+            let found = match key.kind {
+                Kind::Plain if (key.end - key.start) as usize != name.len() + 2 => false,
+                Kind::Plain => text.get(key.start as usize + 1..key.end as usize - 1)? == name.as_bytes(),
+                _ => (Value { document: self.document, index: at }).is_text(name),
+            };
+            if found {
+                return Some(value);
+            }
+            at = nodes.get(value.index as usize)?.next;
+        }
+        None
+    }
+
+    /// The value of the first member with this name, unless it is `null`.
+    pub fn get_some(self, name: &str) -> Option<Value<'d>> {
+        self.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A name that two members of this object share, if any.
+    pub fn duplicate_name(self) -> Option<Cow<'d, str>> {
+        const FEW: usize = 24;
+        if !self.node().twins {
+            return None;
+        }
+        let mut seen: [&[u8]; FEW] = [b""; FEW];
+        for (count, member) in self.members().enumerate() {
+            let raw = member.key.raw();
+            if count >= FEW || member.key.kind() == Kind::Escaped {
+                return self.duplicate_name_of_many();
+            }
+            if seen[..count].contains(&raw) {
+                return Some(member.name());
+            }
+            seen[count] = raw;
+        }
+        None
+    }
+
+    fn duplicate_name_of_many(self) -> Option<Cow<'d, str>> {
+        let mut seen = std::collections::HashSet::new();
+        self.members().map(Member::name).find(|name| !seen.insert(name.clone()))
+    }
+}
+
+/// A member of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'d> {
+    /// The name, a string.
+    pub key: Value<'d>,
+    /// The value.
+    pub value: Value<'d>,
+}
+
+impl<'d> Member<'d> {
+    /// The name, escapes resolved.
+    pub fn name(self) -> Cow<'d, str> {
+        self.key.text().unwrap_or_default()
+    }
+
+    /// Returns whether the member has this name.
+    pub fn is(self, name: &str) -> bool {
+        let node = self.key.node();
+        match node.kind {
+            Kind::Plain => (node.end - node.start) as usize == name.len() + 2 && self.key.raw()[1..=name.len()] == *name.as_bytes(),
+            _ => self.key.is_text(name),
+        }
+    }
+
+    /// Byte range of the member, from its name to the end of its value.
+    pub fn span(self) -> Range<usize> {
+        self.key.span().start..self.value.span().end
+    }
+}
+
+struct Children<'d> {
+    document: &'d Document,
+    at: u32,
+    end: u32,
+}
+
+impl<'d> Iterator for Children<'d> {
+    type Item = Value<'d>;
+    fn next(&mut self) -> Option<Value<'d>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let value = Value { document: self.document, index: self.at };
+        self.at = value.node().next;
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests;

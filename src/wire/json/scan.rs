@@ -1,0 +1,374 @@
+//! The scanner behind [`crate::wire::json`]: one pass over a document that checks its grammar and notes its values.
+//!
+//! RFC 8259. Recursion, nodes and nesting are bounded. Pure.
+
+use wide::u8x16;
+
+use crate::wire::json::JsonError;
+
+/// Deepest nesting that is accepted, the same as that of `serde_json`.
+pub const DEPTH_MAX: usize = 127;
+/// Depth down to which values are noted by default: some levels below `messages[].tool_calls[].function.arguments`.
+pub const DEPTH_NOTED_MAX: usize = 8;
+/// Values that are noted in one document at most; a chat request of 32 MiB has a few thousand.
+pub const NODES_MAX: usize = 1 << 20;
+
+/// Kind of a value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// A number, in any spelling.
+    Number,
+    /// A string without escapes.
+    Plain,
+    /// A string with escapes.
+    Escaped,
+    /// `[…]`
+    Array,
+    /// `{…}`
+    Object,
+}
+
+/// Position of a noted value.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::wire) struct Node {
+    pub start: u32,
+    pub end: u32,
+    /// Index of the next node that isn't inside this one.
+    pub next: u32,
+    /// Kind of the value.
+    pub kind: Kind,
+    /// For an object: two of its members may have the same name. If false, all names differ.
+    pub twins: bool,
+}
+
+/// State of one scan.
+pub(in crate::wire) struct Scanner<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    nodes: Vec<Node>,
+    depth_noted: usize,
+    known: &'b [&'b [u8]],
+}
+
+impl<'b> Scanner<'b> {
+    /// Scans `bytes`, which must be UTF-8, noting every value down to `depth_noted`. `known` values of the root object's members are
+    /// skipped.
+    pub fn scan(bytes: &'b [u8], depth_noted: usize, known: &'b [&'b [u8]]) -> Result<Vec<Node>, JsonError> {
+        let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / 24 + 8 });
+        let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
+        scanner.blank();
+        scanner.value(0)?;
+        scanner.blank();
+        if scanner.at != bytes.len() {
+            return Err(JsonError::Syntax(scanner.at));
+        }
+        Ok(scanner.nodes)
+    }
+
+    /// The string at the start of `bytes`: its kind and its length in bytes, quotes included.
+    pub fn leading_string(bytes: &'b [u8]) -> Option<(Kind, usize)> {
+        let mut scanner = Self { bytes, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
+        let kind = scanner.string().ok().filter(|_| bytes.first() == Some(&b'"'))?;
+        Some((kind, scanner.at))
+    }
+
+    fn peek(&self) -> u8 {
+        // 0 is allowed nowhere outside strings, so it also represents the end.
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn blank(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    fn open(&mut self, depth: usize) -> Result<Option<usize>, JsonError> {
+        if depth > self.depth_noted {
+            return Ok(None);
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return Err(JsonError::TooMany);
+        }
+        self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, twins: false });
+        Ok(Some(self.nodes.len() - 1))
+    }
+
+    fn close(&mut self, index: Option<usize>, kind: Kind, twins: bool) {
+        let next = self.nodes.len() as u32;
+        if let Some(node) = index.and_then(|index| self.nodes.get_mut(index)) {
+            (node.end, node.next, node.kind, node.twins) = (self.at as u32, next, kind, twins);
+        }
+    }
+
+    /// Notes a value without inner values, which begins at `start` and ends at the current position.
+    fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), JsonError> {
+        if depth <= self.depth_noted {
+            let next = self.nodes.len() + 1;
+            if next > NODES_MAX {
+                return Err(JsonError::TooMany);
+            }
+            self.nodes.push(Node { start: start as u32, end: self.at as u32, next: next as u32, kind, twins: false });
+        }
+        Ok(())
+    }
+
+    // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
+    fn value(&mut self, depth: usize) -> Result<(), JsonError> {
+        if depth > DEPTH_MAX {
+            return Err(JsonError::TooDeep);
+        }
+        let start = self.at;
+        let kind = match self.peek() {
+            b'"' => self.string()?,
+            b'{' => {
+                let node = self.open(depth)?;
+                let twins = self.object(depth)?;
+                self.close(node, Kind::Object, twins);
+                return Ok(());
+            }
+            b'[' => {
+                let node = self.open(depth)?;
+                self.array(depth)?;
+                self.close(node, Kind::Array, false);
+                return Ok(());
+            }
+            b'-' | b'0'..=b'9' => {
+                self.number()?;
+                Kind::Number
+            }
+            b't' => self.word(b"true", Kind::True)?,
+            b'f' => self.word(b"false", Kind::False)?,
+            b'n' => self.word(b"null", Kind::Null)?,
+            _ => return Err(JsonError::Syntax(self.at)),
+        };
+        self.note(start, depth, kind)
+    }
+
+    /// Scans the members of an object. Returns whether two of them may have the same name.
+    fn object(&mut self, depth: usize) -> Result<bool, JsonError> {
+        self.at += 1;
+        self.blank();
+        if self.peek() == b'}' {
+            self.at += 1;
+            return Ok(false);
+        }
+        let (mut bits, mut twins) = (0, false);
+        loop {
+            if self.peek() != b'"' {
+                return Err(JsonError::Syntax(self.at));
+            }
+            let start = self.at;
+            let kind = self.string()?;
+            let bit = name_bit(&self.bytes[start..self.at]);
+            twins |= bits & bit != 0 || kind == Kind::Escaped;
+            bits |= bit;
+            self.note(start, depth + 1, kind)?;
+            self.blank();
+            if self.peek() != b':' {
+                return Err(JsonError::Syntax(self.at));
+            }
+            self.at += 1;
+            self.blank();
+            if depth > 0 || !self.pass_known()? {
+                self.value(depth + 1)?;
+            }
+            if self.more(b'}')? {
+                return Ok(twins);
+            }
+        }
+    }
+
+    /// Skips a value that was checked before. Returns whether there was one.
+    fn pass_known(&mut self) -> Result<bool, JsonError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        // An array or object ends with its own text, whatever follows.
+        let Some(known) = self.known.iter().find(|known| rest.starts_with(known) && matches!(known.first(), Some(b'[' | b'{'))) else {
+            return Ok(false);
+        };
+        let node = self.open(1)?;
+        self.at += known.len();
+        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object }, true);
+        Ok(true)
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), JsonError> {
+        self.at += 1;
+        self.blank();
+        if self.peek() == b']' {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth + 1)?;
+            if self.more(b']')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Scans a comma (false) or the closing bracket (true).
+    fn more(&mut self, close: u8) -> Result<bool, JsonError> {
+        self.blank();
+        let byte = self.peek();
+        if byte == close {
+            self.at += 1;
+            return Ok(true);
+        }
+        if byte != b',' {
+            return Err(JsonError::Syntax(self.at));
+        }
+        self.at += 1;
+        self.blank();
+        Ok(false)
+    }
+
+    fn word(&mut self, word: &[u8], kind: Kind) -> Result<Kind, JsonError> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(JsonError::Syntax(self.at));
+        }
+        self.at += word.len();
+        Ok(kind)
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        if !self.peek().is_ascii_digit() {
+            return Err(JsonError::Syntax(self.at));
+        }
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        if self.peek() == b'-' {
+            self.at += 1;
+        }
+        if self.peek() == b'0' {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == b'.' {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<Kind, JsonError> {
+        let mut kind = Kind::Plain;
+        let bytes = self.bytes;
+        let mut at = self.at + 1;
+        loop {
+            at = plain_end(bytes, at);
+            match bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Ok(kind);
+                }
+                Some(b'\\') => {
+                    kind = Kind::Escaped;
+                    // These are frequent in JSON within JSON.
+                    if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'n')) {
+                        at += 2;
+                        continue;
+                    }
+                    self.at = at;
+                    self.escape()?;
+                    at = self.at;
+                }
+                _ => return Err(JsonError::Syntax(at)),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        self.at += 1;
+        match self.peek() {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+            b'u' => {
+                let digits = self.bytes.get(self.at + 1..self.at + 5).ok_or(JsonError::Syntax(self.at))?;
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(JsonError::Syntax(self.at));
+                }
+                self.at += 5;
+            }
+            _ => return Err(JsonError::Syntax(self.at)),
+        }
+        Ok(())
+    }
+}
+
+/// Position of the next quote, backslash or control character from `from` on, or the end.
+pub(in crate::wire) fn plain_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let found = special(chunk);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize;
+        }
+        at += LANES;
+    }
+    match bytes.last_chunk() {
+        // Bytes of the last chunk that were checked already are shifted out.
+        Some(chunk) => match special(chunk) >> (at + LANES - bytes.len()).min(LANES) {
+            0 => at.max(bytes.len()),
+            found => at + found.trailing_zeros() as usize,
+        },
+        None => {
+            let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
+            at + bytes.get(at..).unwrap_or_default().iter().take_while(plain).count()
+        }
+    }
+}
+
+/// One bit for a name, quotes included: the same for equal names, mostly different for others.
+#[inline]
+fn name_bit(quoted: &[u8]) -> u64 {
+    // Its first and its last character.
+    let [_, first, .., last, _] = *quoted else { return 1 };
+    1_u64.rotate_left((quoted.len() as u32).wrapping_mul(11) ^ (u32::from(first) * 7 + u32::from(last)))
+}
+
+/// Bytes that are checked at once.
+const LANES: usize = 16;
+
+/// One bit for each byte, the first byte's being the lowest: set for a quote, a backslash or a control character.
+#[inline]
+fn special(chunk: &[u8; LANES]) -> u32 {
+    let bytes = u8x16::new(*chunk);
+    let control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
+    (bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn where_a_plain_text_ends(bytes in proptest::collection::vec(prop_oneof![8 => any::<u8>(), 40 => Just(b'x'), 1 => Just(b'"')], 0..70), from in 0_usize..72) {
+            let from = from.min(bytes.len());
+            let special = |byte: &u8| matches!(*byte, b'"' | b'\\' | 0..=0x1f);
+            let expected = bytes[from..].iter().position(special).map_or(bytes.len(), |at| from + at);
+            prop_assert_eq!(plain_end(&bytes, from), expected);
+        }
+    }
+}

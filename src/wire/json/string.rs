@@ -1,0 +1,149 @@
+//! Texts in JSON strings: resolving and writing escapes. Pure.
+
+use std::fmt::Write as _;
+
+/// Resolves the escapes of a JSON string, given without its quotes.
+///
+/// Expects a string that [`crate::wire::json`] has checked; a lone surrogate, which is valid JSON but not a character, becomes U+FFFD. RFC 8259,
+/// section 7.
+pub fn unescape(inside: &str) -> String {
+    let bytes = inside.as_bytes();
+    // No escape becomes longer than it is; eight more bytes, so that chunks of eight always fit.
+    let mut out: Vec<u8> = vec![0; bytes.len() + 8];
+    let (mut at, mut to) = (0, 0);
+    while at < bytes.len() {
+        // Eight at a time; those from the escape on are overwritten.
+        let ahead = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        if let (Some(chunk), Some(room)) = (ahead, out.get_mut(to..).and_then(|rest| rest.first_chunk_mut())) {
+            *room = *chunk;
+            let plain = before_escape(*chunk);
+            (at, to) = (at + plain, to + plain);
+            if plain == 8 {
+                continue;
+            }
+        } else if bytes[at] != b'\\' {
+            out[to] = bytes[at];
+            (at, to) = (at + 1, to + 1);
+            continue;
+        }
+        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
+        at += 2;
+        out[to] = match escape {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                let (unit, length) = unescape_unit(bytes.get(at..).unwrap_or_default());
+                // At most four bytes, for an escape of at least six.
+                to += unit.encode_utf8(&mut out[to..]).len();
+                at += length;
+                if length < 4 {
+                    // Not valid JSON; its replacement is one byte longer than the escape.
+                    out.push(0);
+                }
+                continue;
+            }
+            other => other,
+        };
+        to += 1;
+    }
+    out.truncate(to);
+    // The input was UTF-8, and every escape became UTF-8.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Number of bytes before the first backslash.
+fn before_escape(chunk: [u8; 8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let slash = u64::from_le_bytes(chunk) ^ (ONES * 0x5c);
+    // The high bit is set where a byte is zero; a borrow only affects bytes above the first one.
+    let found = slash.wrapping_sub(ONES) & !slash & (ONES * 0x80);
+    (found.trailing_zeros() / 8) as usize
+}
+
+/// The character of the hex digits after `\u`, and their length in bytes.
+fn unescape_unit(rest: &[u8]) -> (char, usize) {
+    const LOST: char = '\u{fffd}';
+    let unit = |at: &[u8]| std::str::from_utf8(at.get(..4)?).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let Some(first) = unit(rest) else { return (LOST, 0) };
+    if (0xd800..0xdc00).contains(&first)
+        && let Some(second) = rest.get(4..).and_then(|rest| rest.strip_prefix(b"\\u")).and_then(unit)
+        && (0xdc00..0xe000).contains(&second)
+    {
+        let point = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        return (char::from_u32(point).unwrap_or(LOST), 10);
+    }
+    (char::from_u32(first).unwrap_or(LOST), 4)
+}
+
+/// Appends `text` as a JSON string, quotes included, with RFC 8785's escapes, the shortest ones.
+pub fn quote_into(out: &mut String, text: &str) {
+    out.push('"');
+    escape_into(out, text);
+    out.push('"');
+}
+
+/// Appends `text` escaped for the inside of a JSON string.
+pub fn escape_into(out: &mut String, text: &str) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if !matches!(byte, b'"' | b'\\' | 0..=0x1f) {
+            continue;
+        }
+        out.push_str(&text[from..at]);
+        from = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            8 => out.push_str("\\b"),
+            12 => out.push_str("\\f"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => {
+                // Writing to a String can't fail.
+                let _ = write!(out, "\\u{control:04x}");
+            }
+        }
+    }
+    out.push_str(&text[from..]);
+}
+
+/// `text` as a JSON string, quotes included.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote_into(&mut out, text);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn surrogates() {
+        assert_eq!(unescape(r"\ud83d\ude00"), "😀");
+        assert_eq!(unescape(r"\ud83dx"), "\u{fffd}x");
+        assert_eq!(unescape(r"\ud83d\u0041"), "\u{fffd}A");
+        assert_eq!(unescape(r"\/\u00e9"), "/é");
+        assert_eq!(unescape(&r"\u".repeat(99)), "\u{fffd}".repeat(99));
+        for (cut, whole) in
+            [("\\", "\\"), ("\\u", "\u{fffd}"), ("\\u00", "\u{fffd}00"), ("1234567\\", "1234567\\"), ("12345678\\n", "12345678\n")]
+        {
+            assert_eq!(unescape(cut), whole, "{cut}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(text in ".{0,64}") {
+            let quoted = quote(&text);
+            prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text.clone());
+            prop_assert_eq!(unescape(&quoted[1..quoted.len() - 1]), text);
+        }
+    }
+}
