@@ -218,6 +218,8 @@ pub struct Violation {
 /// What explains a claim's violation. It quotes input: never logged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Detail {
+    /// The check that found it, for benches and tests.
+    pub rule: &'static str,
     /// Where the claim stands in the answer's text, in bytes.
     pub span: Range<usize>,
     /// The execution that it was compared with.

@@ -60,6 +60,7 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
     let every = !scene.sources.is_empty()
         && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
     every.then(|| Finding {
+        rule: "absence",
         code: Code::FalseAbsence,
         span: whole.start()..end,
         found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),

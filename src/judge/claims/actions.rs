@@ -112,6 +112,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
         None => format!("`{}` didn't run", tool.tool),
     };
     Some(Finding {
+        rule: "actions",
         code,
         span: done.span.clone(),
         found: text.get(done.span.clone()).unwrap_or_default().to_owned(),

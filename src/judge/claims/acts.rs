@@ -410,7 +410,7 @@ fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &A
     let certain =
         acts && nothing_did && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
-    Some(Finding { code, span: said.span.clone(), found: sentence(text), expected, certainty })
+    Some(Finding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
@@ -448,6 +448,7 @@ fn looked(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &
         return None;
     }
     Some(Finding {
+        rule: "looked",
         code: Code::UnsupportedAction,
         span: said.span.clone(),
         found: sentence(text),
@@ -468,6 +469,7 @@ fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) 
         (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())
     })?;
     Some(Finding {
+        rule: "sources_named",
         code: Code::UnsupportedAction,
         span: found,
         found: sentence(text),

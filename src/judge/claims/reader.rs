@@ -454,7 +454,7 @@ impl Claims {
                 let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
                 let expected = "the result reports a failure".to_owned();
                 let certainty = if success { Certainty::Certain } else { Certainty::Likely };
-                let finding = Finding { code: Code::FailedExecution, span, found: said, expected, certainty };
+                let finding = Finding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
                 self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
             }
             return;
@@ -500,6 +500,7 @@ impl Claims {
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
         let span = trimmed(scene.text());
         Some(Finding {
+            rule: "line",
             code: wrong.code,
             span,
             found: format!("{}: {}", wrong.field, wrong.found),

@@ -97,6 +97,7 @@ impl WrittenOutput {
             self.done = true;
             let start = passage.text.len() - passage.text.trim_start().len();
             return Some(Finding {
+                rule: "written_output",
                 code: Code::MissingExecutionId,
                 span: start..start + text.len(),
                 found: text.to_owned(),
