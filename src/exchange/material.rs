@@ -24,6 +24,8 @@ pub struct Words {
     pub results: Vec<(String, String)>,
     /// What users, instructions, earlier answers and calls said.
     pub said: Vec<String>,
+    /// What earlier answers said; it stands in `said` too.
+    pub answers: Vec<String>,
     /// What the user said last.
     pub asked: String,
     /// The tools as they were brought: JSON.
@@ -83,6 +85,7 @@ pub fn grounds(context: &Context) -> &Grounds {
         };
         let mut grounds = Grounds::new(results, said, asked);
         grounds.definitions = words.definitions;
+        grounds.answers = words.answers;
         grounds
     })
 }

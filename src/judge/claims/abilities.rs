@@ -282,6 +282,13 @@ impl Ability {
         told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
     }
 
+    /// May it do anything, as its name says: run a command, a query, a program?
+    pub fn may_do_anything(&self) -> bool {
+        const ANY: &[&str] =
+            &["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"];
+        name_words(&self.tool).iter().any(|word| ANY.contains(&word.as_str()))
+    }
+
     /// Would it have done this, as its name says?
     pub fn would(&self, means: &str) -> bool {
         self.does.iter().any(|own| own == means)

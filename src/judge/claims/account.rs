@@ -185,7 +185,7 @@ fn is_empty(source: &Source) -> bool {
 }
 
 /// Things told of where every result that is cited is empty.
-fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+pub(super) fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
     let empty = scene.bond == Bond::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
@@ -207,7 +207,7 @@ fn whole(scene: &Scene<'_>, rule: &'static str, code: Code, expected: &str, cert
 }
 
 /// Words with a capital inside the sentence that nobody said: likely names.
-fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
+pub(super) fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
     let known = |word: &Word| {
         let folded = fold(&word.lower);
         scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))

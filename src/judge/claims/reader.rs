@@ -10,15 +10,17 @@ use std::{collections::VecDeque, ops::Range};
 use super::{
     absence, account, actions, acts,
     counts::{counts, something_of_nothing},
+    facts::{Leaf, Scalar},
     fields,
+    fold::fold,
     grounds::{Grounds, Source},
-    lenient,
-    lexicon::{self, Lexicon},
+    halves, lenient,
+    lexicon::{self, Lexicon, Word},
     passage::{Kind, Passage, Passages},
     plain::{Plain, Whole},
     report::report,
     scene::{Bond, Finding, Scene},
-    success::{claims_success, says_success},
+    success::says_success,
     values,
     voice::Voice,
     written_output::WrittenOutput,
@@ -63,6 +65,8 @@ pub struct Claims {
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
+    /// Something was cited.
+    cites: bool,
     /// Numbers that were found right.
     told: Vec<f64>,
     /// Whose words these are: those of a letter or a quotation are nobody's report.
@@ -256,8 +260,9 @@ impl Claims {
         }
         let whole = Whole::new(passage);
         if !self.voice.is_quoted() {
-            self.act(&whole, rules, evidence, found);
+            self.act(&whole, !own.is_empty(), rules, evidence, found);
         }
+        self.cites |= !own.is_empty();
         if !evidence.has_results() {
             return;
         }
@@ -285,7 +290,7 @@ impl Claims {
         }
     }
 
-    fn act(&mut self, whole: &Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn act(&mut self, whole: &Whole, cites: bool, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
         if off || !rules.has_tools {
             return;
@@ -293,11 +298,15 @@ impl Claims {
         let Some(abilities) = evidence.abilities() else { return };
         let known = lexicon::may_say_done(&whole.passage.text).then(|| self.language_of(whole));
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
-        let grounds = evidence.grounds().filter(|_| evidence.has_results());
-        let finding = match acts::acts(whole.plain(), whole.passage.kind, abilities, grounds) {
+        let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
+        let told = acts::told(plain, kind);
+        let finding = match acts::acts(plain, kind, &told, abilities, grounds, self.cites && !cites) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,
         };
+        let beyond =
+            || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
+        let finding = finding.or_else(beyond);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
@@ -326,8 +335,11 @@ impl Claims {
                 self.compare(&before, &own, bond, start, grounds, rules, found);
             }
         } else {
+            let before = std::mem::take(&mut self.block);
+            if !self.blank {
+                before.iter().for_each(|before| self.earlier(before, &own, start, grounds, rules, found));
+            }
             self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
-            self.block.clear();
         }
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
@@ -438,28 +450,63 @@ impl Claims {
         self.tell(standing);
     }
 
-    /// Compares with results of which each may report a failure.
-    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
-        let bond = scene.bond;
-        if scene.sources.iter().all(|source| source.fails()) {
-            let told = account::tells_of_failure(scene);
-            self.told_failure |= told;
-            let success = claims_success(scene);
-            let statement = scene.plain.words.len() >= 4
-                && !scene.says(&scene.lexicon.hedges)
-                && !scene.text().contains(['?', '？'])
-                && passage.kind != Kind::Heading;
-            if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
-                let span = trimmed(&passage.text);
-                let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
-                let expected = "the result reports a failure".to_owned();
-                let certainty = if success { Certainty::Certain } else { Certainty::Likely };
-                let finding = Finding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
-                self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
-            }
+    /// Compares a sentence with what a later one of its paragraph cites: that it tells of a success or of things where there is none.
+    fn earlier(&mut self, whole: &Whole, ids: &[String], start: usize, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let sources: Vec<&Source> = ids.iter().filter_map(|id| grounds.result(id)).collect();
+        if sources.is_empty() || whole.passage.kind == Kind::Heading {
             return;
         }
+        let lexicon = self.language_of(whole);
+        let kind = whole.passage.kind;
+        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Near, grounds, told: &[] };
+        if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
+            self.failed(&scene, &whole.passage, start, rules, found);
+        } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
+            && let Some(finding) = account::told_of_nothing(&Scene { bond: Bond::Cited, ..scene })
+        {
+            self.found(&finding, &whole.passage, start, grounds.result(ids.first().map_or("", String::as_str)), rules, found);
+        }
+    }
+
+    /// Compares with results of which each may report a failure.
+    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
+            self.failed(scene, passage, start, rules, found);
+            if scene.sources.iter().all(|source| source.fails()) {
+                return;
+            }
+        }
         self.scene(scene, passage, start, rules, found);
+    }
+
+    /// Does it tell a success of what failed, or was only a trial?
+    fn failed(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let trial = scene.sources.iter().all(|source| source.is_trial());
+        let told = account::tells_of_failure(scene) || if trial { tells_trial(scene) } else { echoes(scene) };
+        self.told_failure |= told;
+        if told || self.told_failure || scene.bond < Bond::Near || passage.kind == Kind::Heading || scene.text().contains(['?', '？']) {
+            return;
+        }
+        let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
+        let success =
+            says_success(&scene.text().to_lowercase()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
+        let statement = || {
+            let values = scene.plain.numbers.iter().any(|number| !scene.has_number(number, false)) || !scene.plain.dates.times.is_empty();
+            let long = scene.plain.words.len() >= 4 && !scene.says(&scene.lexicon.hedges);
+            let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
+            !trial && scene.bond >= Bond::Introduced && long && (values || verbs() || account::foreign_names(scene).next().is_some())
+        };
+        if !success && !statement() {
+            return;
+        }
+        let span = trimmed(&passage.text);
+        let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
+        let expected = if trial { "it was only a trial: nothing was done" } else { "the result reports a failure" }.to_owned();
+        // What a text says may be what was read, not how the call went.
+        let plain = scene.sources.iter().all(|source| source.failed || source.facts().json) && scene.bond >= Bond::Introduced;
+        let certainty = if success && plain { Certainty::Certain } else { Certainty::Likely };
+        let finding = Finding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
+        self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
     }
 
     fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
@@ -523,6 +570,65 @@ fn says_anything(text: &str) -> bool {
     let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
     digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
 }
+
+/// Words by which a trial is told.
+const TRIAL: &[&str] = &[
+    "dry",
+    "trial",
+    "would",
+    "simulat",
+    "preview",
+    "rehears",
+    "pretend",
+    "test",
+    "probe",
+    "würde",
+    "vorschau",
+    "serait",
+    "simul",
+    "essai",
+    "sería",
+    "prueba",
+    "ensayo",
+    "sarebbe",
+    "prova",
+    "seria",
+    "ensaio",
+    "zou",
+    "proef",
+    "próbn",
+    "deneme",
+    "テスト",
+    "試",
+    "模拟",
+    "试",
+];
+
+/// Does the passage tell of a trial?
+fn tells_trial(scene: &Scene<'_>) -> bool {
+    let lower = scene.text().to_lowercase();
+    TRIAL.iter().any(|word| lower.contains(word))
+}
+
+/// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
+fn echoes(scene: &Scene<'_>) -> bool {
+    let asked = fold(&scene.grounds.asked);
+    let stem = |word: &str| fold(word).chars().take(6).collect::<String>();
+    let long = |word: &&Word| word.lower.chars().count() >= 5;
+    scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).any(|stem| {
+        let error = |source: &&Source| {
+            let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
+            let told = |leaf: &Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
+            reasons.into_iter().any(told) || !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && source.folded().contains(&stem)
+        };
+        scene.sources.iter().any(|source| error(source) && !source.folded_arguments().contains(&stem)) && !asked.contains(&stem)
+    })
+}
+
+/// Members of a result that say why it failed.
+const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"];
+/// Bytes of an error's text.
+const ERROR_BYTES_MAX: usize = 240;
 
 /// Where the words of a passage lie, without blanks around.
 fn trimmed(text: &str) -> Range<usize> {

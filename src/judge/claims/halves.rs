@@ -1,0 +1,411 @@
+//! Acts beyond those that ran: `created the ticket and notified the team` where only the ticket was created. Pure.
+//!
+//! Something that does more than read succeeded since the request, so the answer may report acts; here it is asked whether what ran
+//! is what it reports. Only what can be shown by names is: a party told by nothing that ran, one of several named things that no call
+//! names, an id that is another than the call's.
+
+use super::{
+    abilities::{Abilities, Ability},
+    acts::{Form, Said},
+    facts::{Facts, Scalar},
+    fold::{fold, name_words},
+    grounds::{Grounds, Source},
+    lexicon::{self, Word, words},
+    passage::Kind,
+    plain::Plain,
+    scene::Finding,
+};
+use crate::judge::violation::{Certainty, Code};
+
+/// Parts of a request that are told apart, and names in each.
+const PARTS_MAX: usize = 24;
+/// Letters of a name.
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=40;
+/// Bytes of a request that is read.
+const REQUEST_BYTES_MAX: usize = 2000;
+
+/// Beginnings of verbs by which somebody is told something.
+const TELLS: &[&str] = &[
+    "inform",
+    "notif",
+    "told",
+    "email",
+    "e-mail",
+    "mailed",
+    "messag",
+    "texted",
+    "phoned",
+    "rung",
+    "rang",
+    "alert",
+    "contacted",
+    "pinged",
+    "benachrichtig",
+    "verständig",
+    "angeschrieben",
+    "angerufen",
+    "gemailt",
+    "prévenu",
+    "averti",
+    "contact",
+    "avisad",
+    "avis",
+    "llamad",
+    "contatt",
+    "chiamat",
+    "notific",
+    "ingelicht",
+    "geïnformeerd",
+    "gemaild",
+    "gebeld",
+    "verwittigd",
+    "poinform",
+    "powiadom",
+    "zawiadom",
+    "bilgilendir",
+    "haber verdi",
+    "連絡",
+    "通知",
+    "お知らせ",
+    "告知",
+    "联系",
+    "सूचित",
+];
+/// Beginnings of words in what ran by which it may have told somebody something.
+const TELLING: &[&str] = &[
+    "mail",
+    "email",
+    "notif",
+    "messag",
+    "sms",
+    "text",
+    "send",
+    "sent",
+    "tell",
+    "told",
+    "inform",
+    "alert",
+    "contact",
+    "call",
+    "phone",
+    "post",
+    "slack",
+    "chat",
+    "letter",
+    "invit",
+    "attend",
+    "guest",
+    "recipient",
+    "cc",
+    "to",
+    "participant",
+    "member",
+    "channel",
+    "page",
+    "broadcast",
+    "announce",
+    "publish",
+    "reminder",
+    "webhook",
+    "ping",
+    "queue",
+    "confirm",
+    "customer",
+    "assign",
+    "dispatch",
+    "order",
+    "submit",
+    "avis",
+    "nachricht",
+    "benach",
+    "message",
+    "correo",
+    "通知",
+    "邮件",
+    "メール",
+];
+/// Words that join what is asked for.
+const JOINS: &[&str] = &["and", "und", "et", "y", "e", "en", "i", "ve", "plus", "then", "also"];
+/// Words by which more than one thing is said to be done.
+const ALL: &[&str] = &[
+    "both",
+    "all",
+    "beide",
+    "alle",
+    "beiden",
+    "allebei",
+    "tous",
+    "toutes",
+    "ambos",
+    "ambas",
+    "todos",
+    "todas",
+    "entrambi",
+    "entrambe",
+    "tutti",
+    "tutte",
+    "oba",
+    "obie",
+    "wszystkie",
+];
+/// Words with a capital that name nobody.
+const TITLES: &[&str] = &[
+    "mr",
+    "mrs",
+    "ms",
+    "miss",
+    "dr",
+    "prof",
+    "sir",
+    "madam",
+    "herr",
+    "frau",
+    "monsieur",
+    "madame",
+    "señor",
+    "señora",
+    "please",
+    "room",
+    "the",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "today",
+    "tomorrow",
+    "lunes",
+    "martes",
+    "also",
+    "and",
+];
+
+/// What a sentence reports as done beyond what ran. `said`: the acts that it reports. `cited`: the results that it cites.
+pub(super) fn beyond(passage: &Plain, kind: Kind, said: &[Said], abilities: &Abilities, grounds: &Grounds) -> Option<Finding> {
+    let done: Vec<&Source> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
+    let anything = |source: &&Source| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
+    if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
+        return None;
+    }
+    let marked = kind == Kind::Line && passage.text.contains(['✅', '✔', '☑', '✓']);
+    let deed = said.iter().find(|said| !said.is_harmless());
+    let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
+    let ran = Ran::new(&done, grounds);
+    told_nobody(passage, said, &ran, abilities)
+        .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
+        .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, &ran, abilities)).flatten())
+        .or_else(|| deed.and_then(|deed| idle_tool(passage, deed, &ran, abilities)))
+}
+
+/// What ran since the request.
+struct Ran<'r> {
+    /// What does more than read and succeeded.
+    done: &'r [&'r Source],
+    /// All of it and what it returned, folded.
+    folded: Vec<&'r str>,
+    /// What earlier results said counts too.
+    grounds: &'r Grounds,
+}
+
+impl<'r> Ran<'r> {
+    fn new(done: &'r [&'r Source], grounds: &'r Grounds) -> Self {
+        let folded =
+            grounds.results.iter().filter(|source| source.recent).flat_map(|source| [source.folded(), source.folded_arguments()]).collect();
+        Self { done, folded, grounds }
+    }
+
+    /// Does anything that ran have this word, or one that begins or ends alike?
+    fn has(&self, word: &str) -> bool {
+        let folded = fold(word);
+        let bare: String = folded.chars().filter(|c| *c != ' ').collect();
+        let stem: String = folded.chars().take(5.max(folded.chars().count().saturating_sub(2))).collect();
+        let has =
+            |text: &str| text.contains(stem.as_str()) || bare.chars().any(|c| c.is_ascii_digit()) && text.replace(' ', "").contains(&bare);
+        folded.is_empty() || self.folded.iter().any(|text| has(text)) || self.done.iter().any(|source| has(&fold(&source.tool)))
+    }
+
+    /// Did anything that ran tell somebody something, as far as its words say?
+    fn tells(&self, abilities: &Abilities) -> bool {
+        let telling = |text: &str| {
+            text.split(' ').any(|word| TELLING.iter().any(|part| if part.len() <= 2 { word == *part } else { word.starts_with(part) }))
+        };
+        self.done.iter().any(|source| {
+            let about = abilities.tools.iter().find(|ability| ability.tool == source.tool).map(|ability| ability.about.join(" "));
+            telling(&name_words(&source.tool).join(" "))
+                || telling(source.folded())
+                || telling(source.folded_arguments())
+                || about.is_some_and(|about| telling(&about))
+        })
+    }
+}
+
+fn finding(passage: &Plain, rule: &'static str, code: Code, expected: String, certainty: Certainty) -> Option<Finding> {
+    let text = &passage.text;
+    let start = text.len() - text.trim_start().len();
+    let end = text.trim_end().len().max(start);
+    Some(Finding { rule, code, span: start..end, found: text.get(start..end).unwrap_or_default().to_owned(), expected, certainty })
+}
+
+/// Somebody is said to be told, and nothing that ran tells anybody anything.
+fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+    const YOU: &[&str] =
+        &["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"];
+    const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
+    let tells = |said: &&Said| {
+        let verb = said.verb.as_str();
+        let next = passage.words.iter().find(|word| word.start >= said.span.end);
+        let to_you = said.form == Form::First && next.is_some_and(|next| YOU.contains(&next.lower.as_str()));
+        let teller = TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == Form::Passive && verb.starts_with("called"));
+        !to_you && (teller || said.form == Form::State && NOTES.iter().any(|note| verb.contains(note)))
+    };
+    said.iter().find(tells)?;
+    if ran.tells(abilities) {
+        return None;
+    }
+    finding(
+        passage,
+        "half_told",
+        Code::UnsupportedAction,
+        "nothing that ran since the request tells anybody anything".to_owned(),
+        Certainty::Likely,
+    )
+}
+
+/// The words of a text that name something: with a digit, or a capital where none must be.
+fn names(text: &str) -> Vec<String> {
+    let german = lexicon::language(&words(text), None).language == "de";
+    let mut found = Vec::new();
+    let mut fresh = true;
+    for Word { start, end, lower } in words(text) {
+        let Some(word) = text.get(start..end) else { continue };
+        let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
+        let count = word.chars().count();
+        let digits = word.chars().any(|c| c.is_ascii_digit());
+        let id = digits && (count >= 3 || word.chars().any(char::is_alphabetic));
+        let capital =
+            word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
+        let plain = TITLES.contains(&lower.as_str()) || lexicon::month(&lower).is_some() || is_year(word);
+        if (id || capital) && NAME_CHARS.contains(&count) && !plain {
+            found.push(word.to_owned());
+        }
+        fresh = text.get(end..).is_some_and(|rest| rest.starts_with(['.', '!', '?', ':', '\n']));
+    }
+    found
+}
+
+fn is_year(word: &str) -> bool {
+    word.len() == 4 && (word.starts_with("19") || word.starts_with("20")) && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The parts of a request that may each ask for something of its own.
+fn parts(asked: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for word in words(asked) {
+        let between = asked.get(start..word.start).unwrap_or_default();
+        let mark = between.rfind([',', ';', '\n', ':']).or_else(|| between.rfind(". "));
+        if let Some(at) = mark {
+            found.extend(asked.get(start..start + at));
+            start += at + 1;
+        }
+        if JOINS.contains(&word.lower.as_str()) {
+            found.extend(asked.get(start..word.start));
+            start = word.end;
+        }
+    }
+    found.extend(asked.get(start..));
+    found.truncate(PARTS_MAX);
+    found
+}
+
+/// Of several things that were asked for by name one is told as done that no call names.
+fn unnamed(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+    let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
+    // A call for several things may name none of them.
+    if ran.done.iter().any(|source| Facts::read(&source.arguments).lists.iter().any(|list| list.length > 1)) {
+        return None;
+    }
+    let parts: Vec<Vec<String>> = parts(asked).into_iter().map(names).filter(|names| !names.is_empty()).collect();
+    let (named, unnamed): (Vec<&Vec<String>>, Vec<&Vec<String>>) = parts.iter().partition(|names| names.iter().any(|name| ran.has(name)));
+    let own: Vec<String> = passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).map(fold).collect();
+    let told = |name: &&String| own.contains(&fold(name)) || own.contains(&format!("{}s", fold(name)));
+    let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
+    if let Some(name) = name {
+        let expected = format!("no call since the request has `{name}`");
+        return finding(passage, "half_unnamed", Code::UnsupportedAction, expected, Certainty::Likely);
+    }
+    coordinated(passage, ran, asked)
+}
+
+/// `CRP and procalcitonin have both been added` where the only call names one of them.
+fn coordinated(passage: &Plain, ran: &Ran<'_>, asked: &str) -> Option<Finding> {
+    if ran.done.len() != 1 {
+        return None;
+    }
+    let asked: Vec<String> = words(asked).into_iter().map(|word| word.lower).collect();
+    let known = |word: &Word| word.lower.chars().count() >= 3 && asked.contains(&word.lower) && !TITLES.contains(&word.lower.as_str());
+    let pair = passage.words.windows(3).find_map(|three| match three {
+        [one, join, other] if JOINS.contains(&join.lower.as_str()) && known(one) && known(other) => Some((one, other)),
+        _ => None,
+    });
+    let (one, other) = pair?;
+    let missing = match (ran.has(&one.lower), ran.has(&other.lower)) {
+        (true, false) => other,
+        (false, true) => one,
+        _ => return None,
+    };
+    finding(passage, "half_unnamed", Code::UnsupportedAction, format!("the call has no `{}`", missing.lower), Certainty::Likely)
+}
+
+/// Digits as `0`: what ids of one kind have in common.
+fn shape(word: &str) -> String {
+    word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// `516 is now inspected` where the call is for 561, and nobody spoke of that.
+fn another_id(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+    let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
+    let digits = |word: &str| word.bytes().filter(u8::is_ascii_digit).count();
+    let own = passage.words.iter().map(|word| word.lower.as_str()).filter(|word| digits(word) >= 2 && word.len() >= 3 && !is_year(word));
+    for id in own.filter(|id| asked.iter().any(|word| word == id) && !ran.has(id)).take(8) {
+        for source in ran.done {
+            let facts = Facts::read(&source.arguments);
+            let texts = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
+                Scalar::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            let said = |other: &str| {
+                ran.grounds.said.iter().any(|said| said != &source.arguments && super::fold::stands_in(&fold(said), &fold(other)))
+            };
+            if let Some(other) =
+                texts.filter(|text| text.len() <= 40).find(|text| shape(text) == shape(id) && !text.eq_ignore_ascii_case(id) && !said(text))
+            {
+                return finding(
+                    passage,
+                    "another_id",
+                    Code::ClaimMismatch,
+                    format!("the call of `{}` is for `{other}`", source.tool),
+                    Certainty::Certain,
+                );
+            }
+        }
+    }
+    None
+}
+
+/// `Your travel card is frozen` where `set_card_state` didn't run, and nothing that ran is about a card.
+fn idle_tool(passage: &Plain, deed: &Said, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+    if deed.form == Form::Brief {
+        return None;
+    }
+    let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
+    let english = lexicon::english();
+    let idle = |ability: &&Ability| !abilities.recent.contains_key(&ability.tool) && ability.effect() == super::abilities::Effect::Acts;
+    let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked == word);
+    let thing = |noun: &&String| noun.chars().count() >= 4 && !english.names_act(noun) && own(noun) && !ran.has(noun);
+    let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
+    let expected = format!("`{}` didn't run since the request, and nothing that ran is about `{noun}`", tool.tool);
+    finding(passage, "half_idle_tool", Code::UnsupportedAction, expected, Certainty::Likely)
+}
