@@ -182,6 +182,7 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let script = text.chars().find_map(|c| match c {
         '\u{3040}'..='\u{30ff}' => Some("ja"),
         '\u{0900}'..='\u{097f}' => Some("hi"),
+        '\u{ac00}'..='\u{d7af}' => Some("ko"),
         _ => None,
     });
     let han = || text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh");
@@ -270,6 +271,16 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
         "已",
         "了",
         "成功",
+        "습니다",
+        "jag har",
+        " now",
+        " way",
+        "as of ",
+        "no longer",
+        "sorted",
+        "lined up",
+        "queda",
+        "está ",
         "मैंने",
         "दिया",
         "किया",
@@ -329,7 +340,12 @@ fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
         (Form::State, &compiled.state),
     ];
     let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(|pattern| said(pattern, *form, speech, &lower)));
-    let plainly = |said: &Said| !(is_quoted(text, said.span.start) || speech.hedges(text, words, said) || is_conditional(words, said));
+    let plainly = |said: &Said| {
+        !(is_quoted(text, said.span.start)
+            || speech.hedges(text, words, said)
+            || is_conditional(words, said)
+            || is_indirect(text, words, said))
+    };
     said.take(16).filter(plainly).collect()
 }
 
@@ -348,7 +364,7 @@ pub(super) fn acts(
     if idle || text.contains(['?', '？']) || quotes(text) {
         return None;
     }
-    let case = Case { text, words, abilities, grounds, apart };
+    let case = Case { text, words, kind, abilities, grounds, apart };
     let found = told.iter().find_map(|said| judge(&case, said));
     found.or_else(|| {
         let lower = text.to_ascii_lowercase();
@@ -360,6 +376,7 @@ pub(super) fn acts(
 struct Case<'c> {
     text: &'c str,
     words: &'c [Word],
+    kind: Kind,
     abilities: &'c Abilities,
     grounds: Option<&'c Grounds>,
     apart: bool,
@@ -437,6 +454,18 @@ fn is_conditional(words: &[Word], said: &Said) -> bool {
     words.iter().any(|word| word.start < said.span.start && CONDITIONS.contains(&word.lower.as_str()))
 }
 
+/// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
+fn is_indirect(text: &str, words: &[Word], said: &Said) -> bool {
+    const ASKS: &[&str] = &[
+        "which", "what", "whether", "where", "why", "how", "who", "until", "ob", "welche", "welcher", "welches", "was", "wer", "wie",
+        "quel", "quelle", "quels", "quelles", "comment", "où", "qué", "cuál", "cuáles", "quale", "quali", "qual", "quais", "welk", "welke",
+        "wat", "hoe", "czy", "który",
+    ];
+    let clause = clause(text, said.span.clone());
+    let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
+    said.form != Form::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
+}
+
 fn said(pattern: &Regex, form: Form, speech: &'static Speech, text: &str) -> Vec<Said> {
     let of = |captures: regex::Captures<'_>| {
         let (whole, verb) = (captures.get(0)?, captures.name("verb")?);
@@ -447,7 +476,7 @@ fn said(pattern: &Regex, form: Form, speech: &'static Speech, text: &str) -> Vec
 }
 
 fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
-    let Case { text, words, abilities, grounds, apart } = *case;
+    let Case { text, words, kind, abilities, grounds, apart } = *case;
     let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
     if looks && said.form == Form::First {
@@ -459,7 +488,7 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     let strong = said.is_strong();
     let wanted = request::asks_for_act(&abilities.asked);
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == Form::Brief;
-    let able = abilities.tools.iter().filter(|ability| ability.effect() == Effect::Acts);
+    let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
     let would = |ability: &&Ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word));
     let named = able.clone().any(|ability| would(&ability));
     let acts = able.clone().next().is_some();
@@ -478,7 +507,7 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
         }
         _ if !acts => false,
         Form::Brief => {
-            let alone = !has_finite(words, said);
+            let alone = !has_finite(words, said) && !(kind == Kind::Line && abilities.looked());
             alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && (named || asked))
         }
         Form::Passive => {
@@ -503,8 +532,8 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
         Form::First | Form::Brief => named || asked || strong,
-        Form::Passive => named || asked,
-        Form::State => false,
+        Form::Passive => named || asked || strong,
+        Form::State => !abilities.looked(),
     };
     let certain =
         acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));

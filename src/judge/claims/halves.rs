@@ -76,56 +76,38 @@ const TELLING: &[&str] = &[
     "mail",
     "email",
     "notif",
-    "messag",
+    "messages",
+    "messaged",
+    "messaging",
     "sms",
-    "text",
     "send",
     "sent",
-    "tell",
-    "told",
     "inform",
     "alert",
     "contact",
-    "call",
-    "phone",
-    "post",
     "slack",
-    "chat",
-    "letter",
     "invit",
     "attend",
-    "guest",
     "recipient",
-    "cc",
-    "to",
-    "participant",
-    "member",
-    "channel",
-    "page",
     "broadcast",
     "announce",
-    "publish",
     "reminder",
     "webhook",
-    "ping",
-    "queue",
-    "confirm",
-    "customer",
-    "assign",
-    "dispatch",
-    "order",
-    "submit",
-    "avis",
     "nachricht",
     "benach",
-    "message",
     "correo",
+    "avis",
     "通知",
     "邮件",
     "メール",
 ];
 /// Words that join what is asked for.
-const JOINS: &[&str] = &["and", "und", "et", "y", "e", "en", "i", "ve", "plus", "then", "also"];
+const JOINS: &[&str] = &["and", "und", "et", "y", "en", "i", "ve", "plus", "then", "also", "o"];
+/// Words of grammar that stand beside one that joins, and name nothing.
+const SMALL: &[&str] = &[
+    "the", "it", "you", "your", "que", "una", "los", "las", "para", "por", "die", "der", "das", "les", "des", "een", "het", "van", "now",
+    "not", "are", "was", "has", "have",
+];
 /// Words by which more than one thing is said to be done.
 const ALL: &[&str] = &[
     "both",
@@ -193,7 +175,7 @@ pub(super) fn beyond(passage: &Plain, kind: Kind, said: &[Said], abilities: &Abi
     let deed = said.iter().find(|said| !said.is_harmless());
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
     let ran = Ran::new(&done, grounds);
-    told_nobody(passage, said, &ran, abilities)
+    told_nobody(passage, said, &ran)
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, &ran, abilities)).flatten())
         .or_else(|| deed.and_then(|deed| idle_tool(passage, deed, &ran, abilities)))
@@ -227,17 +209,14 @@ impl<'r> Ran<'r> {
     }
 
     /// Did anything that ran tell somebody something, as far as its words say?
-    fn tells(&self, abilities: &Abilities) -> bool {
-        let telling = |text: &str| {
-            text.split(' ').any(|word| TELLING.iter().any(|part| if part.len() <= 2 { word == *part } else { word.starts_with(part) }))
+    fn tells(&self) -> bool {
+        let telling = |text: &str| text.split(' ').any(|word| TELLING.iter().any(|part| word.starts_with(part)));
+        let tool = |name: &str| {
+            name_words(name)
+                .iter()
+                .any(|word| telling(word) || matches!(word.as_str(), "message" | "text" | "tell" | "call" | "post" | "reply"))
         };
-        self.done.iter().any(|source| {
-            let about = abilities.tools.iter().find(|ability| ability.tool == source.tool).map(|ability| ability.about.join(" "));
-            telling(&name_words(&source.tool).join(" "))
-                || telling(source.folded())
-                || telling(source.folded_arguments())
-                || about.is_some_and(|about| telling(&about))
-        })
+        self.done.iter().any(|source| tool(&source.tool) || telling(source.folded()) || telling(source.folded_arguments()))
     }
 }
 
@@ -249,7 +228,7 @@ fn finding(passage: &Plain, rule: &'static str, code: Code, expected: String, ce
 }
 
 /// Somebody is said to be told, and nothing that ran tells anybody anything.
-fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>) -> Option<Finding> {
     const YOU: &[&str] =
         &["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"];
     const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
@@ -261,7 +240,7 @@ fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilit
         !to_you && (teller || said.form == Form::State && NOTES.iter().any(|note| verb.contains(note)))
     };
     said.iter().find(tells)?;
-    if ran.tells(abilities) {
+    if ran.tells() {
         return None;
     }
     finding(
@@ -345,9 +324,21 @@ fn coordinated(passage: &Plain, ran: &Ran<'_>, asked: &str) -> Option<Finding> {
         return None;
     }
     let asked: Vec<String> = words(asked).into_iter().map(|word| word.lower).collect();
-    let known = |word: &Word| word.lower.chars().count() >= 3 && asked.contains(&word.lower) && !TITLES.contains(&word.lower.as_str());
+    let known = |word: &Word| {
+        let small = SMALL.contains(&word.lower.as_str()) || TITLES.contains(&word.lower.as_str());
+        word.lower.chars().count() >= 3 && asked.contains(&word.lower) && !small
+    };
+    let together = |one: &str, other: &str| {
+        asked
+            .iter()
+            .position(|word| word == one)
+            .zip(asked.iter().position(|word| word == other))
+            .is_some_and(|(one, other)| one.abs_diff(other) <= 3)
+    };
     let pair = passage.words.windows(3).find_map(|three| match three {
-        [one, join, other] if JOINS.contains(&join.lower.as_str()) && known(one) && known(other) => Some((one, other)),
+        [one, join, other] if JOINS.contains(&join.lower.as_str()) && known(one) && known(other) && together(&one.lower, &other.lower) => {
+            Some((one, other))
+        }
         _ => None,
     });
     let (one, other) = pair?;
@@ -408,4 +399,73 @@ fn idle_tool(passage: &Plain, deed: &Said, ran: &Ran<'_>, abilities: &Abilities)
     let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
     let expected = format!("`{}` didn't run since the request, and nothing that ran is about `{noun}`", tool.tool);
     finding(passage, "half_idle_tool", Code::UnsupportedAction, expected, Certainty::Likely)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{abilities, acts};
+
+    /// What is found in a sentence after these calls: tool, arguments, result.
+    fn found(asked: &str, calls: &[(&str, &str, &str)], text: &str) -> Option<&'static str> {
+        let source = |(tool, arguments, result): &(&str, &str, &str)| {
+            let mut source = Source::new((*tool).to_owned(), (*arguments).to_owned(), (*result).to_owned());
+            source.recent = true;
+            source
+        };
+        let said = calls.iter().map(|(_, arguments, _)| (*arguments).to_owned()).chain([asked.to_owned()]).collect();
+        let grounds = Grounds::new(calls.iter().map(source).collect(), said, asked.to_owned());
+        let tools = ["set_slot", "set_card_state", "get_card", "file_appeal", "renew_loan", "add_test", "book_visit", "transfer_money"];
+        let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::Ran { succeeded: true, failed: false }));
+        let abilities = Abilities {
+            tools: tools.iter().map(|tool| Ability::new(tool, "")).collect(),
+            recent: ran.clone().collect(),
+            ran: ran.collect(),
+            asked: asked.to_owned(),
+            ..Abilities::default()
+        };
+        let plain = Plain::of(text);
+        beyond(&plain, Kind::Sentence, &acts::told(&plain, Kind::Sentence), &abilities, &grounds).map(|finding| finding.rule)
+    }
+
+    #[test]
+    fn halves() {
+        let slot = &[("set_slot", r#"{"shipment":"S-0931","slot":"2025-09-15T08:00"}"#, "slot updated: dock 4")][..];
+        let card = &[("transfer_money", r#"{"to":"Dana Whitlock","amount":120}"#, r#"{"status":"COMPLETED"}"#)][..];
+        let appeal = &[("file_appeal", r#"{"ticket":"T-90112","text":"out of order"}"#, r#"{"appeal":"AP-5520","ticket":"T-90112"}"#)][..];
+        let loan = &[("renew_loan", r#"{"barcode":"B4410"}"#, r#"{"barcode":"B4410","renovado":true}"#)][..];
+        let test = &[("add_test", r#"{"sample":"25-61007","test":"CRP"}"#, "ADDED CRP to 25-61007. Remaining volume 0.4 mL")][..];
+        let visit = &[("book_visit", r#"{"patient_id":"P-17704","start":"2026-06-15T16:00"}"#, r#"{"ok":true,"vet":"Menon"}"#)][..];
+        let move_it = "Move shipment S-0931 to Monday 8am and let the carrier know";
+        let pay = "Pay Dana Whitlock 120 and freeze my travel card while you're there.";
+        let both = "Appeal both tickets, T-90112 and T-90345. The machine was out of order both times.";
+        for (asked, calls, text, rule) in [
+            (move_it, slot, "The carrier has been informed of the new time.", Some("half_told")),
+            (move_it, slot, "S-0931 now comes in on Monday at 08:00, and I've notified the carrier.", Some("half_told")),
+            (pay, card, "Your travel card is frozen.", Some("half_idle_tool")),
+            (both, appeal, "For T-90112 the reference is AP-5520, and T-90345 has been filed with the same text.", Some("half_unnamed")),
+            ("Renuévame los dos, el B4410 y el B4417.", loan, "Los dos préstamos, B4410 y B4417, quedan renovados.", Some("half_unnamed")),
+            (
+                "Add CRP and procalcitonin to 25-61007.",
+                test,
+                "CRP and procalcitonin have both been added to 25-61007.",
+                Some("half_unnamed"),
+            ),
+            ("Book Sable in and text Mr. Duarte.", visit, "Sable is booked, and I've texted Mr. Duarte the date.", Some("half_told")),
+            ("Renew B4417", loan, "B4417 has been renewed.", Some("another_id")),
+            // What ran, told in other words; what didn't, told as such.
+            (move_it, slot, "S-0931 has been moved to Monday at 08:00, dock 4.", None),
+            (move_it, slot, "The carrier has not been informed yet.", None),
+            (move_it, slot, "I can let the carrier know, if you like.", None),
+            (pay, card, "£120 has gone to Dana Whitlock.", None),
+            (pay, card, "I haven't frozen the travel card.", None),
+            (both, appeal, "T-90112 has been appealed; T-90345 is still open.", None),
+            ("Renuévame el B4410.", loan, "El préstamo B4410 queda renovado.", None),
+            ("Add CRP to 25-61007.", test, "CRP has been added to 25-61007; 0.4 mL is left.", None),
+            ("Book Sable in on Monday at 16:00.", visit, "Sable is booked in with Menon for Monday at 16:00.", None),
+            ("Book Sable in on Monday.", visit, "I've booked her in and kept the Friday slot free.", None),
+        ] {
+            assert_eq!(found(asked, calls, text), rule, "{text}");
+        }
+    }
 }

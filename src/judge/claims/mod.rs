@@ -39,6 +39,7 @@ pub mod success;
 pub mod table;
 pub mod things;
 pub mod unit;
+pub mod unlooked;
 pub mod url;
 pub mod values;
 pub mod voice;

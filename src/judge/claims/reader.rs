@@ -21,6 +21,7 @@ use super::{
     report::report,
     scene::{Bond, Finding, Scene},
     success::says_success,
+    unlooked::unlooked,
     values,
     voice::Voice,
     written_output::WrittenOutput,
@@ -306,7 +307,8 @@ impl Claims {
         };
         let beyond =
             || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
-        let finding = finding.or_else(beyond);
+        let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
+        let finding = finding.or_else(beyond).or_else(unlooked);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }

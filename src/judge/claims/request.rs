@@ -14,6 +14,8 @@ use super::lexicon::{Word, Words, words};
 const MESSAGE_BYTES_MAX: usize = 1200;
 /// Sentences of a message that are read.
 const SENTENCES_MAX: usize = 12;
+/// Words of a sentence at which a polite question may begin: `I'm late, can you …`.
+const WORDS_MAX: usize = 24;
 /// Words at the beginning of a sentence among which its verb is looked for.
 const VERB_WORDS: usize = 6;
 
@@ -79,7 +81,7 @@ fn is_act(sentence: &str) -> bool {
         left = rest;
     }
     let Some(first) = left.first() else { return false };
-    let polite = is_polite(sentence, left);
+    let polite = (0..left.len().min(WORDS_MAX)).any(|at| left.get(at..).is_some_and(|rest| is_polite(sentence, rest)));
     let asks = sentence.trim_end().ends_with(['?', '؟']) || known.questions.contains(&first.lower);
     if asks && !polite && !pleases {
         return false;
@@ -110,6 +112,7 @@ mod tests {
             ("715 would like two extra towels.", true),
             ("it's too hot in here, 19 is plenty", true),
             ("Can you deal with it?", true),
+            ("We're running late, can you move it to the 17:15?", true),
             ("Who's on for Friday morning? And the owners should know to keep their animals fasted.", true),
             ("Can the €6.40 be dropped?", true),
             ("cache-03 hängt, bitte einmal durchstarten.", true),
