@@ -333,6 +333,11 @@ const READ_NOUNS: &[&str] = &[
     "transcript",
 ];
 
+/// Does this word of a tool's name say that it does more than read?
+pub(super) fn names_act(word: &str) -> bool {
+    ACTS.contains(&word)
+}
+
 /// How a tool did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ran {

@@ -129,7 +129,11 @@ impl Speech {
             let negated = self.negated.iter().any(|ending| lower.ends_with(ending.as_str())) && word.start < said.span.end;
             // Behind the verb only what makes a condition of it.
             let behind = word.start >= said.span.end;
-            negated || known && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
+            let at_once = lower == "once" && text.get(..word.start).is_some_and(|before| before.ends_with("at "));
+            negated
+                || known
+                    && !at_once
+                    && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
         })
     }
 }
@@ -160,6 +164,11 @@ impl Said {
     /// A look, or an act of language or thought: it needs no execution that does more than read.
     pub fn is_harmless(&self) -> bool {
         Speech::begins(&self.speech.looks, &self.verb) || Speech::begins(&self.speech.thought, &self.verb)
+    }
+
+    /// Who answers says to have looked something up.
+    pub fn is_own_look(&self) -> bool {
+        self.form == Form::First && Speech::begins(&self.speech.looks, &self.verb)
     }
 
     /// A verb that nobody does in words alone.
@@ -313,7 +322,7 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
 }
 
 /// The clause around a place: between marks that end one.
-fn clause(text: &str, span: Range<usize>) -> Range<usize> {
+pub(super) fn clause(text: &str, span: Range<usize>) -> Range<usize> {
     let mark = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '!' | '?' | '\n' | '，' | '；' | '。' | '、' | '।' | '(' | '）');
     let start = text.get(..span.start).and_then(|before| before.rfind(mark)).map_or(0, |at| at + 1);
     let end = text.get(span.end..).and_then(|after| after.find(mark)).map_or(text.len(), |at| span.end + at);
@@ -503,7 +512,7 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     let idle = abilities.recent.is_empty();
     let counts = match said.form {
         Form::First => {
-            strong && !shared || idle && (named || asked) || acts && wanted && (strong || named || asked || !is_vague(&said.verb))
+            strong && !shared || idle && (named || asked) || acts && wanted && (strong || named || asked || !is_vague(words, said))
         }
         _ if !acts => false,
         Form::Brief => {
@@ -542,7 +551,12 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
 }
 
 /// Verbs that are said of how an answer was come by: `I went by the list price`.
-fn is_vague(verb: &str) -> bool {
+fn is_vague(words: &[Word], said: &Said) -> bool {
+    let next = words.iter().find(|word| word.start >= said.span.end).map(|word| word.lower.as_str());
+    // `I left a comment on #4101`
+    if said.verb == "left" && matches!(next, Some("a" | "an" | "your")) {
+        return false;
+    }
     [
         "kept",
         "worked",
@@ -612,7 +626,7 @@ fn is_vague(verb: &str) -> bool {
         "added",
         "filled",
     ]
-    .contains(&verb)
+    .contains(&said.verb.as_str())
 }
 
 /// Does an earlier answer report something as done?
@@ -641,13 +655,12 @@ fn is_of_language(case: &Case<'_>, said: &Said) -> bool {
     let brought = || abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
     let asked = || name_words(&abilities.asked).iter().any(|word| speech.writes.contains(word));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower);
-    near.any(|word| text(word) || word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked() || brought()
+    let as_if = !said.is_strong();
+    near.any(|word| text(word) || as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked() || brought()
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
-const VAGUE_LOOKS: &[&str] = &[
-    "found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "look", "pull", "review", "examin", "went", "gone", "been",
-];
+const VAGUE_LOOKS: &[&str] = &["found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "pull", "review"];
 /// Things that hold what can be looked up.
 const STORES: &[&str] = &[
     "database",

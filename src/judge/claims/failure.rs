@@ -84,6 +84,9 @@ pub const STATES: &[&str] = &[
     "unsuccessful",
     "blocked",
     "expired",
+    "incomplete",
+    "notstarted",
+    "notaccepted",
 ];
 
 /// Does this result say at its top, or in its few words, that what was asked for wasn't done? `reads`: the tool only reads, so a state
@@ -176,6 +179,8 @@ pub fn tells_failure(text: &str, facts: &Facts, reads: bool) -> bool {
         "commit failed",
         "aborting",
         "operation cancelled",
+        "not started",
+        "started=false",
     ];
     let status = lower
         .split_whitespace()
@@ -236,6 +241,23 @@ fn refuses_all(facts: &Facts) -> bool {
             .any(|list| list.depth == 0 && (list.length == 0) == empty && list.words.iter().any(|word| names.contains(&word.as_str())))
     };
     top(DID, true) && top(DIDNT, false)
+}
+
+/// Does a record of the result say that it wasn't done, or does a list name what wasn't?
+pub fn refuses_some(facts: &Facts) -> bool {
+    let record = |leaf: &Leaf| match &leaf.value {
+        Scalar::Flag(flag) => {
+            !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.contains(&leaf.key.as_str()))
+        }
+        Scalar::Text(text) => {
+            matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") && STATES.contains(&fold(text).replace(' ', "").as_str())
+        }
+        _ => false,
+    };
+    let list = |names: &[String]| names.iter().any(|name| DIDNT.contains(&name.as_str()) || matches!(name.as_str(), "held" | "conflicts"));
+    facts.json
+        && (facts.leaves.iter().any(|leaf| leaf.record > 0 && record(leaf))
+            || facts.lists.iter().any(|found| found.length > 0 && list(&found.words)))
 }
 
 /// Does the result say that it was only a trial, and nothing was done?

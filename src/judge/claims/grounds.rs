@@ -126,6 +126,11 @@ impl Source {
         *self.reads.get_or_init(|| Ability::new(&self.tool, "").effect() == Effect::Reads)
     }
 
+    /// It says of a part of what was asked for that it wasn't done.
+    pub fn refuses_some(&self) -> bool {
+        failure::refuses_some(self.facts())
+    }
+
     /// It says that it was only a trial, and nothing was done.
     pub fn is_trial(&self) -> bool {
         !self.reads() && failure::is_trial(&self.text, self.facts())

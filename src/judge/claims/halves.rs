@@ -7,7 +7,7 @@
 use super::{
     abilities::{Abilities, Ability},
     acts::{Form, Said},
-    facts::{Facts, Scalar},
+    facts::Facts,
     fold::{fold, name_words},
     grounds::{Grounds, Source},
     lexicon::{self, Word, words},
@@ -102,14 +102,14 @@ const TELLING: &[&str] = &[
     "メール",
 ];
 /// Words that join what is asked for.
-const JOINS: &[&str] = &["and", "und", "et", "y", "en", "i", "ve", "plus", "then", "also", "o"];
+const JOINS: &[&str] = &["and", "und", "et", "y", "ve", "plus", "then", "also"];
 /// Words of grammar that stand beside one that joins, and name nothing.
 const SMALL: &[&str] = &[
     "the", "it", "you", "your", "que", "una", "los", "las", "para", "por", "die", "der", "das", "les", "des", "een", "het", "van", "now",
     "not", "are", "was", "has", "have",
 ];
 /// Words by which more than one thing is said to be done.
-const ALL: &[&str] = &[
+pub(super) const ALL: &[&str] = &[
     "both",
     "all",
     "beide",
@@ -177,8 +177,8 @@ pub(super) fn beyond(passage: &Plain, kind: Kind, said: &[Said], abilities: &Abi
     let ran = Ran::new(&done, grounds);
     told_nobody(passage, said, &ran)
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
-        .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, &ran, abilities)).flatten())
-        .or_else(|| deed.and_then(|deed| idle_tool(passage, deed, &ran, abilities)))
+        .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
+        .or_else(|| deed.and_then(|_| idle_tool(passage, &ran, abilities)))
 }
 
 /// What ran since the request.
@@ -231,12 +231,16 @@ fn finding(passage: &Plain, rule: &'static str, code: Code, expected: String, ce
 fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>) -> Option<Finding> {
     const YOU: &[&str] =
         &["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"];
+    const SENT: &[&str] = &["sent", "enviad", "inviat", "envoy", "verschickt", "gesendet", "verzonden", "verstuurd", "wysłan"];
+    const ALSO: &[&str] = &["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"];
+    let also = passage.words.iter().any(|word| ALSO.contains(&word.lower.as_str()));
     const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
     let tells = |said: &&Said| {
         let verb = said.verb.as_str();
         let next = passage.words.iter().find(|word| word.start >= said.span.end);
         let to_you = said.form == Form::First && next.is_some_and(|next| YOU.contains(&next.lower.as_str()));
-        let teller = TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == Form::Passive && verb.starts_with("called"));
+        let sent = also && SENT.iter().any(|part| verb.starts_with(part));
+        let teller = sent || TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == Form::Passive && verb.starts_with("called"));
         !to_you && (teller || said.form == Form::State && NOTES.iter().any(|note| verb.contains(note)))
     };
     said.iter().find(tells)?;
@@ -253,16 +257,16 @@ fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>) -> Option<Finding>
 }
 
 /// The words of a text that name something: with a digit, or a capital where none must be.
-fn names(text: &str) -> Vec<String> {
+fn names(text: &str, first: bool) -> Vec<String> {
     let german = lexicon::language(&words(text), None).language == "de";
     let mut found = Vec::new();
-    let mut fresh = true;
+    let mut fresh = first;
     for Word { start, end, lower } in words(text) {
         let Some(word) = text.get(start..end) else { continue };
         let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
         let count = word.chars().count();
         let digits = word.chars().any(|c| c.is_ascii_digit());
-        let id = digits && (count >= 3 || word.chars().any(char::is_alphabetic));
+        let id = digits && count >= 2;
         let capital =
             word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
         let plain = TITLES.contains(&lower.as_str()) || lexicon::month(&lower).is_some() || is_year(word);
@@ -282,6 +286,8 @@ fn is_year(word: &str) -> bool {
 fn parts(asked: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
+    let dutch =
+        words(asked).iter().any(|word| matches!(word.lower.as_str(), "het" | "een" | "van" | "voor" | "ik" | "allebei" | "naar" | "vanaf"));
     for word in words(asked) {
         let between = asked.get(start..word.start).unwrap_or_default();
         let mark = between.rfind([',', ';', '\n', ':']).or_else(|| between.rfind(". "));
@@ -289,7 +295,7 @@ fn parts(asked: &str) -> Vec<&str> {
             found.extend(asked.get(start..start + at));
             start += at + 1;
         }
-        if JOINS.contains(&word.lower.as_str()) {
+        if JOINS.contains(&word.lower.as_str()) || dutch && word.lower == "en" {
             found.extend(asked.get(start..word.start));
             start = word.end;
         }
@@ -300,22 +306,32 @@ fn parts(asked: &str) -> Vec<&str> {
 }
 
 /// Of several things that were asked for by name one is told as done that no call names.
-fn unnamed(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+fn unnamed(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
     let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
     // A call for several things may name none of them.
     if ran.done.iter().any(|source| Facts::read(&source.arguments).lists.iter().any(|list| list.length > 1)) {
         return None;
     }
-    let parts: Vec<Vec<String>> = parts(asked).into_iter().map(names).filter(|names| !names.is_empty()).collect();
+    let parts: Vec<Vec<String>> =
+        parts(asked).into_iter().enumerate().map(|(at, part)| names(part, at == 0)).filter(|names| !names.is_empty()).collect();
     let (named, unnamed): (Vec<&Vec<String>>, Vec<&Vec<String>>) = parts.iter().partition(|names| names.iter().any(|name| ran.has(name)));
     let own: Vec<String> = passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).map(fold).collect();
-    let told = |name: &&String| own.contains(&fold(name)) || own.contains(&format!("{}s", fold(name)));
+    let told = |name: &&String| own.contains(&fold(name)) && is_done(passage, name, said);
     let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
     if let Some(name) = name {
         let expected = format!("no call since the request has `{name}`");
         return finding(passage, "half_unnamed", Code::UnsupportedAction, expected, Certainty::Likely);
     }
     coordinated(passage, ran, asked)
+}
+
+/// Does an act stand in the name's part of the sentence? `T-1 has been filed; T-2 is still open`
+fn is_done(passage: &Plain, name: &str, said: &[Said]) -> bool {
+    let text = passage.text.as_str();
+    let acts: Vec<usize> = said.iter().filter(|said| !said.is_harmless()).map(|said| said.span.start).collect();
+    let Some(at) = text.find(name).filter(|_| !acts.is_empty()) else { return true };
+    let part = |at: usize| text.get(..at).map_or(0, |before| before.matches([';', ':']).count() + before.matches(" but ").count());
+    acts.iter().any(|act| part(*act) == part(at))
 }
 
 /// `CRP and procalcitonin have both been added` where the only call names one of them.
@@ -362,11 +378,8 @@ fn another_id(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<F
     let own = passage.words.iter().map(|word| word.lower.as_str()).filter(|word| digits(word) >= 2 && word.len() >= 3 && !is_year(word));
     for id in own.filter(|id| asked.iter().any(|word| word == id) && !ran.has(id)).take(8) {
         for source in ran.done {
-            let facts = Facts::read(&source.arguments);
-            let texts = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
-                Scalar::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
+            let own = words(&source.arguments);
+            let texts = own.iter().map(|word| word.lower.as_str());
             let said = |other: &str| {
                 ran.grounds.said.iter().any(|said| said != &source.arguments && super::fold::stands_in(&fold(said), &fold(other)))
             };
@@ -387,10 +400,7 @@ fn another_id(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<F
 }
 
 /// `Your travel card is frozen` where `set_card_state` didn't run, and nothing that ran is about a card.
-fn idle_tool(passage: &Plain, deed: &Said, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
-    if deed.form == Form::Brief {
-        return None;
-    }
+fn idle_tool(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
     let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
     let english = lexicon::english();
     let idle = |ability: &&Ability| !abilities.recent.contains_key(&ability.tool) && ability.effect() == super::abilities::Effect::Acts;

@@ -481,19 +481,45 @@ impl Claims {
         self.scene(scene, passage, start, rules, found);
     }
 
+    /// `All four renewed` where one of them was refused.
+    fn partial(&mut self, scene: &Scene<'_>) -> Option<Finding> {
+        self.told_failure |= account::tells_of_failure(scene);
+        let few = scene.sources.len() == 1 && scene.bond >= Bond::Introduced && !self.told_failure && !scene.text().contains(['?', '？']);
+        let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
+        let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
+        if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
+            return None;
+        }
+        let span = trimmed(scene.text());
+        Some(Finding {
+            rule: "partial",
+            code: Code::FailedExecution,
+            found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
+            span,
+            expected: format!("the result of `{}` says that a part of it wasn't done", source.tool),
+            certainty: Certainty::Likely,
+        })
+    }
+
     /// Does it tell a success of what failed, or was only a trial?
     fn failed(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
         let trial = scene.sources.iter().all(|source| source.is_trial());
-        let told = account::tells_of_failure(scene) || if trial { tells_trial(scene) } else { echoes(scene) };
+        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || echoes(scene) };
         self.told_failure |= told;
         if told || self.told_failure || scene.bond < Bond::Near || passage.kind == Kind::Heading || scene.text().contains(['?', '？']) {
             return;
         }
-        let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
+        let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
         let success =
             says_success(&scene.text().to_lowercase()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
         let statement = || {
-            let values = scene.plain.numbers.iter().any(|number| !scene.has_number(number, false)) || !scene.plain.dates.times.is_empty();
+            let asked = fold(&scene.grounds.asked);
+            let stands = |word: &Word| {
+                let own = fold(&word.lower);
+                let source = |source: &&Source| source.folded().contains(&own) || source.folded_arguments().contains(&own);
+                asked.contains(&own) || scene.sources.iter().any(source)
+            };
+            let values = scene.plain.words.iter().any(|word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands(word));
             let long = scene.plain.words.len() >= 4 && !scene.says(&scene.lexicon.hedges);
             let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
             !trial && scene.bond >= Bond::Introduced && long && (values || verbs() || account::foreign_names(scene).next().is_some())
@@ -522,6 +548,10 @@ impl Claims {
                 found.extend(violation.map(|violation| Found { start, violation }));
             }
             return;
+        }
+        if let Some(finding) = self.partial(scene) {
+            self.told_failure = true;
+            self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
         }
         let mut all = counts(scene);
         if all.is_empty() {
@@ -575,6 +605,21 @@ fn says_anything(text: &str) -> bool {
 
 /// Words by which a trial is told.
 const TRIAL: &[&str] = &[
+    "not ",
+    "nothing",
+    "n't",
+    "n’t",
+    "no change",
+    "nicht",
+    "pas ",
+    "non ",
+    "não",
+    "niet",
+    "nie ",
+    "没",
+    "未",
+    "ない",
+    "नहीं",
     "dry",
     "trial",
     "would",
@@ -615,16 +660,29 @@ fn tells_trial(scene: &Scene<'_>) -> bool {
 /// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
 fn echoes(scene: &Scene<'_>) -> bool {
     let asked = fold(&scene.grounds.asked);
+    // The status of an error: `it answered with a 503`.
+    let mut codes = scene.sources.iter().filter_map(|source| source.text.split(|c: char| !c.is_ascii_digit()).find(|code| code.len() == 3));
+    if codes.any(|code| scene.plain.words.iter().any(|word| word.lower == code)) {
+        return true;
+    }
     let stem = |word: &str| fold(word).chars().take(6).collect::<String>();
     let long = |word: &&Word| word.lower.chars().count() >= 5;
     scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).any(|stem| {
         let error = |source: &&Source| {
             let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
             let told = |leaf: &Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
-            reasons.into_iter().any(told) || !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && source.folded().contains(&stem)
+            let mut lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
+            let text = !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && lines.any(|line| fold(&bare(line)).contains(&stem));
+            reasons.into_iter().any(told) || text
         };
-        scene.sources.iter().any(|source| error(source) && !source.folded_arguments().contains(&stem)) && !asked.contains(&stem)
+        let named = |source: &&Source| fold(&source.tool.replace('_', " ")).contains(&stem) || source.folded_arguments().contains(&stem);
+        scene.sources.iter().any(|source| error(source) && !named(source)) && !asked.contains(&stem)
     })
+}
+
+/// A line without what stands in angle brackets.
+fn bare(line: &str) -> String {
+    line.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect::<Vec<_>>().join(" ")
 }
 
 /// Members of a result that say why it failed.

@@ -8,7 +8,10 @@ use figment::{
 };
 use serde::Deserialize;
 
-use super::lexicon::{Word, Words, words};
+use super::{
+    abilities::names_act,
+    lexicon::{Word, Words, words},
+};
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
 const MESSAGE_BYTES_MAX: usize = 1200;
@@ -28,6 +31,8 @@ struct Requests {
     polite: Vec<String>,
     please: Words,
     infos: Words,
+    to_me: Words,
+    me: Words,
     before_infos: Words,
     script_questions: Vec<String>,
     script_infos: Vec<String>,
@@ -42,6 +47,12 @@ fn requests() -> &'static Requests {
 /// too hot in here`. Generous: it only opens the way for checks that need more than that.
 pub fn asks_for_act(message: &str) -> bool {
     message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(is_act)
+}
+
+/// Does one of its sentences ask to be told something?
+pub fn asks_to_know(message: &str) -> bool {
+    let asks = |sentence: &str| !sentence.trim().is_empty() && !is_act(sentence);
+    message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(asks)
 }
 
 /// The sentences of a message; a mark ends one where a blank or nothing follows.
@@ -86,11 +97,17 @@ fn is_act(sentence: &str) -> bool {
     if asks && !polite && !pleases {
         return false;
     }
+    // `Write the notes and put them up`
+    let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "then");
+    let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower)));
     let tells = left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
         let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
-        before && known.infos.contains(&word.lower)
+        // `Tell Paula that …`: somebody else is to be told.
+        let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
+        let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
+        before && known.infos.contains(&word.lower) && !others
     });
-    !tells
+    !tells || acts_too()
 }
 
 /// Does the rest of the sentence begin as a question that asks for something to be done?
@@ -120,6 +137,10 @@ mod tests {
             ("Prenotami L'amica geniale alla sede Centro.", true),
             ("安排周五中午和Kai吃饭", true),
             ("カメラをオフにして", true),
+            ("Tell Paula I am late", true),
+            ("Write show notes for episode 58 and put them up.", true),
+            ("Show me invoices and payments", false),
+            ("Tell me the balance", false),
             ("How full are we on the 6th of October?", false),
             ("Show me my account balances", false),
             ("Can you tell me the balance?", false),

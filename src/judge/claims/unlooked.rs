@@ -10,7 +10,7 @@ use super::{
     lexicon::{Word, words},
     passage::Kind,
     plain::Plain,
-    request::asks_for_act,
+    request::asks_to_know,
     scene::Finding,
     written_output::asks_for_example,
 };
@@ -58,6 +58,11 @@ const LIVE: &[&str] = &[
     "scheduled",
     "booked",
     "available",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
     "remaining",
     "reported",
     "latest",
@@ -260,6 +265,57 @@ const HEDGES_INSIDE: &[&str] = &[
     "않",
     "없",
 ];
+/// Words that make a condition of what follows.
+const CONDITIONS: &[&str] = &[
+    "if", "when", "once", "unless", "wenn", "falls", "sobald", "si", "quand", "cuando", "se", "quando", "als", "zodra", "jeśli", "gdy",
+    "eğer", "om", "när",
+];
+/// Words with which the user asks for a text, an idea, a program.
+const TEXTS: &[&str] = &[
+    "write",
+    "draft",
+    "suggest",
+    "recommend",
+    "ideas",
+    "idea",
+    "plan",
+    "explain",
+    "translate",
+    "summarise",
+    "summarize",
+    "rewrite",
+    "poem",
+    "letter",
+    "automation",
+    "script",
+    "should",
+    "would",
+    "why",
+    "schreib",
+    "schreibe",
+    "entwirf",
+    "übersetze",
+    "rédige",
+    "écris",
+    "traduis",
+    "escribe",
+    "redacta",
+    "traduce",
+    "scrivi",
+    "traduci",
+    "escreve",
+    "escreva",
+    "schrijf",
+    "vertaal",
+    "napisz",
+    "yaz",
+    "warum",
+    "pourquoi",
+    "perché",
+    "waarom",
+    "dlaczego",
+];
+const TEXTS_INSIDE: &[&str] = &["写", "翻译", "書いて", "訳", "작성", "번역", "लिख", "为什么", "なぜ", "por qué", "por que"];
 /// Words of a question that are no topic.
 const NO_TOPIC: &[&str] = &[
     "what", "when", "where", "which", "there", "have", "does", "with", "that", "this", "from", "tell", "show", "much", "many", "long",
@@ -279,20 +335,36 @@ pub(super) fn unlooked(passage: &Plain, kind: Kind, abilities: &Abilities, groun
         words.iter().any(|word| list.contains(&word.lower.as_str())) || inside.iter().any(|part| text.contains(part))
     };
     let now = has(LIVE, LIVE_INSIDE, own, text) || !dates.dates.is_empty() || !dates.times.is_empty();
-    if !now || has(HEDGES, HEDGES_INSIDE, own, text) || own.iter().any(|word| word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
-    {
-        return None;
-    }
+
     // What somebody else gave may be reckoned with.
     let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let given = words(asked).iter().filter(|word| word.lower.bytes().all(|byte| byte.is_ascii_digit())).count() > 1;
-    if given || asks_for_act(asked) || asks_for_example(asked) || grounds.said.iter().any(|said| said != asked && digits(said)) {
+    let question = words(asked);
+    if given
+        || has(TEXTS, TEXTS_INSIDE, &question, asked)
+        || !asks_to_know(asked)
+        || asks_for_example(asked)
+        || grounds.said.iter().any(|said| said != asked && digits(said))
+    {
         return None;
     }
-    let foreign = own.iter().any(|word| digits(&word.lower) && !asked.to_lowercase().contains(&word.lower));
-    let question = words(asked);
+    let lower = asked.to_lowercase();
+    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower))?;
+    // A hedge of another clause is none of this number's.
+    let clause = super::acts::clause(text, foreign.start..foreign.end);
+    let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
+    let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
+    let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
+    if !now || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies) {
+        return None;
+    }
     let id = question.iter().any(|word| is_id(&word.lower));
-    if !foreign || !(id || has(OWN, OWN_INSIDE, &question, asked) || is_topic(&question, abilities)) {
+    if !(id
+        || has(OWN, OWN_INSIDE, &question, asked)
+        || is_topic(&question, abilities)
+        || is_named(own, abilities)
+        || !is_english(&question))
+    {
         return None;
     }
     let start = text.len() - text.trim_start().len();
@@ -309,6 +381,28 @@ pub(super) fn unlooked(passage: &Plain, kind: Kind, abilities: &Abilities, groun
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     digits >= 4 || digits > 0 && word.chars().any(char::is_alphabetic) && word.len() >= 4
+}
+
+/// Tools' descriptions are mostly English: what a question in another language is about can't be compared with them.
+fn is_english(question: &[Word]) -> bool {
+    const COMMON: &[&str] = &[
+        "the", "is", "are", "do", "does", "did", "what", "what's", "how", "when", "where", "who", "which", "of", "to", "for", "can", "any",
+        "has", "have", "a",
+    ];
+    question.iter().any(|word| COMMON.contains(&word.lower.as_str()))
+}
+
+/// Does the sentence name what a reading tool is named after?
+fn is_named(own: &[Word], abilities: &Abilities) -> bool {
+    let reads = |ability: &&Ability| ability.effect() == Effect::Reads;
+    const UNITS: &[&str] = &[
+        "hours", "hour", "days", "date", "dates", "time", "times", "week", "month", "year", "price", "prices", "rate", "rates", "status",
+        "list", "info",
+    ];
+    let noun = |noun: &String| {
+        !UNITS.contains(&noun.as_str()) && noun.chars().count() >= TOPIC_CHARS && own.iter().any(|word| akin(&fold(&word.lower), noun))
+    };
+    abilities.tools.iter().filter(reads).any(|ability| ability.nouns.iter().any(noun))
 }
 
 /// Is the question about what a reading tool is about?
@@ -358,6 +452,7 @@ mod tests {
             ("When does the next solar eclipse happen?", "", "On 12 August 2026, in the evening.", false),
             ("Is Elm Street open tonight?", "", "Shall I look whether it is open after 18:00 today?", false),
             ("What's a SEPA transfer?", "", "It arrives by the next day, 24 hours at the latest.", false),
+            ("Can you write me an automation for our branch hours?", "", "If you like it earlier, add 00:30 under the hours today.", false),
             ("What is a good password length now?", "", "At least 16 characters.", false),
         ] {
             let abilities = Abilities {
