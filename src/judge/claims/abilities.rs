@@ -18,19 +18,19 @@ const ANYTHING: &[&str] = &[
 pub struct Ability {
     /// Its name.
     pub tool: String,
-    /// What its name, or else its description, says that it does.
+    /// The acts that its name, or else its description, says that it does.
     pub does: Vec<String>,
-    /// What its description says besides.
+    /// The acts that its description names besides.
     pub may: Vec<String>,
     /// It may do anything, as far as its name says.
     pub anything: bool,
-    /// What it does that with.
+    /// The things that it does that with.
     pub nouns: Vec<String>,
     /// Its description's words.
     pub about: Vec<String>,
 }
 
-/// What a tool can do to the world, as far as its name and description say.
+/// The effect of a tool on the world, as far as its name and description say.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// It only reads.
@@ -338,7 +338,7 @@ pub(super) fn names_act(word: &str) -> bool {
     ACTS.contains(&word)
 }
 
-/// How a tool did.
+/// The outcomes of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ran {
     /// It returned a result that is no failure.
@@ -357,11 +357,11 @@ pub struct Abilities {
     /// There are tools besides of which toolmark sees no results: what the upstream runs itself, a part of the
     /// conversation that isn't there.
     pub unseen: bool,
-    /// What the user said last.
+    /// The user's last message.
     pub asked: String,
     /// The last thing in the conversation is no result: nothing ran since the user spoke.
     pub idle: bool,
-    /// How the tools did that were called since the user spoke, by name.
+    /// The outcomes of the calls since the user spoke, by tool.
     pub recent: BTreeMap<String, Ran>,
     /// A tool that may do more than read succeeded before the user spoke last.
     pub acted_before: bool,
@@ -381,7 +381,7 @@ impl Ability {
         Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
     }
 
-    /// What it can do to the world. The first word of its name that tells decides, else the first words of its description.
+    /// Its effect on the world. The first word of its name that tells decides, else the first words of its description.
     pub fn effect(&self) -> Effect {
         let told = |words: &[String]| {
             words.iter().find_map(|word| {
@@ -430,7 +430,7 @@ impl Ability {
     }
 }
 
-/// What these words say that is done, in any language. `inflected`: `Adds`, `Creates` too.
+/// The acts that these words name, in any language. `inflected`: `Adds`, `Creates` too.
 fn meanings(words: &[String], inflected: bool) -> Vec<String> {
     static NAMED: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
     let known = NAMED.get_or_init(|| {
@@ -454,7 +454,7 @@ fn meanings(words: &[String], inflected: bool) -> Vec<String> {
 }
 
 impl Abilities {
-    /// How a tool did.
+    /// The outcomes of a tool's calls.
     pub fn ran(&self, tool: &str) -> Ran {
         self.ran.get(tool).copied().unwrap_or_default()
     }
@@ -469,7 +469,7 @@ impl Abilities {
         self.recent.values().any(|ran| ran.succeeded)
     }
 
-    /// What this tool can do to the world.
+    /// The effect of this tool on the world.
     pub fn effect(&self, tool: &str) -> Effect {
         let own = self.tools.iter().find(|ability| ability.tool == tool);
         own.map_or_else(|| Ability::new(tool, "").effect(), Ability::effect)

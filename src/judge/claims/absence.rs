@@ -13,7 +13,7 @@ use super::{
 };
 use crate::judge::violation::{Certainty, Code};
 
-/// What is wrong with what a passage says isn't there.
+/// The finding of a passage that says that something isn't there.
 pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
     if scene.text().contains('?') {
         return None;

@@ -12,21 +12,21 @@ use crate::judge::violation::{Certainty, Code};
 /// Words around the verb that may name what it was done to.
 const OBJECT_WORDS_MAX: usize = 9;
 
-/// What is said to be done.
+/// An act that is said to be done.
 struct Done<'l> {
-    /// What it comes to.
+    /// Its meaning: `create`, `delete`, …
     means: &'l str,
     /// The verb as it was said: `e-mailed` names its thing itself.
     verb: String,
-    /// Where the words lie.
+    /// The place of its words.
     span: std::ops::Range<usize>,
-    /// What it was done to.
+    /// The words of its object.
     object: Vec<String>,
     /// Nobody is said to have done it: `the task was added`.
     passive: bool,
 }
 
-/// What a passage says was done and nothing did.
+/// The finding of a passage that says that something was done, and nothing did it.
 pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
     let Plain { text, words: all, .. } = passage;
     if abilities.unseen || abilities.tools.is_empty() || text.contains('?') || !lexicon.mentions(all) || quotes(text) {

@@ -10,7 +10,7 @@ use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
-use regex::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::{
@@ -32,10 +32,12 @@ const STEM: usize = 4;
 const ANSWERS_MAX: usize = 8;
 /// Bytes of a message beyond which the user brings a text to work on.
 const ASKED_BYTES_MAX: usize = 400;
+/// Bytes of the compiled patterns of one language.
+const SET_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a sentence that is looked at.
 const SENTENCE_BYTES_MAX: usize = 1200;
 
-/// How one language reports acts.
+/// The ways in which one language reports acts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Speech {
@@ -64,10 +66,9 @@ struct Speech {
 
 #[derive(Debug)]
 struct Compiled {
-    first: Vec<Regex>,
-    passive: Vec<Regex>,
-    brief: Vec<Regex>,
-    state: Vec<Regex>,
+    /// Patterns of acts, and all of them at once: most sentences match none.
+    acts: Vec<(Form, Regex)>,
+    any: Option<RegexSet>,
     sources: Vec<Regex>,
     strong: Option<Regex>,
     shared: Option<Regex>,
@@ -87,19 +88,16 @@ impl Speech {
             let plain =
                 |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
             let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
-            let all = |patterns: &[String]| {
+            let all = |patterns: &[String]| -> Vec<Regex> {
                 patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
             };
             let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
-            Compiled {
-                first: all(&self.first),
-                passive: all(&self.passive),
-                brief: all(&self.brief),
-                state: all(&self.state),
-                sources: all(&self.sources),
-                strong: whole(&self.strong),
-                shared: whole(&self.shared),
-            }
+            let forms =
+                [(Form::First, &self.first), (Form::Brief, &self.brief), (Form::Passive, &self.passive), (Form::State, &self.state)];
+            let acts: Vec<(Form, Regex)> =
+                forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
+            let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
+            Compiled { acts, any, sources: all(&self.sources), strong: whole(&self.strong), shared: whole(&self.shared) }
         })
     }
 
@@ -138,16 +136,16 @@ impl Speech {
     }
 }
 
-/// How a sentence reports an act.
+/// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Who answers says to have done it.
+    /// The first person says to have done it.
     First,
     /// It is said to have been done.
     Passive,
     /// The sentence says no more.
     Brief,
-    /// What would follow from it is told as the case: `is now 13:00`, `is on its way`.
+    /// Its outcome is told as the case: `is now 13:00`, `is on its way`.
     State,
 }
 
@@ -166,7 +164,7 @@ impl Said {
         Speech::begins(&self.speech.looks, &self.verb) || Speech::begins(&self.speech.thought, &self.verb)
     }
 
-    /// Who answers says to have looked something up.
+    /// The first person says to have looked something up.
     pub fn is_own_look(&self) -> bool {
         self.form == Form::First && Speech::begins(&self.speech.looks, &self.verb)
     }
@@ -342,13 +340,10 @@ pub(super) fn told(passage: &Plain, kind: Kind) -> Vec<Said> {
 fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
     let compiled = speech.compiled();
     let lower = text.to_ascii_lowercase();
-    let forms = [
-        (Form::First, &compiled.first),
-        (Form::Brief, &compiled.brief),
-        (Form::Passive, &compiled.passive),
-        (Form::State, &compiled.state),
-    ];
-    let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(|pattern| said(pattern, *form, speech, &lower)));
+    let matched = compiled.any.as_ref().map(|any| any.matches(&lower));
+    let may = |at: usize| matched.as_ref().is_none_or(|matched| matched.matched(at));
+    let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
+    let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, &lower));
     let plainly = |said: &Said| {
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
@@ -358,8 +353,8 @@ fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
     said.take(16).filter(plainly).collect()
 }
 
-/// What a sentence reports as done or looked up, and nothing that ran accounts for. `apart`: it cites nothing, and the answer has
-/// cited before.
+/// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for. `apart`: it cites
+/// nothing, and the answer has cited before.
 pub(super) fn acts(
     passage: &Plain,
     kind: Kind,
@@ -516,8 +511,8 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
         }
         _ if !acts => false,
         Form::Brief => {
-            let alone = !has_finite(words, said) && !(kind == Kind::Line && abilities.looked());
-            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && (named || asked))
+            let alone = !has_finite(words, said) && said.verb != "confirmed" && !(kind == Kind::Line && abilities.looked());
+            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
         }
         Form::Passive => {
             let meant = asked && wanted || named && (wanted || idle) || strong && wanted && (idle || apart);
@@ -540,8 +535,7 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
-        Form::First | Form::Brief => named || asked || strong,
-        Form::Passive => named || asked || strong,
+        Form::First | Form::Brief | Form::Passive => named || strong || is_finished(&said.verb),
         Form::State => !abilities.looked(),
     };
     let certain =
@@ -950,6 +944,8 @@ mod tests {
             ("Shall I say that I added him?", false),
             ("Write \"I have added him\" there.", false),
             ("I looked at your message.", false),
+            ("Acknowledged.", false),
+            ("Confirmed: it's the U15 squad that you mean.", false),
             ("Ich habe den Text zusammengefasst.", false),
             ("Ich habe niemanden hinzugefügt, da kein Name genannt ist, nicht wahr.", false),
             ("J'ai traduit le texte.", false),

@@ -164,7 +164,7 @@ const TITLES: &[&str] = &[
     "and",
 ];
 
-/// What a sentence reports as done beyond what ran. `said`: the acts that it reports. `cited`: the results that it cites.
+/// The finding of a sentence that reports more as done than ran. `said`: the acts that it reports.
 pub(super) fn beyond(passage: &Plain, kind: Kind, said: &[Said], abilities: &Abilities, grounds: &Grounds) -> Option<Finding> {
     let done: Vec<&Source> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
     let anything = |source: &&Source| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
@@ -181,13 +181,13 @@ pub(super) fn beyond(passage: &Plain, kind: Kind, said: &[Said], abilities: &Abi
         .or_else(|| deed.and_then(|_| idle_tool(passage, &ran, abilities)))
 }
 
-/// What ran since the request.
+/// The calls since the request.
 struct Ran<'r> {
-    /// What does more than read and succeeded.
+    /// Those that succeeded and do more than read.
     done: &'r [&'r Source],
     /// All of it and what it returned, folded.
     folded: Vec<&'r str>,
-    /// What earlier results said counts too.
+    /// The whole conversation.
     grounds: &'r Grounds,
 }
 

@@ -62,7 +62,7 @@ pub struct Claims {
     lead_used: bool,
     /// Cited earlier in this paragraph.
     near: Vec<String>,
-    /// What of this block nothing covers yet.
+    /// The passages of this block that nothing covers yet.
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
@@ -70,7 +70,7 @@ pub struct Claims {
     cites: bool,
     /// Numbers that were found right.
     told: Vec<f64>,
-    /// Whose words these are: those of a letter or a quotation are nobody's report.
+    /// The speaker of the words: those of a letter or a quotation are nobody's report.
     voice: Voice,
     /// A tool's output that the answer may be writing itself.
     output: WrittenOutput,
@@ -106,7 +106,7 @@ impl Prose {
         }
     }
 
-    /// What lies there is a block, and judged as one.
+    /// Takes note of a block there, which is judged as one.
     pub fn pass_over(&mut self, span: Range<usize>) {
         if self.on == Some(true) {
             self.claims.blocks.push_back(span);
@@ -133,12 +133,12 @@ impl Prose {
         if held { hold.min(judged) } else { hold }
     }
 
-    /// Where the first passage begins that the policy blocks.
+    /// The beginning of the first passage that the policy blocks.
     pub fn blocked(&self) -> Option<usize> {
         self.blocked
     }
 
-    /// What was found, in the order of the text; once.
+    /// The findings, in the order of the text; once.
     pub fn found(&mut self) -> impl Iterator<Item = Violation> {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|found| found.start);
@@ -157,7 +157,7 @@ const CODES: [Code; 7] = [
     Code::FalseAbsence,
 ];
 
-/// Which passages must be held until they are judged.
+/// The passages that must be held until they are judged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Holds {
     /// Every one: what is likely wrong is blocked.
@@ -168,7 +168,7 @@ pub enum Holds {
     Nothing,
 }
 
-/// Which passages these rules hold.
+/// The passages that these rules hold.
 pub fn holds(rules: &Rules) -> Holds {
     let mut blocking =
         CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
@@ -209,12 +209,12 @@ pub fn any(rules: &Rules, evidence: &dyn Evidence) -> bool {
 }
 
 impl Claims {
-    /// Where the first passage begins that isn't judged yet.
+    /// The beginning of the first passage that isn't judged yet.
     pub fn hold(&self) -> usize {
         self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
     }
 
-    /// What isn't judged yet.
+    /// The text that isn't judged yet.
     fn pending(&self) -> &str {
         match &self.ready {
             Some(passage) => &passage.text,
@@ -431,7 +431,7 @@ impl Claims {
         }
     }
 
-    /// What was found right may be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
+    /// Keeps numbers that were found right, to be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
     fn tell(&mut self, numbers: Vec<f64>) {
         self.told.extend(numbers.into_iter().take(TOLD_MAX));
         let surplus = self.told.len().saturating_sub(TOLD_MAX);
@@ -504,7 +504,7 @@ impl Claims {
     /// Does it tell a success of what failed, or was only a trial?
     fn failed(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
         let trial = scene.sources.iter().all(|source| source.is_trial());
-        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || echoes(scene) };
+        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
         self.told_failure |= told;
         if told || self.told_failure || scene.bond < Bond::Near || passage.kind == Kind::Heading || scene.text().contains(['?', '？']) {
             return;
@@ -657,6 +657,84 @@ fn tells_trial(scene: &Scene<'_>) -> bool {
     TRIAL.iter().any(|word| lower.contains(word))
 }
 
+/// Words and endings with which a failure is regretted or told, beside those of the checks of single results.
+const REGRETS: &[&str] = &[
+    "unknown",
+    "no longer",
+    "locked",
+    "expired",
+    "blocked",
+    "unable",
+    "offline",
+    "didn",
+    "wasn",
+    "instead",
+    "unfortunately",
+    "afraid",
+    "apolog",
+    "stuck",
+    "conflict",
+    "taken",
+    "occupied",
+    "too ",
+    "queue",
+    "pending",
+    "waiting",
+    "maalesef",
+    "ne yazık",
+    "amadı",
+    "emedi",
+    "ılmadı",
+    "ilmedi",
+    "mamış",
+    "memiş",
+    "olmadı",
+    "yok",
+    "değil",
+    "infelizmente",
+    "lamento",
+    "negad",
+    "recusad",
+    "helaas",
+    "niestety",
+    "błąd",
+    "purtroppo",
+    "tyvärr",
+    "désol",
+    "hélas",
+    "impossible",
+    "lo siento",
+    "entschuldig",
+    "gesperrt",
+    "belegt",
+    "besetzt",
+    "ungültig",
+    "abgelaufen",
+    "ожид",
+    "残念",
+    "申し訳",
+    "できま",
+    "エラー",
+    "抱歉",
+    "无法",
+    "超时",
+    "क्षमा",
+    "माफ़",
+    "खेद",
+    "죄송",
+    "못",
+    "않",
+    "없",
+    "오류",
+    "실패",
+];
+
+/// Does it tell of a failure by one of these?
+fn regrets(scene: &Scene<'_>) -> bool {
+    let lower = scene.text().to_lowercase();
+    REGRETS.iter().any(|part| lower.contains(part))
+}
+
 /// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
 fn echoes(scene: &Scene<'_>) -> bool {
     let asked = fold(&scene.grounds.asked);
@@ -690,7 +768,7 @@ const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "d
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;
 
-/// Where the words of a passage lie, without blanks around.
+/// The place of a passage's words, without blanks around.
 fn trimmed(text: &str) -> Range<usize> {
     let start = text.len() - text.trim_start().len();
     start..text.trim_end().len().max(start)

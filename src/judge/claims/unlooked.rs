@@ -322,7 +322,7 @@ const NO_TOPIC: &[&str] = &[
     "will", "your", "about", "list", "given", "find", "right", "they",
 ];
 
-/// What a sentence tells as the case now, and nothing looked up. `abilities`: of a conversation in which nothing ran.
+/// The finding of a sentence that tells as the case now what nothing looked up. `abilities`: of a conversation in which nothing ran.
 pub(super) fn unlooked(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: &Grounds) -> Option<Finding> {
     let Plain { text, words: own, numbers, dates, .. } = passage;
     let asked = abilities.asked.as_str();

@@ -69,7 +69,7 @@ pub struct WrittenOutput {
     done: bool,
     /// A command was written in this fence.
     prompt: bool,
-    /// What stands before the fence shows how something looks.
+    /// The text before the fence shows how something looks.
     shows: bool,
 }
 
