@@ -505,9 +505,14 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
         return None;
     }
     let idle = abilities.recent.is_empty();
+    // `I left a comment on #4101`
+    let next = words.iter().find(|word| word.start >= said.span.end);
+    let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
     let counts = match said.form {
         Form::First => {
-            strong && !shared || idle && (named || asked) || acts && wanted && (strong || named || asked || !is_vague(words, said))
+            strong && !shared
+                || idle && (named || asked)
+                || acts && wanted && (strong || named || asked || (idle || apart || leaves) && !is_vague(words, said))
         }
         _ if !acts => false,
         Form::Brief => {
@@ -654,7 +659,7 @@ fn is_of_language(case: &Case<'_>, said: &Said) -> bool {
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
-const VAGUE_LOOKS: &[&str] = &["found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "pull", "review"];
+const VAGUE_LOOKS: &[&str] = &["found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "pull", "review", "locat"];
 /// Things that hold what can be looked up.
 const STORES: &[&str] = &[
     "database",
