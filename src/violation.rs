@@ -217,6 +217,8 @@ pub struct Violation {
 /// Explanation of a claim's violation. Quotes input: never logged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Detail {
+    /// Name of the check that found it, for benches and tests.
+    pub rule: &'static str,
     /// Byte range of the claim in the answer's text.
     pub span: Range<usize>,
     /// Execution that the claim was compared with.

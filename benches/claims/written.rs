@@ -111,16 +111,70 @@ impl Count {
     }
 }
 
+/// A violation for which an answer is stopped.
+#[derive(Debug)]
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+pub struct Stop {
+    /// The check that found it.
+    pub rule: &'static str,
+    /// Its code and message.
+    pub why: String,
+}
+
+/// Cases that one check stopped: (all of them, those that no other check stopped).
+#[derive(Clone, Copy, Debug, Default)]
+struct Hits {
+    fabricated: (usize, usize),
+    honest: (usize, usize),
+}
+
+/// The checks that made the stops, each with the cases it stopped in each file, the worst first.
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+#[derive(Debug, Default)]
+struct Rules {
+    hits: BTreeMap<&'static str, BTreeMap<String, Hits>>,
+}
+
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+impl Rules {
+    fn add(&mut self, file: &str, case: &Case, found: &[Stop]) {
+        let rules: std::collections::BTreeSet<&'static str> = found.iter().map(|stop| stop.rule).collect();
+        let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+        for rule in &rules {
+            for name in ["all", &name] {
+                let hits = self.hits.entry(rule).or_default().entry(name.to_owned()).or_default();
+                let count = if case.is_fabricated() { &mut hits.fabricated } else { &mut hits.honest };
+                count.0 += 1;
+                count.1 += usize::from(rules.len() == 1);
+            }
+        }
+    }
+
+    fn print(&self) {
+        let mut rows: Vec<_> = self.hits.iter().collect();
+        let all = |files: &BTreeMap<String, Hits>| files.get("all").copied().unwrap_or_default();
+        rows.sort_by_key(|(_, files)| std::cmp::Reverse((all(files).honest.0, all(files).fabricated.0)));
+        println!("RULE true positives (alone) / false positives (alone), by file");
+        for (rule, files) in rows {
+            let show = |hits: &Hits| format!("{}({})/{}({})", hits.fabricated.0, hits.fabricated.1, hits.honest.0, hits.honest.1);
+            let parts: Vec<String> = files.iter().map(|(name, hits)| format!("{name} {}", show(hits))).collect();
+            println!("RULE {rule:18} {}", parts.join("  "));
+        }
+    }
+}
+
 /// Judges every answer of the files and prints what was stopped, by file and category, and each miss.
 #[allow(dead_code, reason = "the integration tests share this file and print nothing")]
 pub fn report(world: &World, files: &[String]) {
     let mut all: BTreeMap<&str, Count> = BTreeMap::new();
     let mut categories: BTreeMap<(String, String), Count> = BTreeMap::new();
+    let mut rules = Rules::default();
     for file in files {
         let mut own: BTreeMap<&str, Count> = BTreeMap::new();
         for case in read(&std::fs::read_to_string(file).expect(file)) {
             let found = stopped_by(world, &case, usize::MAX);
             let stopped = !found.is_empty();
+            rules.add(file, &case, &found);
             let label = if case.is_fabricated() { "fabricated" } else { "honest" };
             for counts in [&mut own, &mut all] {
                 counts.entry(label).or_default().add(stopped);
@@ -136,6 +190,7 @@ pub fn report(world: &World, files: &[String]) {
                 }
             }
             if case.is_fabricated() != stopped {
+                let found: Vec<String> = found.iter().map(|stop| format!("[{}] {}", stop.rule, stop.why)).collect();
                 let line =
                     format!("{} {} {} {}: {found:?} wanted {}: {}", case.id, case.lang, case.label, case.category, case.code, case.answer);
                 println!("MISS {}", line.replace('\n', "\\n"));
@@ -145,6 +200,7 @@ pub fn report(world: &World, files: &[String]) {
             own.iter().map(|(name, count)| format!("{name} {} of {}, {:.1} %", count.stopped, count.all, count.share())).collect();
         println!("FILE {file}: {}", parts.join("; "));
     }
+    rules.print();
     for ((label, category), count) in &categories {
         println!("{label:10} {category:24} {:4} stopped of {}", count.stopped, count.all);
     }
@@ -154,7 +210,7 @@ pub fn report(world: &World, files: &[String]) {
 }
 
 /// The violations for which this answer is stopped, taken in pieces of so many characters.
-pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<String> {
+pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<Stop> {
     let plain = |message: &Value| message["tool_calls"].is_null() && message["role"] != "tool" && !message.to_string().contains("{{ID");
     let mut messages: Vec<Value> = case.history.clone().filter(|history| history.iter().all(plain)).unwrap_or_default();
     messages.push(json!({"role": "user", "content": case.user}));
@@ -171,5 +227,10 @@ pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<String> 
     let context = world.exchange(&messages, &case.tools);
     let found = violations(&context, &answer, characters);
     let stops = found.iter().filter(|violation| violation.severity == Severity::Block);
-    stops.map(|violation| format!("{}: {}", violation.code, violation.message)).collect()
+    stops
+        .map(|violation| Stop {
+            rule: violation.detail.as_ref().map_or("(none)", |detail| detail.rule),
+            why: format!("{}: {}", violation.code, violation.message),
+        })
+        .collect()
 }

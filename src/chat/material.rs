@@ -28,6 +28,9 @@ pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
         if message.get("role").is_some_and(|role| role.is_text("user")) {
             words.asked.clone_from(&text);
         }
+        if message.get("role").is_some_and(|role| role.is_text("assistant")) && !text.is_empty() {
+            words.answers.push(text.clone());
+        }
         if !text.is_empty() {
             words.said.push(text);
         }

@@ -113,12 +113,12 @@ fn judge_explains_a_claim() {
     assert!(!honest.stdout.contains("count_mismatch"), "{honest:?}");
     let wrong = judge("Well. I found 12 players.");
     assert!(wrong.stdout.contains("[count_mismatch]"), "{wrong:?}");
-    let explained = wrong.stdout.lines().find(|line| line.contains("expected: ")).unwrap_or_else(|| panic!("{wrong:?}"));
-    for part in ["bytes ", "say `", "12 players", "expected: 7", "compared with "] {
-        assert!(explained.contains(part), "{part}: {explained}");
+    for part in ["the answer says", "12 players", "compared with", "which says", "7", "how sure"] {
+        assert!(wrong.stdout.contains(part), "{part}: {wrong:?}");
     }
+    let explained = wrong.stdout.lines().find(|line| line.contains("(bytes ")).unwrap_or_else(|| panic!("{wrong:?}"));
     // Where the claim stands in the answer.
-    let numbers: Vec<usize> = explained.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<usize> = explained.split([' ', ')']).filter_map(|word| word.parse().ok()).collect();
     let [start, end, ..] = numbers[..] else { panic!("{explained}") };
     assert!("Well. I found 12 players."[start..end].contains("12"), "{explained}");
     // A conversation as the body of a request, of the other API.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     judge::messages::cut,
-    violation::{Code, Detail, Severity, Verdict, Violation},
+    violation::{Certainty, Code, Detail, Severity, Verdict, Violation},
 };
 
 /// Availability of the key that verifies marks.
@@ -196,15 +196,20 @@ fn say(out: &mut String, violation: &Violation) {
 /// Adds the execution that a claim was compared with.
 fn explain(out: &mut String, violation: &Violation) {
     let Some(detail) = &violation.detail else { return };
-    let execution = detail.execution.as_deref().unwrap_or("no execution");
     let Detail { span, expected, found, certainty, .. } = &**detail;
-    let _infallible = writeln!(
-        out,
-        "     bytes {} to {} say `{found}`; expected: {expected}; compared with {execution}; {}",
-        span.start,
-        span.end,
-        certainty.as_str()
-    );
+    let with = match detail.execution.as_deref() {
+        Some(execution) => format!("the result {execution}"),
+        None => "what ran in the conversation".to_owned(),
+    };
+    let sure = match certainty {
+        Certainty::Certain => "certain: the conversation contradicts it",
+        Certainty::Likely => "likely: nothing in the conversation accounts for it",
+    };
+    let said = format!("`{found}` (bytes {} to {})", span.start, span.end);
+    let lines = [("the answer says", said), ("compared with", with), ("which says", expected.clone()), ("how sure", sure.to_owned())];
+    for (name, text) in lines {
+        let _infallible = writeln!(out, "     {name:<16} {}", text.replace('\n', " "));
+    }
 }
 
 fn detail(out: &mut String, violation: &Violation) {

@@ -24,6 +24,8 @@ pub struct Words {
     pub results: Vec<(String, String)>,
     /// Texts of users, instructions, earlier answers and calls.
     pub said: Vec<String>,
+    /// Texts of earlier answers; they stand in `said` too.
+    pub answers: Vec<String>,
     /// The last user message.
     pub asked: String,
     /// The request's tool definitions: JSON.
@@ -83,6 +85,7 @@ pub fn grounds(context: &Context) -> &Grounds {
         };
         let mut grounds = Grounds::new(results, said, asked);
         grounds.definitions = words.definitions;
+        grounds.answers = words.answers;
         grounds
     })
 }

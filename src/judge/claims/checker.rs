@@ -18,16 +18,21 @@ use crate::{
             checks::{
                 absence, account, actions, acts,
                 counts::{counts, something_of_nothing},
-                fields,
-                success::{claims_success, says_success},
+                fields, halves,
+                success::says_success,
+                unlooked::unlooked,
                 values,
                 written_output::WrittenOutput,
             },
             context::{Bond, Finding, Scene},
-            evidence::{Grounds, Source},
+            evidence::{
+                Grounds, Source,
+                facts::{Leaf, Scalar},
+            },
             language::{
+                fold::fold,
                 lenient_json,
-                lexicon::{self, Lexicon},
+                lexicon::{self, Lexicon, Word},
                 voice::Voice,
             },
         },
@@ -67,13 +72,15 @@ pub struct Claims {
     lead_used: bool,
     /// Cited earlier in this paragraph.
     near: Vec<String>,
-    /// What of this block nothing covers yet.
+    /// The passages of this block that nothing covers yet.
     block: VecDeque<Whole>,
     blank: bool,
     told_failure: bool,
+    /// Something was cited.
+    cites: bool,
     /// Numbers that were found right.
     told: Vec<f64>,
-    /// Whose words these are: those of a letter or a quotation are nobody's report.
+    /// The speaker of the words: those of a letter or a quotation are nobody's report.
     voice: Voice,
     /// A tool's output that the answer may be writing itself.
     output: WrittenOutput,
@@ -109,7 +116,7 @@ impl Prose {
         }
     }
 
-    /// What lies there is a block, and judged as one.
+    /// Takes note of a block there, which is judged as one.
     pub fn pass_over(&mut self, span: Range<usize>) {
         if self.on == Some(true) {
             self.claims.blocks.push_back(span);
@@ -136,12 +143,12 @@ impl Prose {
         if held { hold.min(judged) } else { hold }
     }
 
-    /// Where the first passage begins that the policy blocks.
+    /// The beginning of the first passage that the policy blocks.
     pub fn blocked(&self) -> Option<usize> {
         self.blocked
     }
 
-    /// What was found, in the order of the text; once.
+    /// The findings, in the order of the text; once.
     pub fn found(&mut self) -> impl Iterator<Item = Violation> {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|found| found.start);
@@ -160,7 +167,7 @@ const CODES: [Code; 7] = [
     Code::FalseAbsence,
 ];
 
-/// Which passages must be held until they are judged.
+/// The passages that must be held until they are judged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Holds {
     /// Every one: what is likely wrong is blocked.
@@ -171,7 +178,7 @@ pub enum Holds {
     Nothing,
 }
 
-/// Which passages these rules hold.
+/// The passages that these rules hold.
 pub fn holds(rules: &Rules) -> Holds {
     let mut blocking =
         CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
@@ -212,12 +219,12 @@ pub fn any(rules: &Rules, evidence: &dyn Evidence) -> bool {
 }
 
 impl Claims {
-    /// Where the first passage begins that isn't judged yet.
+    /// The beginning of the first passage that isn't judged yet.
     pub fn hold(&self) -> usize {
         self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
     }
 
-    /// What isn't judged yet.
+    /// The text that isn't judged yet.
     fn pending(&self) -> &str {
         match &self.ready {
             Some(passage) => &passage.text,
@@ -264,8 +271,9 @@ impl Claims {
         }
         let whole = Whole::new(passage);
         if !self.voice.is_quoted() {
-            self.act(&whole, rules, evidence, found);
+            self.act(&whole, !own.is_empty(), rules, evidence, found);
         }
+        self.cites |= !own.is_empty();
         if !evidence.has_results() {
             return;
         }
@@ -293,7 +301,7 @@ impl Claims {
         }
     }
 
-    fn act(&mut self, whole: &Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn act(&mut self, whole: &Whole, cites: bool, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
         if off || !rules.has_tools {
             return;
@@ -301,11 +309,16 @@ impl Claims {
         let Some(abilities) = evidence.abilities() else { return };
         let known = lexicon::may_say_done(&whole.passage.text).then(|| self.language_of(whole));
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
-        let grounds = evidence.grounds().filter(|_| evidence.has_results());
-        let finding = match acts::acts(whole.plain(), whole.passage.kind, abilities, grounds) {
+        let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
+        let told = acts::told(plain, kind);
+        let finding = match acts::acts(plain, kind, &told, abilities, grounds, self.cites && !cites) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,
         };
+        let beyond =
+            || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
+        let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
+        let finding = finding.or_else(beyond).or_else(unlooked);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
@@ -334,8 +347,11 @@ impl Claims {
                 self.compare(&before, &own, bond, start, grounds, rules, found);
             }
         } else {
+            let before = std::mem::take(&mut self.block);
+            if !self.blank {
+                before.iter().for_each(|before| self.earlier(before, &own, start, grounds, rules, found));
+            }
             self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
-            self.block.clear();
         }
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
@@ -425,7 +441,7 @@ impl Claims {
         }
     }
 
-    /// What was found right may be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
+    /// Keeps numbers that were found right, to be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
     fn tell(&mut self, numbers: Vec<f64>) {
         self.told.extend(numbers.into_iter().take(TOLD_MAX));
         let surplus = self.told.len().saturating_sub(TOLD_MAX);
@@ -446,28 +462,89 @@ impl Claims {
         self.tell(standing);
     }
 
-    /// Compares with results of which each may report a failure.
-    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
-        let bond = scene.bond;
-        if scene.sources.iter().all(|source| source.fails()) {
-            let told = account::tells_of_failure(scene);
-            self.told_failure |= told;
-            let success = claims_success(scene);
-            let statement = scene.plain.words.len() >= 4
-                && !scene.says(&scene.lexicon.hedges)
-                && !scene.text().contains(['?', '？'])
-                && passage.kind != Kind::Heading;
-            if !told && !self.told_failure && bond >= Bond::Introduced && (success || statement) {
-                let span = trimmed(&passage.text);
-                let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
-                let expected = "the result reports a failure".to_owned();
-                let certainty = if success { Certainty::Certain } else { Certainty::Likely };
-                let finding = Finding { code: Code::FailedExecution, span, found: said, expected, certainty };
-                self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
-            }
+    /// Compares a sentence with what a later one of its paragraph cites: that it tells of a success or of things where there is none.
+    fn earlier(&mut self, whole: &Whole, ids: &[String], start: usize, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+        let sources: Vec<&Source> = ids.iter().filter_map(|id| grounds.result(id)).collect();
+        if sources.is_empty() || whole.passage.kind == Kind::Heading {
             return;
         }
+        let lexicon = self.language_of(whole);
+        let kind = whole.passage.kind;
+        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Near, grounds, told: &[] };
+        if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
+            self.failed(&scene, &whole.passage, start, rules, found);
+        } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
+            && let Some(finding) = account::told_of_nothing(&Scene { bond: Bond::Cited, ..scene })
+        {
+            self.found(&finding, &whole.passage, start, grounds.result(ids.first().map_or("", String::as_str)), rules, found);
+        }
+    }
+
+    /// Compares with results of which each may report a failure.
+    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
+            self.failed(scene, passage, start, rules, found);
+            if scene.sources.iter().all(|source| source.fails()) {
+                return;
+            }
+        }
         self.scene(scene, passage, start, rules, found);
+    }
+
+    /// `All four renewed` where one of them was refused.
+    fn partial(&mut self, scene: &Scene<'_>) -> Option<Finding> {
+        self.told_failure |= account::tells_of_failure(scene);
+        let few = scene.sources.len() == 1 && scene.bond >= Bond::Introduced && !self.told_failure && !scene.text().contains(['?', '？']);
+        let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
+        let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
+        if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
+            return None;
+        }
+        let span = trimmed(scene.text());
+        Some(Finding {
+            rule: "partial",
+            code: Code::FailedExecution,
+            found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
+            span,
+            expected: format!("the result of `{}` says that a part of it wasn't done", source.tool),
+            certainty: Certainty::Likely,
+        })
+    }
+
+    /// Does it tell a success of what failed, or was only a trial?
+    fn failed(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+        let trial = scene.sources.iter().all(|source| source.is_trial());
+        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
+        self.told_failure |= told;
+        if told || self.told_failure || scene.bond < Bond::Near || passage.kind == Kind::Heading || scene.text().contains(['?', '？']) {
+            return;
+        }
+        let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
+        let success =
+            says_success(&scene.text().to_lowercase()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
+        let statement = || {
+            let asked = fold(&scene.grounds.asked);
+            let stands = |word: &Word| {
+                let own = fold(&word.lower);
+                let source = |source: &&Source| source.folded().contains(&own) || source.folded_arguments().contains(&own);
+                asked.contains(&own) || scene.sources.iter().any(source)
+            };
+            let values = scene.plain.words.iter().any(|word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands(word));
+            let long = scene.plain.words.len() >= 4 && !scene.says(&scene.lexicon.hedges);
+            let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
+            !trial && scene.bond >= Bond::Introduced && long && (values || verbs() || account::foreign_names(scene).next().is_some())
+        };
+        if !success && !statement() {
+            return;
+        }
+        let span = trimmed(&passage.text);
+        let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
+        let expected = if trial { "it was only a trial: nothing was done" } else { "the result reports a failure" }.to_owned();
+        // What a text says may be what was read, not how the call went.
+        let plain = scene.sources.iter().all(|source| source.failed || source.facts().json) && scene.bond >= Bond::Introduced;
+        let certainty = if success && plain { Certainty::Certain } else { Certainty::Likely };
+        let finding = Finding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
+        self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
     }
 
     fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
@@ -481,6 +558,10 @@ impl Claims {
                 found.extend(violation.map(|violation| Found { start, violation }));
             }
             return;
+        }
+        if let Some(finding) = self.partial(scene) {
+            self.told_failure = true;
+            self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
         }
         let mut all = counts(scene);
         if all.is_empty() {
@@ -508,6 +589,7 @@ impl Claims {
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
         let span = trimmed(scene.text());
         Some(Finding {
+            rule: "line",
             code: wrong.code,
             span,
             found: format!("{}: {}", wrong.field, wrong.found),
@@ -531,7 +613,172 @@ fn says_anything(text: &str) -> bool {
     digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
 }
 
-/// Where the words of a passage lie, without blanks around.
+/// Words by which a trial is told.
+const TRIAL: &[&str] = &[
+    "not ",
+    "nothing",
+    "n't",
+    "n’t",
+    "no change",
+    "nicht",
+    "pas ",
+    "non ",
+    "não",
+    "niet",
+    "nie ",
+    "没",
+    "未",
+    "ない",
+    "नहीं",
+    "dry",
+    "trial",
+    "would",
+    "simulat",
+    "preview",
+    "rehears",
+    "pretend",
+    "test",
+    "probe",
+    "würde",
+    "vorschau",
+    "serait",
+    "simul",
+    "essai",
+    "sería",
+    "prueba",
+    "ensayo",
+    "sarebbe",
+    "prova",
+    "seria",
+    "ensaio",
+    "zou",
+    "proef",
+    "próbn",
+    "deneme",
+    "テスト",
+    "試",
+    "模拟",
+    "试",
+];
+
+/// Does the passage tell of a trial?
+fn tells_trial(scene: &Scene<'_>) -> bool {
+    let lower = scene.text().to_lowercase();
+    TRIAL.iter().any(|word| lower.contains(word))
+}
+
+/// Words and endings with which a failure is regretted or told, beside those of the checks of single results.
+const REGRETS: &[&str] = &[
+    "unknown",
+    "no longer",
+    "locked",
+    "expired",
+    "blocked",
+    "unable",
+    "offline",
+    "didn",
+    "wasn",
+    "instead",
+    "unfortunately",
+    "afraid",
+    "apolog",
+    "stuck",
+    "conflict",
+    "taken",
+    "occupied",
+    "too ",
+    "queue",
+    "pending",
+    "waiting",
+    "maalesef",
+    "ne yazık",
+    "amadı",
+    "emedi",
+    "ılmadı",
+    "ilmedi",
+    "mamış",
+    "memiş",
+    "olmadı",
+    "yok",
+    "değil",
+    "infelizmente",
+    "lamento",
+    "negad",
+    "recusad",
+    "helaas",
+    "niestety",
+    "błąd",
+    "purtroppo",
+    "tyvärr",
+    "désol",
+    "hélas",
+    "impossible",
+    "lo siento",
+    "entschuldig",
+    "gesperrt",
+    "belegt",
+    "besetzt",
+    "ungültig",
+    "abgelaufen",
+    "ожид",
+    "残念",
+    "申し訳",
+    "できま",
+    "エラー",
+    "抱歉",
+    "无法",
+    "超时",
+    "क्षमा",
+    "माफ़",
+    "खेद",
+    "죄송",
+    "못",
+    "않",
+    "없",
+    "오류",
+    "실패",
+];
+
+/// Does it tell of a failure by one of these?
+fn regrets(scene: &Scene<'_>) -> bool {
+    let lower = scene.text().to_lowercase();
+    REGRETS.iter().any(|part| lower.contains(part))
+}
+
+/// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
+fn echoes(scene: &Scene<'_>) -> bool {
+    let asked = fold(&scene.grounds.asked);
+    // The status of an error: `it answered with a 503`.
+    let mut codes = scene.sources.iter().filter_map(|source| source.text.split(|c: char| !c.is_ascii_digit()).find(|code| code.len() == 3));
+    if codes.any(|code| scene.plain.words.iter().any(|word| word.lower == code)) {
+        return true;
+    }
+    let stem = |word: &str| fold(word).chars().take(6).collect::<String>();
+    let long = |word: &&Word| word.lower.chars().count() >= 5;
+    scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).any(|stem| {
+        let error = |source: &&Source| {
+            let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
+            let told = |leaf: &Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
+            let mut lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
+            let text = !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && lines.any(|line| fold(&bare(line)).contains(&stem));
+            reasons.into_iter().any(told) || text
+        };
+        let named = |source: &&Source| fold(&source.tool.replace('_', " ")).contains(&stem) || source.folded_arguments().contains(&stem);
+        scene.sources.iter().any(|source| error(source) && !named(source)) && !asked.contains(&stem)
+    })
+}
+
+/// A line without what stands in angle brackets.
+fn bare(line: &str) -> String {
+    line.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect::<Vec<_>>().join(" ")
+}
+
+/// Members of a result that say why it failed.
+const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"];
+/// Bytes of an error's text.
+const ERROR_BYTES_MAX: usize = 240;
+
+/// The place of a passage's words, without blanks around.
 fn trimmed(text: &str) -> Range<usize> {
     let start = text.len() - text.trim_start().len();
     start..text.trim_end().len().max(start)

@@ -49,6 +49,8 @@ pub struct Scene<'s> {
 /// Something found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
+    /// The check that made it.
+    pub rule: &'static str,
     /// What kind.
     pub code: Code,
     /// Where in the passage.

@@ -53,8 +53,14 @@ pub fn report(finding: &Finding, span: Range<usize>, source: Option<&Source>, ru
     };
     let mut violation = rules.checks.finding(code, *certainty, tool, message, advice)?;
     let execution = source.and_then(|source| source.execution_id.clone());
-    violation.detail =
-        Some(Box::new(Detail { span, execution, expected: right.to_owned(), found: said.to_owned(), certainty: *certainty }));
+    violation.detail = Some(Box::new(Detail {
+        rule: finding.rule,
+        span,
+        execution,
+        expected: right.to_owned(),
+        found: said.to_owned(),
+        certainty: *certainty,
+    }));
     Some(violation)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn compare(object: &Object, execution_id: &str, tail: &Tail, rules: &
         let code = if source.failed { Code::FailedExecution } else { wrong.code };
         let expected = if source.failed { "the result reports a failure".to_owned() } else { wrong.expected.clone() };
         let certainty = if source.failed { Certainty::Likely } else { Certainty::Certain };
-        let finding = Finding { code, span: object.span.clone(), found: said, expected, certainty };
+        let finding = Finding { rule: "block", code, span: object.span.clone(), found: said, expected, certainty };
         report(&finding, object.span.clone(), Some(source), rules)
     };
     wrong.iter().take(if source.failed { 1 } else { usize::MAX }).filter_map(report).collect()

@@ -155,6 +155,7 @@ fn violation(finding: &Finding, results: &[Shown<'_>], model: &str, checks: &Che
     let mut violation = checks.finding(Code::VerifierContradiction, Certainty::Likely, tool, message, advice)?;
     let execution = shown.map(|shown| shown.execution_id.to_owned());
     let found = claim.to_string();
-    violation.detail = Some(Box::new(Detail { span: finding.span.clone(), execution, expected, found, certainty: Certainty::Likely }));
+    violation.detail =
+        Some(Box::new(Detail { rule: "verifier", span: finding.span.clone(), execution, expected, found, certainty: Certainty::Likely }));
     Some(violation)
 }

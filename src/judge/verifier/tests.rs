@@ -232,6 +232,7 @@ fn what_rules_leave_open_is_undecided() {
     let finding = |certainty| {
         let mut found = Checks::default().finding(Code::UngroundedValue, certainty, None, "m".into(), "").unwrap();
         found.detail = Some(Box::new(crate::violation::Detail {
+            rule: "",
             span: 0..1,
             execution: None,
             expected: String::new(),

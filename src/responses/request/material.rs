@@ -42,6 +42,9 @@ pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
         if let Some(text) = text.as_ref().filter(|_| item.kind == Kind::User) {
             words.asked.clone_from(text);
         }
+        if item.kind == Kind::Assistant {
+            words.answers.extend(text.clone());
+        }
         words.said.extend(text.filter(|text| !text.is_empty()));
     }
     words.definitions = head.tools.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();

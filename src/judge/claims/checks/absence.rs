@@ -19,7 +19,7 @@ use crate::{
     violation::{Certainty, Code},
 };
 
-/// What is wrong with what a passage says isn't there.
+/// The finding of a passage that says that something isn't there.
 pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
     if scene.text().contains('?') {
         return None;
@@ -66,6 +66,7 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
     let every = !scene.sources.is_empty()
         && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
     every.then(|| Finding {
+        rule: "absence",
         code: Code::FalseAbsence,
         span: whole.start()..end,
         found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),

@@ -193,7 +193,7 @@ fn is_empty(source: &Source) -> bool {
 }
 
 /// Things told of where every result that is cited is empty.
-fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+pub(in crate::judge::claims) fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
     let empty = scene.bond == Bond::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
@@ -204,18 +204,18 @@ fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, false)) || !scene.plain.dates.dates.is_empty();
     let names = foreign_names(scene).next().is_some();
     let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
-    Some(whole(scene, Code::ClaimMismatch, "the result is empty", certainty))
+    Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
 
-fn whole(scene: &Scene<'_>, code: Code, expected: &str, certainty: Certainty) -> Finding {
+fn whole(scene: &Scene<'_>, rule: &'static str, code: Code, expected: &str, certainty: Certainty) -> Finding {
     let start = scene.text().len() - scene.text().trim_start().len();
     let end = scene.text().trim_end().len().max(start);
     let found = scene.text().get(start..end).unwrap_or_default().to_owned();
-    Finding { code, span: start..end, found, expected: expected.to_owned(), certainty }
+    Finding { rule, code, span: start..end, found, expected: expected.to_owned(), certainty }
 }
 
 /// Words with a capital inside the sentence that nobody said: likely names.
-fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
+pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
     let known = |word: &Word| {
         let folded = fold(&word.lower);
         scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))
@@ -253,8 +253,15 @@ fn another_result(scene: &Scene<'_>) -> Option<Finding> {
             there += 1;
         }
     }
-    (here == 0 && there > 0)
-        .then(|| whole(scene, Code::ClaimMismatch, "what it says stands in another result than the one that is cited", Certainty::Likely))
+    (here == 0 && there > 0).then(|| {
+        whole(
+            scene,
+            "another_result",
+            Code::ClaimMismatch,
+            "what it says stands in another result than the one that is cited",
+            Certainty::Likely,
+        )
+    })
 }
 
 fn is_cited(scene: &Scene<'_>, other: &Source) -> bool {
@@ -363,6 +370,7 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
         let expected: Vec<String> = sources.iter().map(|source| most(source).to_string()).collect();
         let above = sources.iter().all(|source| value > most(source) && most(source) > 0);
         Some(Finding {
+            rule: "counted",
             code: Code::CountMismatch,
             span: start..last,
             found: scene.text().get(start..last).unwrap_or_default().to_owned(),
@@ -847,6 +855,7 @@ fn of_record(
             let shown = mine.value.shown();
             if !stands_in(&self::fold(scene.text()), &fold(&shown)) {
                 return Some(Finding {
+                    rule: "record_word",
                     code: Code::ClaimMismatch,
                     span: word.start..word.end,
                     found: scene.text().get(word.start..word.end).unwrap_or_default().to_owned(),
@@ -880,6 +889,7 @@ fn of_record(
                 date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
             if near && theirs && !close && !scene.grounds.said_has_date(date) && named == 1 {
                 return Some(Finding {
+                    rule: "record_date",
                     code: Code::ClaimMismatch,
                     span: date.span.clone(),
                     found: scene.text().get(date.span.clone()).unwrap_or_default().to_owned(),
@@ -901,6 +911,7 @@ fn of_record(
         let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
         if near && !mine.contains(&time.minutes) && theirs() && !said() {
             return Some(Finding {
+                rule: "record_time",
                 code: Code::ClaimMismatch,
                 span: time.span.clone(),
                 found: scene.text().get(time.span.clone()).unwrap_or_default().to_owned(),
@@ -932,6 +943,7 @@ fn of_record(
         if (only || !others.is_empty()) && !mine.is_empty() && !inside && !globally && !said && !elsewhere(number) {
             let expected = mine.first().map(|leaf| leaf.value.shown()).unwrap_or_default();
             return Some(Finding {
+                rule: "record_number",
                 code: Code::ClaimMismatch,
                 span: number.span.start..number.end,
                 found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
@@ -1003,6 +1015,7 @@ fn flags(scene: &Scene<'_>) -> Option<Finding> {
             .any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
         if copula && !hedged && said_not == flag {
             return Some(Finding {
+                rule: "flags",
                 code: Code::ClaimMismatch,
                 span: word.start..word.end,
                 found: scene.text().get(near.last().map_or(word.start, |word| word.start)..word.end).unwrap_or_default().to_owned(),
@@ -1037,7 +1050,7 @@ fn every(scene: &Scene<'_>) -> Option<Finding> {
             })
         };
         if fine && failed() {
-            return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Certain));
+            return Some(whole(scene, "every", Code::CountMismatch, "not all of them are so", Certainty::Certain));
         }
         let flags: Vec<bool> = facts
             .leaves
@@ -1062,7 +1075,7 @@ fn every(scene: &Scene<'_>) -> Option<Finding> {
             .collect();
         let differs = texts.len() >= 2 && texts.iter().any(|text| !is_value(text, &word.lower));
         if mixed || differs && !texts.is_empty() {
-            return Some(whole(scene, Code::CountMismatch, "not all of them are so", Certainty::Likely));
+            return Some(whole(scene, "every", Code::CountMismatch, "not all of them are so", Certainty::Likely));
         }
     }
     None
@@ -1144,6 +1157,7 @@ fn weekday(scene: &Scene<'_>) -> Option<Finding> {
         // 1970-01-01 was a Thursday.
         if !days.is_empty() && days.iter().all(|number| (number + 3).rem_euclid(7) != *day) {
             return Some(Finding {
+                rule: "weekday",
                 code: Code::ClaimMismatch,
                 span: word.start..date.span.end.max(word.end),
                 found: scene.text().get(word.start..date.span.end.max(word.end)).unwrap_or_default().to_owned(),
@@ -1239,7 +1253,7 @@ fn denied(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let expected = format!("the result has {}", most(source));
-    Some(whole(scene, Code::FalseAbsence, &expected, if spaceless { Certainty::Likely } else { Certainty::Certain }))
+    Some(whole(scene, "denied", Code::FalseAbsence, &expected, if spaceless { Certainty::Likely } else { Certainty::Certain }))
 }
 
 /// Is every word of the passage one of the call, its tool, its lists, of looking or of nothing in particular?
@@ -1663,6 +1677,7 @@ fn share(scene: &Scene<'_>) -> Option<Finding> {
     let fits =
         percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
     (!fits).then(|| Finding {
+        rule: "share",
         code: Code::ClaimMismatch,
         span: percent.span.start..percent.end,
         found: scene.text().get(percent.span.start..percent.end).unwrap_or_default().to_owned(),
@@ -1726,6 +1741,7 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
             && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
         if wrong && !scene.grounds.said_numbers_have(value) {
             return Some(Finding {
+                rule: "measured",
                 code: Code::ClaimMismatch,
                 span: number.span.start..number.end,
                 found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
@@ -1789,6 +1805,7 @@ fn named_field(scene: &Scene<'_>) -> Option<Finding> {
         // In cents, in percent.
         let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
         (!own && !anywhere && !said && !scaled).then(|| Finding {
+            rule: "named_field",
             code: Code::ClaimMismatch,
             span: last.start..number.end,
             found: scene.text().get(last.start..number.end).unwrap_or_default().to_owned(),
@@ -1843,7 +1860,7 @@ fn extreme(scene: &Scene<'_>) -> Option<Finding> {
             })
         })
     };
-    (!single && !ratio()).then(|| whole(scene, Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
+    (!single && !ratio()).then(|| whole(scene, "extreme", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
 }
 
 /// One more item in an enumeration of what the result lists.
@@ -1895,6 +1912,7 @@ fn listed(scene: &Scene<'_>) -> Option<Finding> {
     let foreign = &foreign;
     let start = text.find(**foreign)?;
     Some(Finding {
+        rule: "listed",
         code: Code::UngroundedValue,
         span: start..start + foreign.len(),
         found: (**foreign).to_owned(),
@@ -1977,6 +1995,7 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
         capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
     })?;
     Some(Finding {
+        rule: "named_by_nobody",
         code: Code::UngroundedValue,
         span: name.start..name.end,
         found: scene.text().get(name.start..name.end).unwrap_or_default().to_owned(),
@@ -2059,6 +2078,7 @@ fn opposites(scene: &Scene<'_>) -> Option<Finding> {
         let said = stands_in(&folded, &value);
         if copula && !negated && !said {
             return Some(Finding {
+                rule: "opposites",
                 code: Code::ClaimMismatch,
                 span: word.start..word.end,
                 found: scene.text().get(near.last().map_or(word.start, |word| word.start)..word.end).unwrap_or_default().to_owned(),

@@ -14,21 +14,21 @@ use crate::{
 /// Words around the verb that may name what it was done to.
 const OBJECT_WORDS_MAX: usize = 9;
 
-/// What is said to be done.
+/// An act that is said to be done.
 struct Done<'l> {
-    /// What it comes to.
+    /// Its meaning: `create`, `delete`, …
     means: &'l str,
     /// The verb as it was said: `e-mailed` names its thing itself.
     verb: String,
-    /// Where the words lie.
+    /// The place of its words.
     span: std::ops::Range<usize>,
-    /// What it was done to.
+    /// The words of its object.
     object: Vec<String>,
     /// Nobody is said to have done it: `the task was added`.
     passive: bool,
 }
 
-/// What a passage says was done and nothing did.
+/// The finding of a passage that says that something was done, and nothing did it.
 pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
     let Plain { text, words: all, .. } = passage;
     if abilities.unseen || abilities.tools.is_empty() || text.contains('?') || !lexicon.mentions(all) || quotes(text) {
@@ -114,6 +114,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
         None => format!("`{}` didn't run", tool.tool),
     };
     Some(Finding {
+        rule: "actions",
         code,
         span: done.span.clone(),
         found: text.get(done.span.clone()).unwrap_or_default().to_owned(),

@@ -10,7 +10,7 @@ use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
-use regex::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::values::quoted;
@@ -19,11 +19,12 @@ use crate::{
         context::Finding,
         evidence::{
             Grounds,
-            tool_capabilities::{Abilities, Effect},
+            tool_capabilities::{Abilities, Ability, Effect},
         },
         language::{
             fold::{akin, fold, name_words, stands_in},
-            lexicon::{Word, Words},
+            lexicon::{Word, Words, words},
+            request,
         },
         passage::Kind,
         plain::Plain,
@@ -33,10 +34,16 @@ use crate::{
 
 /// Letters that two forms of a verb share at least: `publish`, `published`.
 const STEM: usize = 4;
+/// Earlier answers that are looked through for acts.
+const ANSWERS_MAX: usize = 8;
+/// Bytes of a message beyond which the user brings a text to work on.
+const ASKED_BYTES_MAX: usize = 400;
+/// Bytes of the compiled patterns of one language.
+const SET_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a sentence that is looked at.
 const SENTENCE_BYTES_MAX: usize = 1200;
 
-/// How one language reports acts.
+/// The ways in which one language reports acts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Speech {
@@ -47,8 +54,10 @@ struct Speech {
     first: Vec<String>,
     passive: Vec<String>,
     brief: Vec<String>,
+    state: Vec<String>,
     thought: Vec<String>,
     strong: String,
+    shared: String,
     looks: Vec<String>,
     sources: Vec<String>,
     hedges: Vec<String>,
@@ -63,11 +72,12 @@ struct Speech {
 
 #[derive(Debug)]
 struct Compiled {
-    first: Vec<Regex>,
-    passive: Vec<Regex>,
-    brief: Vec<Regex>,
+    /// Patterns of acts, and all of them at once: most sentences match none.
+    acts: Vec<(Form, Regex)>,
+    any: Option<RegexSet>,
     sources: Vec<Regex>,
     strong: Option<Regex>,
+    shared: Option<Regex>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,11 +94,16 @@ impl Speech {
             let plain =
                 |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
             let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
-            let all = |patterns: &[String]| {
+            let all = |patterns: &[String]| -> Vec<Regex> {
                 patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
             };
-            let strong = (!self.strong.is_empty()).then(|| build(&format!("^(?:{})$", self.strong))).flatten();
-            Compiled { first: all(&self.first), passive: all(&self.passive), brief: all(&self.brief), sources: all(&self.sources), strong }
+            let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
+            let forms =
+                [(Form::First, &self.first), (Form::Brief, &self.brief), (Form::Passive, &self.passive), (Form::State, &self.state)];
+            let acts: Vec<(Form, Regex)> =
+                forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
+            let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
+            Compiled { acts, any, sources: all(&self.sources), strong: whole(&self.strong), shared: whole(&self.shared) }
         })
     }
 
@@ -118,28 +133,52 @@ impl Speech {
             let negated = self.negated.iter().any(|ending| lower.ends_with(ending.as_str())) && word.start < said.span.end;
             // Behind the verb only what makes a condition of it.
             let behind = word.start >= said.span.end;
-            negated || known && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
+            let at_once = lower == "once" && text.get(..word.start).is_some_and(|before| before.ends_with("at "));
+            negated
+                || known
+                    && !at_once
+                    && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
         })
     }
 }
 
-/// How a sentence reports an act.
+/// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Form {
-    /// Who answers says to have done it.
+pub(in crate::judge::claims) enum Form {
+    /// The first person says to have done it.
     First,
     /// It is said to have been done.
     Passive,
     /// The sentence says no more.
     Brief,
+    /// Its outcome is told as the case: `is now 13:00`, `is on its way`.
+    State,
 }
 
 /// An act as it is said.
 #[derive(Debug)]
-struct Said {
-    form: Form,
-    verb: String,
-    span: Range<usize>,
+pub(in crate::judge::claims) struct Said {
+    pub form: Form,
+    pub verb: String,
+    pub span: Range<usize>,
+    speech: &'static Speech,
+}
+
+impl Said {
+    /// A look, or an act of language or thought: it needs no execution that does more than read.
+    pub fn is_harmless(&self) -> bool {
+        Speech::begins(&self.speech.looks, &self.verb) || Speech::begins(&self.speech.thought, &self.verb)
+    }
+
+    /// The first person says to have looked something up.
+    pub fn is_own_look(&self) -> bool {
+        self.form == Form::First && Speech::begins(&self.speech.looks, &self.verb)
+    }
+
+    /// A verb that nobody does in words alone.
+    pub fn is_strong(&self) -> bool {
+        self.speech.is_script() || self.speech.compiled().strong.as_ref().is_none_or(|strong| strong.is_match(&self.verb))
+    }
 }
 
 /// The languages of `lexicon/acts.toml`.
@@ -156,6 +195,7 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let script = text.chars().find_map(|c| match c {
         '\u{3040}'..='\u{30ff}' => Some("ja"),
         '\u{0900}'..='\u{097f}' => Some("hi"),
+        '\u{ac00}'..='\u{d7af}' => Some("ko"),
         _ => None,
     });
     let han = || text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh");
@@ -244,6 +284,16 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
         "已",
         "了",
         "成功",
+        "습니다",
+        "jag har",
+        " now",
+        " way",
+        "as of ",
+        "no longer",
+        "sorted",
+        "lined up",
+        "queda",
+        "está ",
         "मैंने",
         "दिया",
         "किया",
@@ -276,37 +326,103 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
 }
 
 /// The clause around a place: between marks that end one.
-fn clause(text: &str, span: Range<usize>) -> Range<usize> {
+pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<usize> {
     let mark = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '!' | '?' | '\n' | '，' | '；' | '。' | '、' | '।' | '(' | '）');
     let start = text.get(..span.start).and_then(|before| before.rfind(mark)).map_or(0, |at| at + 1);
     let end = text.get(span.end..).and_then(|after| after.find(mark)).map_or(text.len(), |at| span.end + at);
     start..end
 }
 
-/// What a sentence reports as done or looked up, and nothing that ran accounts for.
-pub fn acts(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
+/// The acts that a sentence reports as done, in the languages that it may be in.
+pub(in crate::judge::claims) fn told(passage: &Plain, kind: Kind) -> Vec<Said> {
+    let Plain { text, words, .. } = passage;
+    let idle = kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
+    if idle || text.contains(['?', '？']) || quotes(text) {
+        return Vec::new();
+    }
+    speeches(text, words).into_iter().flat_map(|speech| spoken(text, words, speech)).collect()
+}
+
+fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
+    let compiled = speech.compiled();
+    let lower = text.to_ascii_lowercase();
+    let matched = compiled.any.as_ref().map(|any| any.matches(&lower));
+    let may = |at: usize| matched.as_ref().is_none_or(|matched| matched.matched(at));
+    let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
+    let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, &lower));
+    let plainly = |said: &Said| {
+        !(is_quoted(text, said.span.start)
+            || speech.hedges(text, words, said)
+            || is_conditional(words, said)
+            || is_indirect(text, words, said))
+    };
+    said.take(16).filter(plainly).collect()
+}
+
+/// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for. `apart`: it cites
+/// nothing, and the answer has cited before.
+pub(in crate::judge::claims) fn acts(
+    passage: &Plain,
+    kind: Kind,
+    told: &[Said],
+    abilities: &Abilities,
+    grounds: Option<&Grounds>,
+    apart: bool,
+) -> Option<Finding> {
     let Plain { text, words, .. } = passage;
     let idle = abilities.unseen || abilities.tools.is_empty() || kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
     if idle || text.contains(['?', '？']) || quotes(text) {
         return None;
     }
-    speeches(text, words).into_iter().find_map(|speech| spoken(text, words, speech, abilities, grounds))
+    let case = Case { text, words, kind, abilities, grounds, apart };
+    let found = told.iter().find_map(|said| judge(&case, said));
+    found.or_else(|| {
+        let lower = text.to_ascii_lowercase();
+        speeches(text, words).into_iter().find_map(|speech| sources(text, &lower, speech.compiled(), abilities))
+    })
 }
 
-fn spoken(text: &str, words: &[Word], speech: &'static Speech, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
-    let compiled = speech.compiled();
-    let lower = text.to_ascii_lowercase();
-    let forms = [(Form::First, &compiled.first), (Form::Brief, &compiled.brief), (Form::Passive, &compiled.passive)];
-    let said = forms.iter().flat_map(|(form, patterns)| patterns.iter().flat_map(|pattern| said(pattern, *form, &lower)));
-    for said in said.take(16) {
-        if is_quoted(text, said.span.start) || speech.hedges(text, words, &said) || is_conditional(words, &said) {
-            continue;
-        }
-        if let Some(finding) = judge(text, words, &said, speech, abilities, grounds) {
-            return Some(finding);
-        }
+/// A sentence and what it is judged by.
+struct Case<'c> {
+    text: &'c str,
+    words: &'c [Word],
+    kind: Kind,
+    abilities: &'c Abilities,
+    grounds: Option<&'c Grounds>,
+    apart: bool,
+}
+
+impl Case<'_> {
+    /// An earlier answer said so already.
+    fn is_repeated(&self, verb: &str) -> bool {
+        let verb = fold(verb);
+        self.grounds.is_some_and(|grounds| grounds.answers.iter().any(|answer| stands_in(&fold(answer), &verb)))
     }
-    sources(text, &lower, compiled, abilities)
+
+    /// A result has the stem of every word of this.
+    fn is_reported(&self, said: &str) -> bool {
+        let folded = fold(said);
+        let stem = |word: &str| word.chars().take(STEM + 1).collect::<String>();
+        let mut stems = folded.split(' ').filter(|word| word.chars().count() > 2 && *word != "now").map(stem).peekable();
+        stems.peek().is_some()
+            && self.grounds.is_some_and(|grounds| {
+                let results: Vec<&str> = grounds.results.iter().map(|source| source.folded()).collect();
+                stems.all(|stem| results.iter().any(|result| result.contains(&stem)))
+            })
+    }
+
+    /// The user told of it as done: `it was cancelled`.
+    fn is_users(&self, verb: &str) -> bool {
+        const FINITE: &[&str] = &[
+            "was", "were", "been", "is", "are", "has", "have", "had", "i've", "i’ve", "got", "already", "wurde", "ist", "habe", "été",
+            "est", "ai", "fue", "ha", "he", "está", "foi", "è", "stato", "ho", "werd", "heb", "został",
+        ];
+        let asked = words(&self.abilities.asked);
+        let said = |at: usize| {
+            asked.get(at.saturating_sub(3)..at).is_some_and(|before| before.iter().any(|word| FINITE.contains(&word.lower.as_str())))
+        };
+        asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at))
+    }
 }
 
 /// Words by which a whole sentence tells of what would be.
@@ -348,118 +464,308 @@ fn is_conditional(words: &[Word], said: &Said) -> bool {
     words.iter().any(|word| word.start < said.span.start && CONDITIONS.contains(&word.lower.as_str()))
 }
 
-fn said(pattern: &Regex, form: Form, text: &str) -> Vec<Said> {
+/// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
+fn is_indirect(text: &str, words: &[Word], said: &Said) -> bool {
+    const ASKS: &[&str] = &[
+        "which", "what", "whether", "where", "why", "how", "who", "until", "ob", "welche", "welcher", "welches", "was", "wer", "wie",
+        "quel", "quelle", "quels", "quelles", "comment", "où", "qué", "cuál", "cuáles", "quale", "quali", "qual", "quais", "welk", "welke",
+        "wat", "hoe", "czy", "który",
+    ];
+    let clause = clause(text, said.span.clone());
+    let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
+    said.form != Form::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
+}
+
+fn said(pattern: &Regex, form: Form, speech: &'static Speech, text: &str) -> Vec<Said> {
     let of = |captures: regex::Captures<'_>| {
         let (whole, verb) = (captures.get(0)?, captures.name("verb")?);
         let start = if form == Form::First { whole.start() } else { verb.start() };
-        Some(Said { form, verb: verb.as_str().to_lowercase(), span: start..verb.end() })
+        Some(Said { form, verb: verb.as_str().to_lowercase(), span: start..verb.end(), speech })
     };
     pattern.captures_iter(text).take(4).filter_map(of).collect()
 }
 
-fn judge(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities, grounds: Option<&Grounds>) -> Option<Finding> {
+fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
+    let Case { text, words, kind, abilities, grounds, apart } = *case;
+    let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
     if looks && said.form == Form::First {
-        return looked(text, words, said, speech, abilities);
+        return looked(case, said);
     }
-    if said.form == Form::First && Speech::begins(&speech.thought, &said.verb) && !tells_others(words, said, speech) {
+    if said.is_harmless() && !(said.form == Form::First && tells_others(words, said, speech)) || abilities.has_acted() {
         return None;
     }
-    if looks || said.form != Form::First && Speech::begins(&speech.thought, &said.verb) {
-        return None;
-    }
-    // What the answer itself holds was made by writing it: `I boiled the note down`, `I've taken the first figure as the height`.
-    let strong = speech.is_script() || speech.compiled().strong.as_ref().is_none_or(|strong| strong.is_match(&said.verb));
+    let strong = said.is_strong();
+    let wanted = request::asks_for_act(&abilities.asked);
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == Form::Brief;
-    let able = abilities.tools.iter().filter(|ability| ability.effect() == Effect::Acts);
-    let named = able.clone().any(|ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word)));
+    let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
+    let would = |ability: &&Ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word));
+    let named = able.clone().any(|ability| would(&ability));
     let acts = able.clone().next().is_some();
-    if said.form == Form::First && !strong && !named && is_of_language(text, words, said, speech, abilities) {
+    // What the answer itself holds was made by writing it: `I've added the tax to each line`, `I've taken the first figure`.
+    let shared = speech.compiled().shared.as_ref().is_some_and(|shared| shared.is_match(&said.verb));
+    if said.form == Form::First && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && abilities.looked() {
         return None;
     }
-    if abilities.has_acted() {
+    if case.is_repeated(&said.verb) || said.form != Form::First && case.is_users(&said.verb) {
         return None;
     }
-    // A result may itself say that something was done.
-    let reported = || {
-        let stem: String = said.verb.chars().take(STEM + 1).collect();
-        grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.folded().contains(&fold(&stem))))
-    };
-    // `The version is 3.0, published in March`: a sentence with a verb of its own says more.
-    const FINITE: &[&str] = &[
-        "is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which",
-        "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
-    ];
-    let finite = words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()));
+    let idle = abilities.recent.is_empty();
+    // `I left a comment on #4101`
+    let next = words.iter().find(|word| word.start >= said.span.end);
+    let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
     let counts = match said.form {
-        Form::First => strong || named || asked || acts,
-        Form::Brief => acts && !finite && (strong && !abilities.looked() || named || asked),
-        Form::Passive => {
-            let question = abilities.asked.contains(['?', '？', '؟']);
-            let wanted = asked && !question || named && (!question || abilities.idle) || strong && abilities.idle && !question;
-            acts && wanted && !(abilities.looked() && reported())
+        Form::First => {
+            strong && !shared
+                || idle && (named || asked)
+                || acts && wanted && (strong || named || asked || (idle || apart || leaves) && !is_vague(words, said))
         }
+        _ if !acts => false,
+        Form::Brief => {
+            let alone = !has_finite(words, said) && said.verb != "confirmed" && !(kind == Kind::Line && abilities.looked());
+            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
+        }
+        Form::Passive => {
+            let meant = asked && wanted || named && (wanted || idle) || strong && wanted && (idle || apart);
+            meant && !(abilities.looked() && case.is_reported(&said.verb))
+        }
+        Form::State => wanted && (idle || apart) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
     if !counts {
         return None;
     }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
     let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
-    let expected = match (failed, able.clone().find(|ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word)))) {
+    let expected = match (failed, able.clone().find(would)) {
         (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
         (None, Some(tool)) => format!("`{}` didn't run since the request", tool.tool),
         (None, None) if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
         (None, None) => "no tool ran since the request".to_owned(),
     };
-    // Where something ran, a reader could think of a way in which it did that, too.
+    // Where something ran, a reader could think of a way in which it did that, too; and where the answer isn't the first of the
+    // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
+    let plain = match said.form {
+        Form::First | Form::Brief | Form::Passive => named || strong || is_finished(&said.verb),
+        Form::State => !abilities.looked(),
+    };
     let certain =
-        acts && nothing_did && (named || asked || strong) && (said.form != Form::Passive || named || asked) && !abilities.acted_before;
+        acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
-    Some(Finding { code, span: said.span.clone(), found: sentence(text), expected, certainty })
+    Some(Finding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Verbs that are said of how an answer was come by: `I went by the list price`.
+fn is_vague(words: &[Word], said: &Said) -> bool {
+    let next = words.iter().find(|word| word.start >= said.span.end).map(|word| word.lower.as_str());
+    // `I left a comment on #4101`
+    if said.verb == "left" && matches!(next, Some("a" | "an" | "your")) {
+        return false;
+    }
+    [
+        "kept",
+        "worked",
+        "went",
+        "took",
+        "taken",
+        "held",
+        "stuck",
+        "got",
+        "treated",
+        "started",
+        "ended",
+        "stayed",
+        "left",
+        "gone",
+        "ran",
+        "run",
+        "put",
+        "gave",
+        "given",
+        "cut",
+        "brought",
+        "built",
+        "made",
+        "tallied",
+        "weighed",
+        "split",
+        "added up",
+        "aimed",
+        "tied",
+        "matched",
+        "ranked",
+        "ordered",
+        "marked",
+        "checked",
+        "stated",
+        "named",
+        "called",
+        "expanded",
+        "explored",
+        "detailed",
+        "covered",
+        "reached",
+        "arrived",
+        "turned",
+        "moved",
+        "switched",
+        "based",
+        "crafted",
+        "prepared",
+        "created",
+        "generated",
+        "produced",
+        "organised",
+        "organized",
+        "updated",
+        "revised",
+        "edited",
+        "improved",
+        "fixed",
+        "refined",
+        "changed",
+        "replaced",
+        "adjusted",
+        "removed",
+        "dropped",
+        "added",
+        "filled",
+    ]
+    .contains(&said.verb.as_str())
+}
+
+/// Does an earlier answer report something as done?
+fn tells_of_acts(grounds: &Grounds) -> bool {
+    let acts = |answer: &String| {
+        let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
+        told(&Plain::of(text), Kind::Sentence).iter().any(|said| !said.is_harmless())
+    };
+    grounds.answers.iter().rev().take(ANSWERS_MAX).any(acts)
+}
+
+/// `The version is 3.0, published in March`: a sentence with a verb of its own says more.
+fn has_finite(words: &[Word], said: &Said) -> bool {
+    const FINITE: &[&str] = &[
+        "is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which",
+        "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
+    ];
+    words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()))
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
-fn is_of_language(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> bool {
-    let clause = clause(text, said.span.clone());
-    let mut near = words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
+fn is_of_language(case: &Case<'_>, said: &Said) -> bool {
+    let (speech, abilities) = (said.speech, case.abilities);
+    let clause = clause(case.text, said.span.clone());
+    let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
+    let brought = || abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
     let asked = || name_words(&abilities.asked).iter().any(|word| speech.writes.contains(word));
-    near.any(|word| speech.texts.contains(&word.lower) || word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked()
+    let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower);
+    let as_if = !said.is_strong();
+    near.any(|word| text(word) || as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked() || brought()
 }
 
+/// Verbs of a look that may be done to what the user brought, or are said of an idea.
+const VAGUE_LOOKS: &[&str] = &["found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "pull", "review", "locat"];
+/// Things that hold what can be looked up.
+const STORES: &[&str] = &[
+    "database",
+    "calendar",
+    "system",
+    "systems",
+    "web",
+    "internet",
+    "online",
+    "records",
+    "record",
+    "files",
+    "account",
+    "inbox",
+    "catalogue",
+    "catalog",
+    "schedule",
+    "log",
+    "logs",
+    "site",
+    "website",
+    "inventory",
+    "register",
+    "entries",
+    "history",
+    "file",
+    "backend",
+    "server",
+    "dashboard",
+    "tracker",
+    "now",
+    "datenbank",
+    "kalender",
+    "system",
+    "akte",
+    "base",
+    "calendrier",
+    "agenda",
+    "sistema",
+    "banco",
+    "registro",
+];
+
 /// "I checked the database" where nothing was ever looked up.
-fn looked(text: &str, words: &[Word], said: &Said, speech: &Speech, abilities: &Abilities) -> Option<Finding> {
+fn looked(case: &Case<'_>, said: &Said) -> Option<Finding> {
+    let Case { text, words, abilities, .. } = *case;
     let own = [
         "message",
         "question",
         "text",
         "code",
         "request",
+        "draft",
+        "essay",
+        "letter",
+        "paragraph",
+        "figures",
+        "numbers",
+        "sentence",
+        "example",
         "nachricht",
         "frage",
         "anfrage",
+        "entwurf",
         "texte",
-        "code",
+        "brouillon",
         "pregunta",
         "mensaje",
+        "texto",
+        "borrador",
         "domanda",
+        "testo",
         "pergunta",
         "what",
         "your",
+        "you",
+        "deine",
+        "deinen",
+        "ihre",
+        "ihren",
+        "votre",
+        "ton",
+        "tu",
+        "su",
     ];
-    let object: Vec<&str> = words.iter().filter(|word| word.start >= said.span.end).take(4).map(|word| word.lower.as_str()).collect();
+    let behind = words.iter().filter(|word| word.start >= said.span.end);
+    let object: Vec<&str> = behind.clone().take(4).map(|word| word.lower.as_str()).collect();
+    let clause = clause(text, said.span.clone());
+    let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
+    let store = near().any(|word| STORES.contains(&word.lower.as_str()) || abilities.names(&word.lower));
     let of_user = object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
-    let ran = abilities.any_ran();
-    if ran || of_user || speech.is_script() && object.is_empty() && said.verb.is_empty() {
+    let brought = abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
+    let vague = !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store;
+    let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
+    if abilities.any_ran() || of_user || brought || vague || empty || case.is_repeated(&said.verb) {
         return None;
     }
-    Some(Finding {
-        code: Code::UnsupportedAction,
-        span: said.span.clone(),
-        found: sentence(text),
-        expected: "no tool ran".to_owned(),
-        certainty: Certainty::Certain,
-    })
+    let certainty = if store { Certainty::Certain } else { Certainty::Likely };
+    let expected = "no tool ran".to_owned();
+    Some(Finding { rule: "looked", code: Code::UnsupportedAction, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
 /// `according to your calendar` where no tool ever ran.
@@ -474,6 +780,7 @@ fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) 
         (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())
     })?;
     Some(Finding {
+        rule: "sources_named",
         code: Code::UnsupportedAction,
         span: found,
         found: sentence(text),
@@ -529,8 +836,30 @@ fn is_form_of(verb: &str, word: &str) -> bool {
 
 fn is_finished(verb: &str) -> bool {
     [
-        "done", "all done", "all set", "erledigt", "fertig", "fait", "terminé", "hecho", "listo", "fatto", "feito", "pronto", "klaar",
-        "geregeld", "gotowe", "zrobione", "tamam", "hazır", "完成", "搞定", "完了",
+        "done",
+        "all done",
+        "all set",
+        "all sorted",
+        "sorted",
+        "taken care of",
+        "erledigt",
+        "fertig",
+        "fait",
+        "terminé",
+        "hecho",
+        "listo",
+        "fatto",
+        "feito",
+        "pronto",
+        "klaar",
+        "geregeld",
+        "gotowe",
+        "zrobione",
+        "tamam",
+        "hazır",
+        "完成",
+        "搞定",
+        "完了",
     ]
     .contains(&verb)
 }
@@ -587,7 +916,11 @@ mod tests {
     }
 
     fn found(text: &str, abilities: &Abilities) -> Option<(Code, Certainty)> {
-        acts(&Plain::of(text), Kind::Sentence, abilities, None).map(|finding| (finding.code, finding.certainty))
+        {
+            let plain = Plain::of(text);
+            acts(&plain, Kind::Sentence, &told(&plain, Kind::Sentence), abilities, None, false)
+        }
+        .map(|finding| (finding.code, finding.certainty))
     }
 
     #[test]
@@ -622,6 +955,8 @@ mod tests {
             ("Shall I say that I added him?", false),
             ("Write \"I have added him\" there.", false),
             ("I looked at your message.", false),
+            ("Acknowledged.", false),
+            ("Confirmed: it's the U15 squad that you mean.", false),
             ("Ich habe den Text zusammengefasst.", false),
             ("Ich habe niemanden hinzugefügt, da kein Name genannt ist, nicht wahr.", false),
             ("J'ai traduit le texte.", false),

@@ -110,6 +110,7 @@ fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
     let lengths: Vec<String> = fault?.iter().map(u64::to_string).collect();
     let end = after.get(..noun.len()).and_then(|words| words.last()).filter(|_| !labelled).map_or(count.end, |word| word.end);
     Some(Finding {
+        rule: "counts",
         code: Code::CountMismatch,
         span: count.start..end,
         found: scene.text().get(count.start..end).unwrap_or_default().to_owned(),
@@ -199,6 +200,7 @@ pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     });
     let end = after.get(..noun.len()).and_then(|words| words.last()).map_or(word.end, |word| word.end);
     empty.then(|| Finding {
+        rule: "empty",
         code: Code::CountMismatch,
         span: word.start..end,
         found: scene.text().get(word.start..end).unwrap_or_default().to_owned(),

@@ -30,6 +30,7 @@ pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
         let bound = scene.bond >= Bond::Near || scene.grounds.knows_host(host);
         let wrong = bound && !url::is_placeholder(host) && !scene.grounds.has_address(said);
         wrong.then(|| Finding {
+            rule: "addresses",
             code: Code::FabricatedUrl,
             span: span.clone(),
             found: said.to_owned(),
@@ -53,9 +54,10 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
     found
 }
 
-fn finding(scene: &Scene<'_>, span: Range<usize>) -> Finding {
+fn finding(scene: &Scene<'_>, rule: &'static str, span: Range<usize>) -> Finding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
     Finding {
+        rule,
         code: Code::UngroundedValue,
         span,
         found,
@@ -68,11 +70,11 @@ fn dates(scene: &Scene<'_>) -> Vec<Finding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
     let wrong = |date: &&date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
-    scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, date.span.clone())).collect()
+    scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, "dates", date.span.clone())).collect()
 }
 
 fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
-    sort(scene).1.into_iter().map(|number| finding(scene, number.span.start..number.end)).collect()
+    sort(scene).1.into_iter().map(|number| finding(scene, "numbers", number.span.start..number.end)).collect()
 }
 
 /// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
@@ -174,7 +176,7 @@ fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
         let same_language = source.language() == scene.lexicon.language;
         let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {
-            found.push(finding(scene, span));
+            found.push(finding(scene, "quotations", span));
         }
     }
     found
@@ -219,7 +221,7 @@ fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
         let span = start..at + 1 + host.len();
         let said = scene.text().get(span.clone())?;
         let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
-        (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, span))
+        (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, "mail", span))
     };
     memchr::memchr_iter(b'@', scene.text().as_bytes()).filter_map(judge).collect()
 }
@@ -248,5 +250,5 @@ pub fn names(scene: &Scene<'_>) -> Option<Finding> {
     }
     let json = source.facts().json && !source.facts().lists.is_empty();
     let any = words.iter().any(|word| scene.grounds.has_words(word, source));
-    (json && !any).then(|| finding(scene, start..start + name.len()))
+    (json && !any).then(|| finding(scene, "names", start..start + name.len()))
 }

@@ -14,6 +14,8 @@ use crate::{
 const LINES_MAX: usize = 6;
 /// Words of a line that may label an output.
 const LABEL_WORDS_MAX: usize = 14;
+/// Bytes of a question.
+const ASKED_BYTES_MAX: usize = 300;
 /// Languages of a fence that hold data; in any other stands a program.
 const DATA: &[&str] = &["", "text", "txt", "plain", "plaintext", "output", "console", "json", "yaml", "yml", "shell", "bash", "sh"];
 /// Words of a question for an example, of how something is called, of a program.
@@ -67,6 +69,10 @@ pub struct WrittenOutput {
     /// In a fence: does it hold data?
     fence: Option<bool>,
     done: bool,
+    /// A command was written in this fence.
+    prompt: bool,
+    /// The text before the fence shows how something looks.
+    shows: bool,
 }
 
 impl WrittenOutput {
@@ -76,7 +82,13 @@ impl WrittenOutput {
         if self.done || text.is_empty() || abilities.any_ran() || abilities.unseen {
             return None;
         }
+        if self.fence.is_none() {
+            let words = name_words(text);
+            self.shows = words.iter().any(|word| EXAMPLES.contains(&word.as_str()) || SHOWS.contains(&word.as_str()))
+                || self.shows && words.is_empty();
+        }
         if let Some(info) = text.strip_prefix("```").or_else(|| text.strip_prefix("~~~")) {
+            self.prompt = false;
             self.fence = match self.fence {
                 Some(_) => None,
                 None => Some(DATA.iter().any(|name| info.trim().eq_ignore_ascii_case(name))),
@@ -86,25 +98,22 @@ impl WrittenOutput {
         if self.fence == Some(false) {
             return None;
         }
-        let example = || {
-            let words = |text: &str| name_words(text).iter().any(|word| EXAMPLES.contains(&word.as_str()));
-            words(&abilities.asked) || words(text)
-        };
+        let example = || asks_for_example(&abilities.asked) || asks_for_example(text);
+        let prompts = ["$ ", "❯ ", ">>> ", "PS "].iter().any(|prompt| text.starts_with(prompt));
+        if self.fence.is_some() && prompts && !self.shows && !example() {
+            self.prompt = true;
+            return None;
+        }
+        if self.prompt && text.bytes().any(|byte| byte.is_ascii_digit()) && is_foreign(text, &abilities.asked) {
+            return self.wrong(passage);
+        }
         let values = text.bytes().any(|byte| byte.is_ascii_digit()) || text.contains(['"', '|']) && text.contains(':');
         let data = self.fence == Some(true)
             || text.starts_with(['{', '[', '|'])
             || passage.text.starts_with("    ")
             || text.trim_start_matches(['-', '>', ' ']).len() < text.len() && text.contains("->");
         if self.since.is_some_and(|since| since < LINES_MAX) && data && values && !is_name(text, abilities) {
-            self.done = true;
-            let start = passage.text.len() - passage.text.trim_start().len();
-            return Some(Finding {
-                code: Code::MissingExecutionId,
-                span: start..start + text.len(),
-                found: text.to_owned(),
-                expected: "a tool's output is written here, and no tool ran".to_owned(),
-                certainty: Certainty::Likely,
-            });
+            return self.wrong(passage);
         }
         self.since = self.since.map(|since| since + 1);
         let label = text.split_whitespace().count() <= LABEL_WORDS_MAX && passage.kind != Kind::Blank;
@@ -114,8 +123,76 @@ impl WrittenOutput {
             let whole = text.starts_with('{') && text.contains("result");
             self.since = if whole { Some(0) } else { self.since };
         }
+        if label && text.ends_with([':', '：']) && !self.shows && is_result(text) && is_question(&abilities.asked) && !example() {
+            self.since = Some(0);
+        }
         None
     }
+
+    fn wrong(&mut self, passage: &Passage) -> Option<Finding> {
+        self.done = true;
+        let text = passage.text.trim();
+        let start = passage.text.len() - passage.text.trim_start().len();
+        Some(Finding {
+            rule: "written_output",
+            code: Code::MissingExecutionId,
+            span: start..start + text.len(),
+            found: text.to_owned(),
+            expected: "a tool's output is written here, and no tool ran".to_owned(),
+            certainty: Certainty::Likely,
+        })
+    }
+}
+
+/// Words of a line before a fence that shows how something looks.
+const SHOWS: &[&str] =
+    &["like", "see", "expect", "expected", "should", "looks", "run", "use", "try", "type", "similar", "pattern", "run:", "install"];
+/// Words of a line that introduces a result.
+const RESULTS: &[&str] = &[
+    "result",
+    "results",
+    "output",
+    "response",
+    "returned",
+    "ergebnis",
+    "ergebnisse",
+    "ausgabe",
+    "résultat",
+    "résultats",
+    "sortie",
+    "resultado",
+    "resultados",
+    "salida",
+    "risultato",
+    "risultati",
+    "saída",
+    "resultaat",
+    "uitvoer",
+    "wynik",
+    "wyniki",
+    "sonuç",
+    "çıktı",
+];
+const RESULTS_INSIDE: &[&str] = &["结果", "返回", "結果", "出力", "परिणाम", "결과"];
+
+/// Does the text ask for an example, for how something is called, for a program?
+pub(in crate::judge::claims) fn asks_for_example(text: &str) -> bool {
+    name_words(text).iter().any(|word| EXAMPLES.contains(&word.as_str()))
+}
+
+fn is_result(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| RESULTS.contains(&word.to_lowercase().as_str()))
+        || RESULTS_INSIDE.iter().any(|part| text.contains(part))
+}
+
+/// A short message that brings no figures to work on.
+fn is_question(asked: &str) -> bool {
+    asked.len() <= ASKED_BYTES_MAX && asked.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).count() <= 1
+}
+
+/// Does the text have a number that the question lacks?
+fn is_foreign(text: &str, asked: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_digit()).any(|digits| !digits.is_empty() && !asked.contains(digits))
 }
 
 /// Does the line have an own tool's name, which is no common word?
@@ -139,6 +216,11 @@ mod tests {
             ("Which rooms?", "```\nget_rooms(floor=6)\n-> {\"601\":\"clean\"}\n```\nSo one.", true),
             ("Balances?", "Here's the output of get_rooms:\n\n```json\n{\n  \"id\": 12\n}\n```", true),
             ("Rooms", "**Result (get_rooms):**\n\n| A | B |\n|---|---|\n| 1 | 2 |\n", true),
+            ("豆豆的血常规出来了吗？", "出来了，查询结果如下：\n\n```json\n{\"WBC\": 9.8, \"RBC\": 6.7}\n```\n", true),
+            ("is mailer up?", "```\n$ svc status mailer\nactive since Mon 2025-10-06\n   Replicas: 2/2\n```\nUp.", true),
+            ("Which rooms?", "You can look yourself; it should look like this:\n\n```\n$ rooms --floor 6\n601 clean\n```\n", false),
+            ("Start the server", "Run this:\n\n```\n$ npm install\n$ npm start -- --port 8080\n```\n", false),
+            ("4 × 180 and 3 × 90, please", "The result:\n\n| what | sum |\n|---|---|\n| first | 720 |\n", false),
             ("How do I call it?", "```\nget_rooms(floor=6)\n-> {\"601\":\"clean\"}\n```\n", false),
             ("Write a program", "```python\nget_rooms(6)\nprint(12)\n```\n", false),
             ("Which rooms?", "I would call get_rooms with 6 for that.\n", false),

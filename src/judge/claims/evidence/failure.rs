@@ -1,6 +1,6 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
-use super::facts::{Facts, Scalar};
+use super::facts::{Facts, Leaf, Scalar};
 use crate::judge::claims::language::fold::fold;
 
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
@@ -82,32 +82,43 @@ pub const STATES: &[&str] = &[
     "unsuccessful",
     "blocked",
     "expired",
+    "incomplete",
+    "notstarted",
+    "notaccepted",
 ];
 
-/// Does this result say at its top, or in its few words, that what was asked for wasn't done?
-pub fn tells_failure(text: &str, facts: &Facts) -> bool {
+/// Does this result say at its top, or in its few words, that what was asked for wasn't done? `reads`: the tool only reads, so a state
+/// in its result, or an error in a text, may be what was read.
+pub fn tells_failure(text: &str, facts: &Facts, reads: bool) -> bool {
     if facts.json {
-        return facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| {
-            let name = leaf.key.as_str();
-            match &leaf.value {
-                // `booked: false` of what was to be booked.
-                Scalar::Flag(flag) => {
-                    !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
-                        || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
+        let state =
+            |leaf: &Leaf| matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") || DONE.contains(&leaf.key.as_str());
+        let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
+        return refuses_all(facts) && !reads
+            || top.filter(|leaf| !(reads && state(leaf))).any(|leaf| {
+                let name = leaf.key.as_str();
+                match &leaf.value {
+                    // `booked: false` of what was to be booked.
+                    Scalar::Flag(flag) => {
+                        !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
+                            || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
+                    }
+                    Scalar::Number(number) => match name {
+                        "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
+                        "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
+                        _ => false,
+                    },
+                    Scalar::Text(text) => match name {
+                        "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
+                        "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
+                        _ => false,
+                    },
+                    Scalar::Null => false,
                 }
-                Scalar::Number(number) => match name {
-                    "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
-                    "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
-                    _ => false,
-                },
-                Scalar::Text(text) => match name {
-                    "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
-                    "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
-                    _ => false,
-                },
-                Scalar::Null => false,
-            }
-        });
+            });
+    }
+    if !reads && text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<') && tells_in_markup(text) {
+        return true;
     }
     if text.len() > TEXT_BYTES_MAX {
         return false;
@@ -166,13 +177,109 @@ pub fn tells_failure(text: &str, facts: &Facts) -> bool {
         "commit failed",
         "aborting",
         "operation cancelled",
+        "not started",
+        "started=false",
     ];
     let status = lower
         .split_whitespace()
         .next()
         .and_then(|word| word.trim_end_matches(':').parse::<u32>().ok())
         .is_some_and(|code| (400..600).contains(&code));
-    status || lower.lines().any(begins) || anywhere.iter().any(|word| lower.contains(word))
+    let first = lower.lines().find(|line| !line.trim().is_empty()).is_some_and(begins);
+    let ends = || lower.lines().any(|line| matches!(line.trim(), "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted"));
+    status || first || !reads && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+}
+
+/// Bytes of a result in markup that is looked through for a state.
+const MARKUP_BYTES_MAX: usize = 2000;
+
+/// `<status>REJECTED</status>`, `<order state="refused">`.
+fn tells_in_markup(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let state = |word: &str| STATES.contains(&word.replace(['_', '-', ' '], "").as_str());
+    let element = lower.split("</").any(|before| {
+        before.rsplit(['<', '>']).next().is_some_and(|value| state(value.trim())) && {
+            let name = before.rsplit('<').next().unwrap_or_default();
+            ["status", "state", "result", "outcome"].iter().any(|known| name.starts_with(known))
+        }
+    });
+    element
+        || ["status=\"", "state=\"", "result=\""]
+            .iter()
+            .any(|name| lower.split(name).skip(1).any(|rest| rest.split('"').next().is_some_and(state)))
+}
+
+/// Lists of what was done and of what was refused, by their names.
+const DID: &[&str] = &[
+    "renewed",
+    "done",
+    "succeeded",
+    "created",
+    "updated",
+    "deleted",
+    "sent",
+    "booked",
+    "accepted",
+    "added",
+    "released",
+    "applied",
+    "processed",
+    "delivered",
+    "ok",
+    "success",
+];
+const DIDNT: &[&str] = &["refused", "failed", "rejected", "errors", "failures", "denied", "notrenewed", "skipped", "undelivered"];
+
+/// Is the list of what was done empty, and that of what was refused not?
+fn refuses_all(facts: &Facts) -> bool {
+    let top = |names: &[&str], empty: bool| {
+        facts
+            .lists
+            .iter()
+            .any(|list| list.depth == 0 && (list.length == 0) == empty && list.words.iter().any(|word| names.contains(&word.as_str())))
+    };
+    top(DID, true) && top(DIDNT, false)
+}
+
+/// Does a record of the result say that it wasn't done, or does a list name what wasn't?
+pub fn refuses_some(facts: &Facts) -> bool {
+    let record = |leaf: &Leaf| match &leaf.value {
+        Scalar::Flag(flag) => {
+            !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.contains(&leaf.key.as_str()))
+        }
+        Scalar::Text(text) => {
+            matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") && STATES.contains(&fold(text).replace(' ', "").as_str())
+        }
+        _ => false,
+    };
+    let list = |names: &[String]| names.iter().any(|name| DIDNT.contains(&name.as_str()) || matches!(name.as_str(), "held" | "conflicts"));
+    facts.json
+        && (facts.leaves.iter().any(|leaf| leaf.record > 0 && record(leaf))
+            || facts.lists.iter().any(|found| found.length > 0 && list(&found.words)))
+}
+
+/// Does the result say that it was only a trial, and nothing was done?
+pub fn is_trial(text: &str, facts: &Facts) -> bool {
+    if facts.json {
+        return facts.leaves.iter().any(|leaf| {
+            let name = leaf.key.as_str();
+            leaf.record == 0
+                && match &leaf.value {
+                    Scalar::Flag(flag) => {
+                        *flag && matches!(name, "dryrun" | "simulated" | "simulation" | "testmode" | "preview" | "whatif")
+                    }
+                    Scalar::Text(text) => {
+                        matches!(name, "mode" | "status")
+                            && matches!(fold(text).as_str(), "dry run" | "simulation" | "simulated" | "preview")
+                    }
+                    _ => false,
+                }
+        });
+    }
+    let lower = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text).to_lowercase();
+    ["dry run", "dry-run", "--dry-run", "no changes written", "no changes made", "nothing was changed", "simulation only"]
+        .iter()
+        .any(|phrase| lower.contains(phrase))
 }
 
 #[cfg(test)]
@@ -195,7 +302,7 @@ mod tests {
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
         ] {
-            assert_eq!(tells_failure(text, &Facts::read(text)), fails, "{text}");
+            assert_eq!(tells_failure(text, &Facts::read(text), false), fails, "{text}");
         }
     }
 }

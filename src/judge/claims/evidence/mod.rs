@@ -23,6 +23,7 @@ use std::{
 use crate::judge::{
     claims::{
         context::tool_nouns,
+        evidence::tool_capabilities::{Ability, Effect},
         language::{
             date::{self, Dates},
             fold::{fold, stands_in},
@@ -73,6 +74,7 @@ pub struct Source {
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
     fails: OnceLock<bool>,
+    reads: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
     standing: Standing,
@@ -127,7 +129,22 @@ impl Source {
 
     /// It reports a failure, by the policy's rules or in its own words.
     pub fn fails(&self) -> bool {
-        self.failed || *self.fails.get_or_init(|| failure::tells_failure(&self.text, self.facts()))
+        self.failed || *self.fails.get_or_init(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
+    }
+
+    /// Its tool only reads, as far as its name says.
+    pub fn reads(&self) -> bool {
+        *self.reads.get_or_init(|| Ability::new(&self.tool, "").effect() == Effect::Reads)
+    }
+
+    /// It says of a part of what was asked for that it wasn't done.
+    pub fn refuses_some(&self) -> bool {
+        failure::refuses_some(self.facts())
+    }
+
+    /// It says that it was only a trial, and nothing was done.
+    pub fn is_trial(&self) -> bool {
+        !self.reads() && failure::is_trial(&self.text, self.facts())
     }
 
     /// It says in words that there is nothing.
@@ -143,6 +160,8 @@ pub struct Grounds {
     pub results: Vec<Source>,
     /// What users, instructions, tool definitions, earlier answers and calls said.
     pub said: Vec<String>,
+    /// What earlier answers said; it stands in `said` too.
+    pub answers: Vec<String>,
     /// What the user said last.
     pub asked: String,
     /// The tools as they were brought: only addresses count of it.

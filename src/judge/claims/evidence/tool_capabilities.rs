@@ -24,19 +24,19 @@ const ANYTHING: &[&str] = &[
 pub struct Ability {
     /// Its name.
     pub tool: String,
-    /// What its name, or else its description, says that it does.
+    /// The acts that its name, or else its description, says that it does.
     pub does: Vec<String>,
-    /// What its description says besides.
+    /// The acts that its description names besides.
     pub may: Vec<String>,
     /// It may do anything, as far as its name says.
     pub anything: bool,
-    /// What it does that with.
+    /// The things that it does that with.
     pub nouns: Vec<String>,
     /// Its description's words.
     pub about: Vec<String>,
 }
 
-/// What a tool can do to the world, as far as its name and description say.
+/// The effect of a tool on the world, as far as its name and description say.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// It only reads.
@@ -218,9 +218,133 @@ const ACTS: &[&str] = &[
     "import",
     "sync",
     "rotate",
+    "waive",
+    "renew",
+    "extend",
+    "apply",
+    "file",
+    "appeal",
+    "rollback",
+    "revert",
+    "rerun",
+    "retry",
+    "release",
+    "grant",
+    "revoke",
+    "pause",
+    "resume",
+    "dim",
+    "water",
+    "freeze",
+    "unfreeze",
+    "block",
+    "unblock",
+    "tag",
+    "flag",
+    "label",
+    "escalate",
+    "sign",
+    "attach",
+    "pin",
+    "hold",
+    "swap",
+    "exchange",
+    "withdraw",
+    "deposit",
+    "scale",
+    "provision",
+    "allocate",
+    "launch",
+    "dispatch",
+    "ship",
+    "arm",
+    "disarm",
+    "reassign",
+    "rebook",
+    "reopen",
+    "correct",
+    "enter",
+    "upgrade",
+    "downgrade",
+    "restore",
+    "reset",
+    "replace",
+    "unsubscribe",
+    "remind",
+    "alert",
+    "ring",
+    "page",
 ];
 
-/// How a tool did.
+/// Last words of a tool's name by which it only reads.
+const READ_NOUNS: &[&str] = &[
+    "log",
+    "logs",
+    "status",
+    "stats",
+    "statistics",
+    "info",
+    "history",
+    "calendar",
+    "hours",
+    "levels",
+    "level",
+    "readings",
+    "reading",
+    "conditions",
+    "output",
+    "tariff",
+    "tariffs",
+    "rates",
+    "rate",
+    "report",
+    "list",
+    "summary",
+    "details",
+    "prices",
+    "price",
+    "balance",
+    "balances",
+    "timetable",
+    "catalog",
+    "catalogue",
+    "availability",
+    "forecast",
+    "metrics",
+    "usage",
+    "data",
+    "records",
+    "results",
+    "stock",
+    "weather",
+    "schedule",
+    "overview",
+    "prognosis",
+    "scores",
+    "standings",
+    "departures",
+    "arrivals",
+    "entries",
+    "events",
+    "orders",
+    "inventory",
+    "profile",
+    "score",
+    "quotes",
+    "quote",
+    "directory",
+    "menu",
+    "slots",
+    "sailings",
+    "transcript",
+];
+
+/// Does this word of a tool's name say that it does more than read?
+pub(in crate::judge::claims) fn names_act(word: &str) -> bool {
+    ACTS.contains(&word)
+}
+
+/// The outcomes of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ran {
     /// It returned a result that is no failure.
@@ -239,11 +363,11 @@ pub struct Abilities {
     /// There are tools besides of which toolmark sees no results: what the upstream runs itself, a part of the
     /// conversation that isn't there.
     pub unseen: bool,
-    /// What the user said last.
+    /// The user's last message.
     pub asked: String,
     /// The last thing in the conversation is no result: nothing ran since the user spoke.
     pub idle: bool,
-    /// How the tools did that were called since the user spoke, by name.
+    /// The outcomes of the calls since the user spoke, by tool.
     pub recent: BTreeMap<String, Ran>,
     /// A tool that may do more than read succeeded before the user spoke last.
     pub acted_before: bool,
@@ -263,7 +387,7 @@ impl Ability {
         Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
     }
 
-    /// What it can do to the world. The first word of its name that tells decides, else the first words of its description.
+    /// Its effect on the world. The first word of its name that tells decides, else the first words of its description.
     pub fn effect(&self) -> Effect {
         let told = |words: &[String]| {
             words.iter().find_map(|word| {
@@ -285,7 +409,19 @@ impl Ability {
         }) {
             return Effect::Unknown;
         }
+        // `fridge_log`, `stock_levels`: something that is read, unless a verb begins the name.
+        let verb = name.first().is_some_and(|first| ACTS.contains(&first.as_str()));
+        if !verb && name.last().is_some_and(|last| READ_NOUNS.contains(&last.as_str())) {
+            return Effect::Reads;
+        }
         told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
+    }
+
+    /// May it do anything, as its name says: run a command, a query, a program?
+    pub fn may_do_anything(&self) -> bool {
+        const ANY: &[&str] =
+            &["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"];
+        name_words(&self.tool).iter().any(|word| ANY.contains(&word.as_str()))
     }
 
     /// Would it have done this, as its name says?
@@ -300,7 +436,7 @@ impl Ability {
     }
 }
 
-/// What these words say that is done, in any language. `inflected`: `Adds`, `Creates` too.
+/// The acts that these words name, in any language. `inflected`: `Adds`, `Creates` too.
 fn meanings(words: &[String], inflected: bool) -> Vec<String> {
     static NAMED: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
     let known = NAMED.get_or_init(|| {
@@ -324,7 +460,7 @@ fn meanings(words: &[String], inflected: bool) -> Vec<String> {
 }
 
 impl Abilities {
-    /// How a tool did.
+    /// The outcomes of a tool's calls.
     pub fn ran(&self, tool: &str) -> Ran {
         self.ran.get(tool).copied().unwrap_or_default()
     }
@@ -339,7 +475,7 @@ impl Abilities {
         self.recent.values().any(|ran| ran.succeeded)
     }
 
-    /// What this tool can do to the world.
+    /// The effect of this tool on the world.
     pub fn effect(&self, tool: &str) -> Effect {
         let own = self.tools.iter().find(|ability| ability.tool == tool);
         own.map_or_else(|| Ability::new(tool, "").effect(), Ability::effect)

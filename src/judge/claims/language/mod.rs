@@ -6,6 +6,7 @@ pub mod fold;
 pub mod lenient_json;
 pub mod lexicon;
 pub mod number;
+pub mod request;
 pub mod unit;
 pub mod url;
 pub mod voice;

@@ -14,7 +14,7 @@ use crate::judge::claims::passage::{Kind, Passage};
 /// Words of a line that opens or closes a letter.
 const LINE_WORDS_MAX: usize = 8;
 
-/// How letters begin and end, in any language. Folded.
+/// Beginnings and ends of letters, in any language. Folded.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Letters {
@@ -31,7 +31,7 @@ fn letters() -> &'static Letters {
     })
 }
 
-/// Where in a letter the text is.
+/// The part of a letter in which the text is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Letter {
     /// In none.

@@ -1,0 +1,160 @@
+//! What a user's message asks for: that something be done, or to be told something. Pure.
+
+use std::sync::OnceLock;
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+use crate::judge::claims::evidence::tool_capabilities::names_act;
+use crate::judge::claims::language::lexicon::{Word, Words, words};
+
+/// Bytes of a message that is read: a longer one brings a text to work on.
+const MESSAGE_BYTES_MAX: usize = 1200;
+/// Sentences of a message that are read.
+const SENTENCES_MAX: usize = 12;
+/// Words of a sentence at which a polite question may begin: `I'm late, can you …`.
+const WORDS_MAX: usize = 24;
+/// Words at the beginning of a sentence among which its verb is looked for.
+const VERB_WORDS: usize = 6;
+
+/// The words of `lexicon/requests.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Requests {
+    fillers: Words,
+    questions: Words,
+    polite: Vec<String>,
+    please: Words,
+    infos: Words,
+    to_me: Words,
+    me: Words,
+    before_infos: Words,
+    script_questions: Vec<String>,
+    script_infos: Vec<String>,
+}
+
+fn requests() -> &'static Requests {
+    static ALL: OnceLock<Requests> = OnceLock::new();
+    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("lexicon/requests.toml"))).extract().unwrap_or_default())
+}
+
+/// Does the message ask, in one of its sentences, that something be done in the world? A statement counts as such a request: `It is
+/// too hot in here`. Generous: it only opens the way for checks that need more than that.
+pub fn asks_for_act(message: &str) -> bool {
+    message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(is_act)
+}
+
+/// Does one of its sentences ask to be told something?
+pub fn asks_to_know(message: &str) -> bool {
+    let asks = |sentence: &str| !sentence.trim().is_empty() && !is_act(sentence);
+    message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(asks)
+}
+
+/// The sentences of a message; a mark ends one where a blank or nothing follows.
+fn sentences(message: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut rest = message.char_indices().peekable();
+    while let Some((at, c)) = rest.next() {
+        let wide = matches!(c, '。' | '！' | '？' | '।' | '\n');
+        let open = rest.peek().is_none_or(|(_, next)| next.is_whitespace());
+        if wide || matches!(c, '.' | '!' | '?' | ';' | '؟') && open {
+            let end = at + c.len_utf8();
+            found.extend(message.get(start..end));
+            start = end;
+        }
+    }
+    found.extend(message.get(start..));
+    found
+}
+
+fn is_act(sentence: &str) -> bool {
+    let known = requests();
+    if sentence
+        .chars()
+        .any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{0900}'..='\u{097f}' | '\u{ac00}'..='\u{d7af}'))
+    {
+        let has = |parts: &[String]| parts.iter().any(|part| sentence.contains(part.as_str()));
+        return !has(&known.script_questions) && !has(&known.script_infos) && !sentence.trim_end().ends_with(['?', '？', 'か']);
+    }
+    let all: Vec<Word> = words(sentence);
+    let pleases = all.iter().any(|word| known.please.contains(&word.lower));
+    let mut left: &[Word] = &all;
+    while let Some((first, rest)) = left.split_first() {
+        if !known.fillers.contains(&first.lower) || is_polite(sentence, left) {
+            break;
+        }
+        left = rest;
+    }
+    let Some(first) = left.first() else { return false };
+    let polite = (0..left.len().min(WORDS_MAX)).any(|at| left.get(at..).is_some_and(|rest| is_polite(sentence, rest)));
+    let asks = sentence.trim_end().ends_with(['?', '؟']) || known.questions.contains(&first.lower);
+    if asks && !polite && !pleases {
+        return false;
+    }
+    // `Write the notes and put them up`
+    let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "then");
+    let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower)));
+    let tells = left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
+        let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
+        // `Tell Paula that …`: somebody else is to be told.
+        let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
+        let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
+        before && known.infos.contains(&word.lower) && !others
+    });
+    !tells || acts_too()
+}
+
+/// Does the rest of the sentence begin as a question that asks for something to be done?
+fn is_polite(sentence: &str, left: &[Word]) -> bool {
+    let Some(rest) = left.first().and_then(|first| sentence.get(first.start..)) else { return false };
+    let lower = rest.get(..rest.floor_char_boundary(24)).unwrap_or(rest).to_lowercase();
+    requests().polite.iter().any(|opener| lower.strip_prefix(opener.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages() {
+        for (message, act) in [
+            ("Restart the router please", true),
+            ("push it", true),
+            ("715 would like two extra towels.", true),
+            ("it's too hot in here, 19 is plenty", true),
+            ("Can you deal with it?", true),
+            ("We're running late, can you move it to the 17:15?", true),
+            ("Who's on for Friday morning? And the owners should know to keep their animals fasted.", true),
+            ("Can the €6.40 be dropped?", true),
+            ("cache-03 hängt, bitte einmal durchstarten.", true),
+            ("Könntest du den Termin verschieben?", true),
+            ("Prenotami L'amica geniale alla sede Centro.", true),
+            ("安排周五中午和Kai吃饭", true),
+            ("カメラをオフにして", true),
+            ("Tell Paula I am late", true),
+            ("Write show notes for episode 58 and put them up.", true),
+            ("Show me invoices and payments", false),
+            ("Tell me the balance", false),
+            ("How full are we on the 6th of October?", false),
+            ("Show me my account balances", false),
+            ("Can you tell me the balance?", false),
+            ("Could you please check whether he paid?", false),
+            ("Write a short apology to Ms Novak in 207.", false),
+            ("Is Elm Street open tonight?", false),
+            ("Are we too dear on the Pauillac?", false),
+            ("TSH for Nowak?", false),
+            ("I'd like to know the opening hours.", false),
+            ("Haben wir morgen VIP-Anreisen?", false),
+            ("Montre-moi à quoi ressemblerait un relevé.", false),
+            ("我的包裹在哪里？", false),
+            ("昨日の振込がなぜ戻ってきたのか教えてください。", false),
+            ("", false),
+        ] {
+            assert_eq!(asks_for_act(message), act, "{message}");
+        }
+    }
+}
