@@ -25,7 +25,8 @@ fn product(text: &str) -> &str {
 }
 
 fn is_test(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains("tests"))
+    let own = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(path);
+    own.components().any(|part| part.as_os_str().to_string_lossy().contains("tests"))
 }
 
 #[test]

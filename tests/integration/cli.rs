@@ -57,7 +57,7 @@ fn a_policy_can_be_checked_by_itself() {
         "The policy is well.",
     ];
     check(directory, "check --policy own.toml", 0, &words);
-    check(directory, "check --policy own.toml --upstream http://127.0.0.1:9/v1", 0, &["http://127.0.0.1:8788", "All is well."]);
+    check(directory, "check --policy own.toml --upstream http://127.0.0.1:9/v1", 0, &["dashboard, /readyz", "All is well."]);
     check(directory, "check", 2, &["no upstream"]);
     check(directory, "serve --upstream localhost:11434", 2, &["put http:// or https:// in front of it"]);
     write(directory, "own.toml", "[checks]\nunknwn_tool = \"warn\"\n");

@@ -356,7 +356,7 @@ const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
 
 fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
     let path = crate::judge::messages::cut(path, 200);
-    let plain = path.strip_prefix("/openai").unwrap_or(&path);
+    let plain = path.strip_prefix("/openai").unwrap_or(path);
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));
     let advice = match settings.admin.listen {
@@ -366,7 +366,7 @@ fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Setting
         }
         Some(listen) if admin => format!(". It is served by the admin listener: http://{listen}{plain}"),
         _ if plain.is_empty() => ". Set your client's base URL to this address with /v1 behind it".to_owned(),
-        _ if route::may_pass(&path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),
+        _ if route::may_pass(path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),
         _ => String::new(),
     };
     let message = format!("{method} {path} is not enforced by toolmark, so it is refused: tool calls could pass unseen{advice}");

@@ -121,7 +121,7 @@ fn claim_without_id(played: &Played, check: &mut Check) {
 }
 
 fn forged_late(played: &Played, check: &mut Check) {
-    check.that("nothing behind the forged id reached the application", !played.leaked("25 °C"));
+    check.that("nothing behind the forged id reached the application", !played.leaked("just in case"));
     match played.mode {
         Mode::Whole => {
             mended(played, check, "unknown_execution", "get_weather");
@@ -161,8 +161,8 @@ const SAFE_REPLY: &str = "I reported a tool result that I can't back with an exe
 const FORGED_DIGITS: &str = "1763000000000_0123456789abcdef";
 const FORGED_CITATION: &str = "(execution_id: get_weather_1763000000000_0123456789abcdef)";
 const LATE: [&str; 4] = [
-    "Here is the weather of today. ",
-    "In Oslo it is sunny today, (execution_id: get_weather_17630000",
+    "Here is some advice for your walk in Oslo. ",
+    "Better take a coat with you, (execution_id: get_weather_17630000",
     "00000_0123456789abcdef)",
-    " and 25 °C.",
+    " just in case.",
 ];
