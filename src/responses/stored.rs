@@ -127,9 +127,10 @@ impl Known<'_> {
             Kind::Assistant => self.assistant(&item),
             Kind::Call(kind) => self.call(&item, kind),
             Kind::Output(_) => self.output(&item, gone),
-            Kind::Reference => Ruling::Passes(value.raw_str().to_owned()),
+            // Rebuilt: what lacks a type reads as a reference, and may be anything.
+            Kind::Reference if kind == "item_reference" => Ruling::Passes(format!("{{\"type\":\"item_reference\",\"id\":{}}}", quote(&id))),
             Kind::Other if PASSING.contains(&&*kind) && !nests_call(value) => passing(value, &kind),
-            Kind::Other | Kind::Tools => Ruling::Unknown,
+            Kind::Reference | Kind::Other | Kind::Tools => Ruling::Unknown,
         }
     }
 
@@ -137,7 +138,8 @@ impl Known<'_> {
     fn assistant(&self, item: &InputItem<'_>) -> Ruling {
         let text = item.content().and_then(text_of).unwrap_or_default();
         match said(item) {
-            Ruling::Passes(json) if self.written.contains(&digest(&text)) => Ruling::Passes(json),
+            // An item without text has the digest of any other such.
+            Ruling::Passes(json) if !text.is_empty() && self.written.contains(&digest(&text)) => Ruling::Passes(json),
             _ => Ruling::Unknown,
         }
     }

@@ -6,13 +6,21 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 
 use crate::marks::Scope;
 
 /// Maximum bytes of the cache, by estimate.
 const BYTES_MAX: u64 = 32 << 20;
 const EXPECTED: usize = 1 << 12;
+/// Number of shards, regardless of the number of cores: an entry heavier than its shard's capacity is never stored.
+const SHARDS: usize = 8;
+/// Share of the capacity for entries that were looked up again. The rest is for new ones, so that a response that was just
+/// begun isn't displaced by those that were fetched long ago.
+const HOT_SHARE: f64 = 0.5;
 /// Maximum bytes stored of one response, or of one request whose response is awaited.
 const ONE_BYTES_MAX: usize = 1 << 20;
 
@@ -66,7 +74,14 @@ impl Weighter<(Scope, Box<str>), Arc<Object>> for ByBytes {
 
 impl Default for Originals {
     fn default() -> Self {
-        Self(Cache::with_weighter(EXPECTED, BYTES_MAX, ByBytes))
+        let mut options = OptionsBuilder::new();
+        options.shards(SHARDS).estimated_items_capacity(EXPECTED).weight_capacity(BYTES_MAX).hot_allocation(HOT_SHARE);
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        match options.build() {
+            Ok(options) => Self(Cache::with_options(options, ByBytes, hasher, lifecycle)),
+            // INVARIANT: both capacities are set, which is all that could be missing.
+            Err(_) => Self(Cache::with_weighter(EXPECTED, BYTES_MAX, ByBytes)),
+        }
     }
 }
 
@@ -104,6 +119,15 @@ mod tests {
             originals.keep(&own, &format!("resp_{number}"), object(ONE_BYTES_MAX / 2));
             assert!(originals.0.weight() <= BYTES_MAX);
         }
+        // Those that are asked for again and again don't displace what is new.
+        for number in 100..160 {
+            originals.get(&own, &format!("resp_{number}"));
+        }
+        originals.keep(&own, "resp_new", object(3_000));
+        for number in 0..400 {
+            originals.keep(&other, &format!("resp_{number}"), object(3_000));
+        }
+        assert!(originals.get(&own, "resp_new").is_some());
         originals.forget(&own, "resp_199");
         assert!(originals.get(&own, "resp_199").is_none());
     }

@@ -395,7 +395,16 @@ impl Run {
                 self.keep_object(id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
             }
             if let Some(id) = &memo.conversation {
-                self.keep_object(id, Got::Withheld);
+                // With a key of toolmark's own, an id that a request merely names proves nothing.
+                let app = &self.worker.app;
+                let own_key = app
+                    .settings
+                    .upstreams
+                    .get(self.way.upstream())
+                    .is_some_and(|upstream| matches!(upstream.credential, crate::settings::Credential::Own { .. }));
+                if !own_key || app.originals.get(&self.context.scope, id).is_some() {
+                    self.keep_object(id, Got::Withheld);
+                }
             }
             self.worker.app.memory.keep(&self.context.scope, memo);
         }

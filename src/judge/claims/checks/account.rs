@@ -58,7 +58,6 @@ pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
         found.extend(share(scene));
         found.extend(measured(scene));
         found.extend(named_field(scene));
-        found.extend(listed(scene));
         found.extend(named_by_nobody(scene));
     }
     found
@@ -815,9 +814,6 @@ fn of_record(
     of_others: &dyn Fn(&std::ops::Range<usize>) -> bool,
 ) -> Option<Finding> {
     let facts = source.facts();
-    let elsewhere = |number: &number::Number| {
-        scene.sources.iter().any(|other| !std::ptr::eq(*other, source) && evidence::fits(number, false, &other.facts().numbers))
-    };
     let negated = tells_nothing(scene);
     let leaves = || facts.leaves.iter().filter(|leaf| facts.lies_in(leaf.record, own.record));
     let outside = || {
@@ -916,38 +912,6 @@ fn of_record(
                 span: time.span.clone(),
                 found: scene.text().get(time.span.clone()).unwrap_or_default().to_owned(),
                 expected: "the time of what it tells of".to_owned(),
-                certainty: Certainty::Likely,
-            });
-        }
-    }
-    // A number that other records have and this one has not.
-    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !of_others(&(number.span.start..number.end))) {
-        if scene.plain.is_taken(&(number.span.start..number.end)) || number.span.start < own.end && number.end > own.at {
-            continue;
-        }
-        if scene.kind == Kind::Sentence && !shares_clause(scene.text(), own.at..own.end, number.span.clone()) {
-            continue;
-        }
-        let Some(value) = number.readings().next().map(|reading| reading.value) else { continue };
-        let of = |leaf: &Leaf| leaf.value.number().is_some_and(|other| evidence::fits(number, false, &[other.abs()]));
-        let others = outside().filter(|leaf| of(leaf)).map(|leaf| leaf.key.as_str()).collect::<BTreeSet<&str>>();
-        let mine: Vec<&Leaf> = leaves().filter(|leaf| others.contains(leaf.key.as_str())).collect();
-        let globally = facts.leaves.iter().any(|leaf| leaf.record == 0 && of(leaf));
-        let inside = leaves().any(|leaf| of(leaf) || matches!(&leaf.value, Scalar::Text(text) if numbers(text).iter().any(|own| own.readings().any(|reading| (reading.value - value).abs() < 1e-9))));
-        let said = scene.grounds.said_numbers_have(value) || facts.counts().contains(&(value as u64)) && value.fract() == 0.0;
-        // A line of a list with one number says that of the record which it names.
-        let lone = scene.kind == Kind::Line && scene.plain.numbers.iter().filter(|number| !number.ordinal).count() == 1 && !number.percent;
-        let numeric: Vec<&Leaf> = leaves().filter(|leaf| leaf.value.number().is_some()).collect();
-        let only = lone && numeric.len() == 1 && number.span.start > own.at && !scene.text().contains('|');
-        let mine = if only && mine.is_empty() { numeric } else { mine };
-        if (only || !others.is_empty()) && !mine.is_empty() && !inside && !globally && !said && !elsewhere(number) {
-            let expected = mine.first().map(|leaf| leaf.value.shown()).unwrap_or_default();
-            return Some(Finding {
-                rule: "record_number",
-                code: Code::ClaimMismatch,
-                span: number.span.start..number.end,
-                found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
-                expected,
                 certainty: Certainty::Likely,
             });
         }
@@ -1861,64 +1825,6 @@ fn extreme(scene: &Scene<'_>) -> Option<Finding> {
         })
     };
     (!single && !ratio()).then(|| whole(scene, "extreme", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
-}
-
-/// One more item in an enumeration of what the result lists.
-fn listed(scene: &Scene<'_>) -> Option<Finding> {
-    let [source] = scene.sources.as_slice() else { return None };
-    let facts = source.facts();
-    if facts.leaves.len() > LEAVES_OF || facts.lists.is_empty() {
-        return None;
-    }
-    let text = scene.text();
-    let chunks: Vec<&str> = text
-        .split(',')
-        .flat_map(|part| {
-            [" and ", " und ", " et ", " y ", " e ", " en "]
-                .into_iter()
-                .find(|join| part.contains(join))
-                .map_or_else(|| vec![part], |join| part.split(join).collect())
-        })
-        .collect();
-    let trim = |word: &'_ str| word.trim_matches(['`', '*', '"', '“', '”', '.', '(', ')', ' ']).len();
-    // Of the first part its last word, of the last one its first: between stand items of one word.
-    let mut items: Vec<&str> = Vec::new();
-    for (at, chunk) in chunks.iter().enumerate() {
-        let words: Vec<&str> = chunk.split_whitespace().collect();
-        let word = if at == 0 {
-            words.last()
-        } else if at + 1 == chunks.len() || words.len() == 1 {
-            words.first()
-        } else {
-            None
-        };
-        items.push(word.copied().filter(|word| trim(word) > 2).unwrap_or_default());
-    }
-    let own: BTreeSet<String> = facts
-        .leaves
-        .iter()
-        .filter_map(|leaf| match &leaf.value {
-            Scalar::Text(text) if !text.contains(' ') => Some(fold(text)),
-            _ => None,
-        })
-        .collect();
-    let foreign = items.windows(3).find_map(|three| {
-        let known = three.iter().filter(|item| own.contains(&fold(item))).count();
-        let other = three.iter().find(|item| !item.is_empty() && !own.contains(&fold(item)))?;
-        let folded = fold(other);
-        let common = scene.lexicon.common.contains(&folded) || scene.lexicon.scope.contains(&folded);
-        (known == 2 && !common && folded.chars().count() > 2 && !is_known_word(scene, &folded)).then_some(other)
-    })?;
-    let foreign = &foreign;
-    let start = text.find(**foreign)?;
-    Some(Finding {
-        rule: "listed",
-        code: Code::UngroundedValue,
-        span: start..start + foreign.len(),
-        found: (**foreign).to_owned(),
-        expected: "an item that the result has".to_owned(),
-        certainty: Certainty::Likely,
-    })
 }
 
 /// Has anybody said this word, folded, or one that begins like it?
