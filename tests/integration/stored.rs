@@ -277,6 +277,13 @@ fn nobody_gets_anothers_objects_and_no_other_upstream_is_asked() {
     let got = three.upstreams[1].received();
     assert_eq!((got.len(), three.upstreams[0].received().len(), three.upstreams[2].received().len()), (5, 0, 0));
     assert!(got.iter().all(|received| received.headers["authorization"] == "Bearer sk-own"), "{got:?}");
+    // To name it makes nobody its owner.
+    let naming = json!({"model": "m", "input": "Hi", "conversation": id(&conversation)});
+    ask(&three, "POST", "responses", "other", &naming);
+    for (method, path) in [("GET", &paths[1]), ("GET", &paths[2]), ("DELETE", &paths[1])] {
+        assert_eq!(ask(&three, method, path, "other", &Value::Null).status, 404, "{method} {path}");
+    }
+    assert_eq!(get(&three, &paths[1]).status, 200);
 }
 
 #[test]
