@@ -15,14 +15,14 @@ use crate::{
     violation::{Certainty, Code},
 };
 
-/// How a passage and a result belong together.
+/// Relation between a passage and a result.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Bond {
     /// The result is the only one that the answer can speak of.
     Implied,
     /// A sentence before it in the same paragraph cites it.
     Near,
-    /// What introduces it cites it: a heading, a line with a colon.
+    /// Cited by the text that introduces it: a heading, a line with a colon.
     Introduced,
     /// It cites it itself.
     Cited,
@@ -38,7 +38,7 @@ pub struct Scene<'s> {
     pub lexicon: &'static Lexicon,
     /// The results that it reports, and how it does.
     pub sources: Vec<&'s Source>,
-    /// How they belong together.
+    /// Relation between passage and sources.
     pub bond: Bond,
     /// The whole conversation.
     pub grounds: &'s Grounds,
@@ -51,15 +51,15 @@ pub struct Scene<'s> {
 pub struct Finding {
     /// The check that made it.
     pub rule: &'static str,
-    /// What kind.
+    /// Violation code.
     pub code: Code,
-    /// Where in the passage.
+    /// Byte range in the passage.
     pub span: Range<usize>,
-    /// What was said.
+    /// Claimed value, as written.
     pub found: String,
-    /// What would be right.
+    /// Correct value, or what would make the claim true.
     pub expected: String,
-    /// How sure it is.
+    /// Certainty of the finding.
     pub certainty: Certainty,
 }
 

@@ -15,7 +15,7 @@ const ABBREVIATIONS: [&str; 26] = [
     "i", "etc", "inkl", "usw",
 ];
 
-/// What kind of passage.
+/// Kind of a passage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// A sentence.
@@ -33,16 +33,16 @@ pub enum Kind {
 /// A passage.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Passage {
-    /// Where it begins in the whole text, blanks before it included.
+    /// Start in the whole text, in bytes, with the blanks before it.
     pub start: usize,
     /// It itself.
     pub text: String,
-    /// What it is.
+    /// Kind of the passage.
     pub kind: Kind,
 }
 
 impl Passage {
-    /// Where it ends in the whole text.
+    /// End in the whole text, in bytes.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -53,7 +53,7 @@ impl Passage {
 pub struct Passages {
     start: usize,
     text: String,
-    /// Where in `text` the passage at hand begins.
+    /// Start of the current passage in `text`.
     from: usize,
     /// No passage ends before this place, counted from its beginning.
     scanned: usize,
@@ -68,7 +68,7 @@ impl Passages {
         self.text.push_str(piece);
     }
 
-    /// Where the passage begins that isn't whole yet.
+    /// Start of the incomplete passage.
     pub fn hold(&self) -> usize {
         self.start
     }
@@ -244,7 +244,7 @@ impl Passages {
     }
 }
 
-/// Where the next mark is that may end a passage.
+/// Position of the next mark that may end a passage.
 fn mark(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = from;

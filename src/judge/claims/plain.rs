@@ -30,7 +30,7 @@ impl Whole {
     }
 }
 
-/// See the module.
+/// Passage without its markup and citations, analysed on demand.
 #[derive(Debug, Default)]
 pub struct Plain {
     /// The passage, with citations blanked out: places are those of the passage.
@@ -79,7 +79,7 @@ fn without(text: &str, spans: &[Range<usize>]) -> Vec<Word> {
     words(&text)
 }
 
-/// Where its citations lie: ids of our shape, and labels with what they say.
+/// Byte ranges of its citations: execution IDs, and labels with their values.
 fn citations(passage: &str, words: &[Word]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut labelled = None;

@@ -38,7 +38,7 @@ const TOPS_MAX: usize = 6;
 /// Letters of a name that tells records apart.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
-/// What is wrong with a passage, one finding at most of each kind.
+/// Findings about a passage, at most one of each kind.
 pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
     if scene.grounds.is_endless() || scene.text().contains(['?', '？']) || scene.bond < Bond::Introduced || scene.sources.is_empty() {
         return Vec::new();
@@ -596,7 +596,7 @@ fn most(source: &Source) -> u64 {
     longest.max(if facts.json { 0 } else { facts.lines as u64 })
 }
 
-/// How often each value of a column stands, where it tells kinds of records apart: `status`, a flag.
+/// Number of occurrences of each value of a column that tells kinds of records apart: `status`, a flag.
 fn kinds(facts: &Facts) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     for name in facts.keys() {
@@ -693,7 +693,7 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
     found
 }
 
-/// How many records have one of the words of the passage or the question in a value.
+/// Number of records that have a word of the passage or the question in a value.
 fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
     let words: BTreeSet<String> =
         texts.iter().flat_map(|text| name_words(text)).filter(|word| word.chars().count() > 2).take(WORDS_OF).collect();
@@ -753,7 +753,7 @@ fn named(folded_text: &str, text: &str, facts: &Facts) -> Vec<Named> {
     found
 }
 
-/// Where a name stands in a text, without regard to case.
+/// Position of a name in a text, ignoring case.
 fn find_folded(text: &str, name: &str) -> Option<usize> {
     text.find(name).or_else(|| {
         let (text, name) = (text.to_lowercase(), name.to_lowercase());

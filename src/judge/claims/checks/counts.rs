@@ -22,11 +22,11 @@ struct Count {
     start: usize,
     end: usize,
     value: u64,
-    /// What follows is a word for a unit too: `livres`.
+    /// Words that also name a unit: `livres`.
     of_unit: bool,
 }
 
-/// What is wrong with the counts of a passage.
+/// Findings about the counts of a passage.
 pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
     // The head of its column says what a cell counts.
     if scene.text().trim_start().starts_with('|') {

@@ -44,17 +44,17 @@ const FINDINGS_MAX: usize = 16;
 /// A field that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wrong {
-    /// What kind of wrong.
+    /// Violation code.
     pub code: Code,
     /// The field.
     pub field: String,
-    /// What the block says.
+    /// Value in the block.
     pub found: String,
-    /// What the result says.
+    /// Value in the result.
     pub expected: String,
 }
 
-/// What is wrong with a block that cites `source`.
+/// Findings about a block that cites `source`.
 pub fn fields(block: &Node, source: &Source, grounds: &Grounds) -> Vec<Wrong> {
     let mut check = Check { source, facts: source.facts(), grounds, found: Vec::new() };
     if !check.facts.partial && !grounds.is_endless() {
@@ -275,7 +275,7 @@ fn derives(value: &Scalar, of: &[&Leaf]) -> bool {
     !numbers.is_empty() && column.len() > 1 && numbers.iter().all(|number| evidence::equals(number, false, &found))
 }
 
-/// What stands in templates where a value would.
+/// Placeholders in templates.
 fn hollow(value: &Scalar) -> bool {
     match value {
         Scalar::Null => true,

@@ -182,7 +182,7 @@ fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
     found
 }
 
-/// What stands in quotation marks.
+/// Texts in quotation marks.
 pub fn quoted(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut open: Option<(usize, char)> = None;

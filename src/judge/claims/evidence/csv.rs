@@ -2,7 +2,7 @@
 
 /// Bytes of a column's name.
 const NAME_BYTES_MAX: usize = 48;
-/// What parts columns.
+/// Column separators.
 const MARKS: [char; 4] = [',', ';', '\t', '|'];
 
 /// Reads a table: the columns' names, and the rows with as many fields each; `None` where the text isn't one.

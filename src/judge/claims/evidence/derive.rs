@@ -26,7 +26,7 @@ pub struct Derived {
     pub amounts: Vec<f64>,
     /// Shares and changes in percent.
     pub percents: Vec<f64>,
-    /// How many times one is another.
+    /// Ratio of two numbers.
     pub ratios: Vec<f64>,
 }
 
@@ -38,13 +38,13 @@ const GROUPS_OF: usize = 4;
 const MEMBERS_OF: usize = 10;
 
 impl Derived {
-    /// What two numbers of one kind make.
+    /// Numbers derived from two numbers of one kind.
     fn alike(&mut self, one: f64, other: f64) {
         self.amounts.extend([one + other, one - other, (one + other) / 2.0]);
         self.share(one, other);
     }
 
-    /// What two numbers of different kinds make.
+    /// Numbers derived from two numbers of different kinds.
     fn unlike(&mut self, one: f64, other: f64) {
         self.amounts.extend([one + other, one - other, one * other]);
         if one != 0.0 && other != 0.0 {
@@ -63,7 +63,7 @@ impl Derived {
     }
 }
 
-/// What follows from a result.
+/// Numbers that follow from a result.
 pub fn derived(facts: &Facts) -> Derived {
     let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
     let columns = facts.columns();
@@ -160,7 +160,7 @@ fn two_columns(one: &[f64], other: &[f64], found: &mut Vec<f64>) {
     found.extend([sum / of, of / sum]);
 }
 
-/// What a pair of numbers makes: sum, difference, product, shares and changes in percent.
+/// Numbers derived from a pair: sum, difference, product, shares and changes in percent.
 pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
     found.extend([one + other, one - other, one * other, (one + other) / 2.0]);
     for (one, other) in [(one, other), (other, one)] {
@@ -170,7 +170,7 @@ pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
     }
 }
 
-/// What a number and a percentage make: the share, and the number with it and without it.
+/// Numbers derived from a number and a percentage: the share, and the number with it and without it.
 pub fn with_percent(number: f64, percent: f64) -> [f64; 3] {
     let share = number * percent / 100.0;
     [share, number + share, (number - share).abs()]
@@ -205,7 +205,7 @@ pub fn is_quantity(key: &str) -> bool {
         .contains(&key)
 }
 
-/// How often each value of each key stands, and how many values each key has.
+/// Number of occurrences of each value of each key, and number of values of each key.
 fn by_value(facts: &Facts) -> Vec<u64> {
     let mut values: Vec<(&str, Value<'_>)> = Vec::with_capacity(facts.leaves.len().min(LEAVES_OF));
     for leaf in facts.leaves.iter().take(LEAVES_OF) {
@@ -239,7 +239,7 @@ enum Value<'f> {
     Null,
 }
 
-/// What a column of numbers makes: sum, average, range, median, shares, partial sums.
+/// Numbers derived from a column: sum, average, range, median, shares, partial sums.
 pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) {
     let sum: f64 = numbers.iter().sum();
     let count = numbers.len() as f64;

@@ -28,7 +28,7 @@ pub const LEAVES_MAX: usize = 20_000;
 const KEYS_OF: usize = 500;
 /// Numbers of a line that are taken for its columns.
 const MEMBERS_MAX: usize = 4;
-/// How deep JSON inside strings is read.
+/// Maximum depth to which JSON inside strings is read.
 const NESTED_MAX: usize = 3;
 /// Lines of a text that is no JSON.
 const LINES_MAX: usize = 5000;
@@ -51,9 +51,9 @@ pub enum Scalar {
 pub struct Leaf {
     /// Its member's name as one key; that of the list where it is an element.
     pub key: String,
-    /// Which object it is a member of, numbered from 1; 0 for none.
+    /// Number of the object that it is a member of, counted from 1; 0 for none.
     pub object: usize,
-    /// Which record it belongs to: the innermost element of a list that it lies in, numbered from 1; 0 for none.
+    /// Number of the record that it belongs to: the innermost element of a list that it lies in, numbered from 1; 0 for none.
     pub record: usize,
     /// It.
     pub value: Scalar,
@@ -66,13 +66,13 @@ pub struct List {
     pub words: Vec<String>,
     /// Its elements.
     pub length: usize,
-    /// How many lists it lies in.
+    /// Number of lists around it.
     pub depth: usize,
     /// Its elements are objects or strings, not numbers.
     pub of_things: bool,
 }
 
-/// What a result says.
+/// Values of a result, read once.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// Values in their order.
@@ -114,7 +114,7 @@ fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
     (!names.is_empty()).then(|| (rows.to_owned(), names))
 }
 
-/// Where in a result a value lies.
+/// Place of a value in a result.
 #[derive(Clone, Copy, Debug, Default)]
 struct Within {
     object: usize,

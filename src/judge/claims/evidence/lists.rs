@@ -14,7 +14,7 @@ use crate::judge::claims::{
     },
 };
 
-/// How sure it is that the noun means these lists.
+/// Certainty that the noun means these lists.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Fit {
     /// It is the only list there is.
@@ -27,19 +27,19 @@ pub enum Fit {
     Named,
 }
 
-/// What a noun means in a result.
+/// Lists of a result that a noun names.
 #[derive(Debug)]
 pub struct Things<'f> {
     /// The lists.
     pub lists: Vec<&'f List>,
-    /// How sure that is.
+    /// Certainty of that reading.
     pub fit: Fit,
     /// The text says that there is nothing, in words.
     pub none_said: bool,
 }
 
 impl Things<'_> {
-    /// What numbers of them may be said: of each list, and of those of one name together.
+    /// Counts that may be stated: of each list, and of those of one name together.
     pub fn lengths(&self) -> Vec<u64> {
         let mut lengths: Vec<u64> = self.lists.iter().map(|list| list.length as u64).collect();
         lengths.push(lengths.iter().sum());
@@ -57,7 +57,7 @@ impl Things<'_> {
     }
 }
 
-/// What these words mean in a result, if that can be told.
+/// Meaning of these words in a result; `None` if it can't be told.
 pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon) -> Option<Things<'f>> {
     let facts = source.facts();
     let none_said = !facts.json && source.says_none();

@@ -58,9 +58,9 @@ const RECKONED_OF: usize = 64;
 pub struct Source {
     /// The tool.
     pub tool: String,
-    /// What it was called with: JSON text.
+    /// Arguments of the call: JSON text.
     pub arguments: String,
-    /// What it returned.
+    /// Text that the tool returned.
     pub text: String,
     /// It reports a failure.
     pub failed: bool,
@@ -86,7 +86,7 @@ impl Source {
         Self { tool, arguments, text, ..Self::default() }
     }
 
-    /// What it says.
+    /// Its values, read on demand.
     pub fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| Facts::read(&self.text))
     }
@@ -112,7 +112,7 @@ impl Source {
         self.folded_arguments.get_or_init(|| fold(&self.arguments))
     }
 
-    /// What its tool is about, by its name.
+    /// Words of its tool's name that say what it is about.
     pub fn nouns(&self) -> &[String] {
         self.nouns.get_or_init(|| tool_nouns(&self.tool, lexicon::english()))
     }
@@ -158,11 +158,11 @@ impl Source {
 pub struct Grounds {
     /// Every result that answers a call, in order.
     pub results: Vec<Source>,
-    /// What users, instructions, tool definitions, earlier answers and calls said.
+    /// Texts of users, instructions, tool definitions, earlier answers and calls.
     pub said: Vec<String>,
-    /// What earlier answers said; it stands in `said` too.
+    /// Texts of earlier answers; they are in `said` too.
     pub answers: Vec<String>,
-    /// What the user said last.
+    /// The last user message.
     pub asked: String,
     /// The tools as they were brought: only addresses count of it.
     pub definitions: String,
@@ -174,11 +174,11 @@ pub struct Grounds {
     addresses: OnceLock<Vec<String>>,
     numbers: OnceLock<Vec<f64>>,
     by_id: OnceLock<HashMap<String, usize>>,
-    /// Where folded words stand in the results and what was said.
+    /// Index of the folded words of the results and of the conversation.
     standing: Standing,
     /// And in what was said alone.
     standing_said: Standing,
-    /// Where addresses stand in them as they came.
+    /// Index of the addresses in them, unfolded.
     standing_raw: Standing,
     /// Dates and numbers that dates were compared with.
     compared: AtomicUsize,
@@ -258,7 +258,7 @@ impl Grounds {
         recent.filter(move |_| few)
     }
 
-    /// What a number of the result and one that was asked with make: a rate and an amount.
+    /// Numbers derived from one of the result and one of the user's: a rate and an amount.
     fn reckoned<'s>(&self, source: &'s Source) -> &'s [f64] {
         let asked = || {
             let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
@@ -368,7 +368,7 @@ impl Grounds {
         })
     }
 
-    /// What a tool says of itself in its definition: JSON text, or nothing where that isn't known.
+    /// A tool's definition: JSON text, empty if unknown.
     pub fn definition_of(&self, tool: &str) -> &str {
         let name = format!("\"{tool}\"");
         let Some(at) = self.definitions.find(&name) else { return "" };
@@ -407,7 +407,7 @@ impl Grounds {
         self.told.get_or_init(|| self.said.iter().flat_map(|said| lists::told(said)).collect())
     }
 
-    /// What was said, and what calls were made with, folded.
+    /// Texts of the conversation and arguments of calls, folded.
     pub fn said_folded(&self) -> &str {
         self.said_folded.get_or_init(|| {
             let arguments = self.results.iter().map(|source| source.arguments.as_str());

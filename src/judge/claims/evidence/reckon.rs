@@ -27,7 +27,7 @@ const TIMES_OF: usize = 16;
 /// Dates from which others are counted, and steps by which they are.
 const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
-/// What everybody knows: days of a week, months, hours, minutes, hundreds.
+/// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
 /// Numbers from which others are reckoned.
@@ -121,7 +121,7 @@ fn once(mut values: Vec<f64>, most: usize) -> Vec<f64> {
     found
 }
 
-/// What two numbers make: sum, difference, product, ratios, shares, one with a share more or less.
+/// Numbers derived from two: sum, difference, product, ratios, shares, one with a share more or less.
 fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
     let (least, most) = if one < other { (one, other) } else { (other, one) };
     let share = |number: f64, percent: f64| {
@@ -149,12 +149,12 @@ fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
     ]
 }
 
-/// What two numbers make in percent.
+/// Percentages derived from two numbers.
 fn shares_of(one: f64, other: f64) -> [f64; 4] {
     [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
 }
 
-/// What a number is said to be.
+/// Role of a number by the words around it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
     /// A share of something, a change, in percent.

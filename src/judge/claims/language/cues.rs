@@ -33,7 +33,7 @@ pub fn reckons(plain: &Plain) -> bool {
     sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
 }
 
-/// What the words right around a number say that it is.
+/// Role of a number by the words right around it.
 pub fn role(plain: &Plain, number: &Number) -> Role {
     if number.percent {
         return Role::Share;

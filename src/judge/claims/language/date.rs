@@ -12,9 +12,9 @@ const DATES_MAX: usize = 5000;
 /// A date as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Date {
-    /// Where.
+    /// Byte range in the text.
     pub span: Range<usize>,
-    /// What it may mean, year 0 where it says none: (year, month, day).
+    /// Possible readings, year 0 if it names none: (year, month, day).
     pub readings: [Option<(i32, u32, u32)>; 2],
 }
 

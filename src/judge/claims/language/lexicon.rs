@@ -40,7 +40,7 @@ const NOUN: &str = r#"(?P<noun>[^\s.,;:!?()\[\]*"`|]+(?: [^\s.,;:!?()\[\]*"`|]+)
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verb {
-    /// What it comes to: `create`, `delete`, … the same in every language.
+    /// Action in common terms: `create`, `delete`, … the same in every language.
     pub means: String,
     /// As it is said of something done.
     pub said: Vec<String>,
@@ -72,9 +72,9 @@ pub struct Lexicon {
     pub generic: Words,
     /// Nouns for nothing that is counted.
     pub vague: Words,
-    /// What doesn't narrow an absence.
+    /// Words that don't narrow an absence.
     pub scope: Words,
-    /// What narrows a count.
+    /// Words that narrow a count.
     pub narrows: Words,
     /// `found`
     pub found: Words,
@@ -97,7 +97,7 @@ pub struct Lexicon {
     /// Endings of verbs as they are said, and others in their stead: genders and numbers.
     #[serde(default)]
     endings: Vec<(String, String)>,
-    /// What is done.
+    /// Action.
     pub verbs: Vec<Verb>,
     /// English nouns of tools' names, and what they are called.
     pub nouns: BTreeMap<String, Vec<String>>,
@@ -168,7 +168,7 @@ impl Lexicon {
         self.compiled.acts.get_or_init(|| self.verbs.iter().flat_map(|verb| &verb.named).cloned().collect()).contains(word)
     }
 
-    /// What a verb as it is said comes to.
+    /// Action of a verb as it is written.
     pub fn verb(&self, said: &str) -> Option<&Verb> {
         self.verbs.get(*self.spoken().known.get(said)?)
     }
@@ -307,9 +307,9 @@ pub fn month(word: &str) -> Option<u32> {
 /// A word of a text.
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// Where.
+    /// Start in the text, in bytes.
     pub start: usize,
-    /// Where it ends.
+    /// End in the text, in bytes.
     pub end: usize,
     /// In lower case.
     pub lower: String,

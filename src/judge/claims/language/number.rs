@@ -22,9 +22,9 @@ pub struct Reading {
 /// A number in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
-    /// Where it stands, unit not counted.
+    /// Byte range without the unit.
     pub span: Range<usize>,
-    /// Where its unit or magnitude ends.
+    /// End of its unit or magnitude, in bytes.
     pub end: usize,
     /// One or two ways to read it.
     pub readings: [Option<Reading>; 2],
@@ -32,7 +32,7 @@ pub struct Number {
     pub percent: bool,
     /// A magnitude follows: `1.2 million`.
     pub scaled: bool,
-    /// What it counts or measures, where that is a known unit.
+    /// Its unit, if known.
     pub unit: Option<&'static Unit>,
     /// `3rd`, `3.` at the beginning of a line, `No. 3`.
     pub ordinal: bool,
@@ -129,7 +129,7 @@ fn heads_a_line(text: &str, start: usize, rest: &str) -> bool {
     rest.starts_with(['.', ')']) && before().all(|c| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '(' | '-'))
 }
 
-/// Where digits end that nothing joins to others, as most do.
+/// End of digits that nothing joins to others, as is usual.
 fn alone(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let end = start + bytes.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -177,7 +177,7 @@ fn reading(whole: &str, decimals: &str) -> Option<Reading> {
     Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
 }
 
-/// What groups of digits may mean; `None` for what is no number: dates, versions, addresses.
+/// Possible readings of groups of digits; `None` if they aren't a number: dates, versions, addresses.
 fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
     let of = reading;
     let (last, heads) = groups.split_last()?;

@@ -20,9 +20,9 @@ use super::fold::lower;
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
-    /// How it is written; names with an upper-case letter count only so.
+    /// Spellings; names with an upper-case letter count only so.
     pub names: Vec<String>,
-    /// What it measures: only units of one dimension convert.
+    /// Dimension: only units of one dimension convert.
     pub dimension: String,
     /// One of it in the dimension's base unit.
     pub factor: f64,
@@ -47,12 +47,12 @@ struct Table {
     unit: Vec<Unit>,
 }
 
-/// What follows a number.
+/// Unit or magnitude behind a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Suffix {
     /// Bytes of it, blanks before it included.
     pub length: usize,
-    /// What the number is multiplied by.
+    /// Factor of the number.
     pub scale: f64,
     /// Percent.
     pub percent: bool,
@@ -117,7 +117,7 @@ enum Meaning {
     Unit(&'static Unit),
 }
 
-/// What names mean, and the first words of those that go on behind one.
+/// Meanings of names, and the first words of names of several words.
 #[derive(Default)]
 struct Names {
     known: HashMap<&'static str, Meaning, FixedState>,
