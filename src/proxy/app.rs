@@ -19,7 +19,7 @@ use crate::{
     mcp::{Mcp, catalog::Catalog},
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
     proxy::{
-        conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals},
+        conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals, owners::Owners},
         exchange::{cassette_session::Cassettes, http_probe, idempotency::Journal, verifier::Verifier},
         http::credentials,
         loop_control::LoopControl,
@@ -125,6 +125,8 @@ pub struct App {
     pub memory: Memory,
     /// Cache of objects that upstreams store.
     pub originals: Originals,
+    /// Owners of the objects that upstreams store under toolmark's own keys.
+    pub owners: Owners,
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
@@ -210,6 +212,7 @@ impl App {
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             originals: Originals::default(),
+            owners: Owners::default(),
             observed,
             recorder,
             loops,

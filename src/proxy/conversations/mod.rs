@@ -3,4 +3,5 @@
 pub mod cache;
 pub mod hidden_turns;
 pub mod originals;
+pub mod owners;
 pub mod session_calls;

@@ -57,6 +57,7 @@ use crate::{
         server::admission::Held,
         upstream::{pool::Answer, select::Way, timeout::within},
     },
+    responses::stored::Ids,
     sys::clock::Began,
     violation::Verdict,
     wire::json::{Document, Value},
@@ -314,6 +315,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
+            run.note_owned(Ids::of(&body));
             run.not_judged();
             return Ok(Some(passed(run, status, headers, body)));
         }
@@ -363,6 +365,9 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     }
     run.keep_beside(&finals, |at| answer.said(at));
     let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
+    if context.observes() {
+        run.note_owned(Ids::of(&body));
+    }
     let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
     run.remember(written.memo);
     run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;

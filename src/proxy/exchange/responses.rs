@@ -14,7 +14,8 @@ use crate::{
     marks::Scope,
     policy::Mode,
     proxy::{
-        conversations::{cache::Memory, hidden_turns},
+        app::{App, Standard},
+        conversations::{cache::Memory, hidden_turns, owners},
         exchange::{
             Incoming, basis,
             cassette_session::Stage,
@@ -27,12 +28,12 @@ use crate::{
         helper_threads,
         http::{body::Body, error_response::Failure},
         server::Worker,
-        upstream::select::Way,
+        upstream::{Endpoint, select::Way},
     },
     responses::{
         adapter::Responses,
         hidden_turns::known_calls,
-        request::{self, DEPTH_NOTED, Head, Recalled},
+        request::{self, DEPTH_NOTED, Head, Recalled, statefulness},
     },
     wire::json::Document,
 };
@@ -74,6 +75,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         let upstream_id = hidden_turns::upstream_id(&app, &caller.scope, previous).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
+    check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
@@ -115,6 +117,28 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     run.stage = stage;
     run.rounds = rounds;
     Ok((run, stream))
+}
+
+/// Refuses a request that names stored objects which the upstream would open with toolmark's own key, and which aren't the
+/// caller's. In observe mode only those that are known to be somebody else's.
+pub(in crate::proxy) async fn check_named(
+    app: &App,
+    standard: &Standard,
+    scope: &Scope,
+    endpoint: &Endpoint,
+    head: &Head<'_>,
+    recalled: &Recalled,
+) -> Result<(), Failure> {
+    let (policy, caller_key) = (&standard.rules.policy, app.settings.clients.is_empty());
+    if !endpoint.opens_everybodys(caller_key, false) {
+        return Ok(());
+    }
+    let observes = policy.mode == Mode::Observe;
+    if !observes {
+        statefulness::check(head, policy.responses.stateful)?;
+    }
+    let named = head.named(|id| !observes && recalled.items.iter().any(|(own, _)| own == id));
+    owners::check(app, scope, &endpoint.settings.name, &named, observes).await
 }
 
 pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
