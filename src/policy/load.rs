@@ -10,13 +10,13 @@ use std::{
 
 use super::Policy;
 use crate::{
+    config::error::Fault,
     config::layers::Layers,
     policy::{
         compiled::Rules,
         completeness::{END, Form},
         tool_files::{self, ToolFiles},
     },
-    settings::Fault,
 };
 
 /// Source of a policy.

@@ -12,8 +12,8 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::load::Error;
 use crate::{
+    config::error::Fault,
     config::{error::line_of, layers::Layers},
-    settings::Fault,
     wire::json::{Document, JsonError, Value},
 };
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::offline::{Api, Bench, Unheard, When, hear, looks_streamed};
+use super::offline::{Bench, Unheard, When, hear};
 use crate::{
     cassette::{
         body,
-        format::{Attempt, Exchange, Found, Recorded, Response, path_of},
+        format::{Attempt, Exchange, Found, Recorded, Response},
     },
     exchange::{
         answer_error::Fault,
@@ -23,12 +23,15 @@ use crate::{
         turn::EchoedTurn,
     },
     marks::Scope,
+    openai::Api,
     openai::error::Reported,
+    openai::path::path_of,
     policy::Mode,
     responses::request::Recalled,
     translate::answer::Origin,
     violation::{Code, Severity, Violation},
     wire::json::Document,
+    wire::sse::looks_streamed,
 };
 
 /// Result of judging a recorded exchange again.

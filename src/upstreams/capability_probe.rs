@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use crate::{
-    judge::messages::cut,
     openai::error::Reported,
     upstreams::quirks::learn::{Lesson, lesson},
+    wire::json::string::cut,
     wire::json::{Document, Value, string::quote},
 };
 

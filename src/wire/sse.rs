@@ -230,6 +230,13 @@ fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut 
     }
 }
 
+/// True if the bytes begin like server-sent events.
+pub fn looks_streamed(answer: &[u8]) -> bool {
+    let start = answer.trim_ascii_start();
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

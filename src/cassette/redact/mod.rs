@@ -15,7 +15,7 @@ pub use text::{Credentials, REDACTED, Rules, pointer};
 use super::body::Body;
 use crate::{
     cassette::format::{Exchange, Header, Request, Response},
-    replay::offline::looks_streamed,
+    wire::sse::looks_streamed,
 };
 
 /// Removes secrets from whole exchanges.

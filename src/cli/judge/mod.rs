@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::Error;
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         answer_error::Fault,
         context::{Begun, JudgedChoice, Upstream},
@@ -22,13 +23,14 @@ use crate::{
     },
     judge::call::{Arguments, Outcome},
     marks::{KeyRing, Scope},
+    openai::Api,
     policy::Mode,
-    proxy::app::Standard,
-    replay::offline::{Api, Bench, HELD_BYTES_MAX, Unheard, When, hear, looks_streamed},
+    replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, Offline},
     violation::Violation,
     wire::json::{Document, string::quote},
+    wire::sse::looks_streamed,
 };
 
 mod report;

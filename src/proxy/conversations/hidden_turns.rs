@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         adapter::Adapter,
         hidden_turns::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
@@ -14,7 +15,7 @@ use crate::{
     ledger::lookup::Unanswered,
     marks::Scope,
     policy::Mode,
-    proxy::app::{App, Standard},
+    proxy::app::App,
     violation::{Code, Violation},
     wire::json::Document,
 };

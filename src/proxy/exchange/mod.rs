@@ -32,6 +32,8 @@ use crate::{
         adapter::Chat,
         request::{self, DEPTH_NOTED, Head},
     },
+    exchange::active_policy::Standard,
+    exchange::text::places::claims,
     exchange::{
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
@@ -47,7 +49,7 @@ use crate::{
     openai::error::{Reported, masked},
     policy::{Mode, OnExhausted},
     proxy::{
-        app::{App, Caller, Standard},
+        app::{App, Caller},
         conversations::hidden_turns,
         helper_threads,
         http::{
@@ -152,6 +154,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         id: Uuid::now_v7(),
         rules: &standard.rules,
         call_rules: &standard.calls,
+        natures: &standard.natures,
         text: &standard.text,
         ring: &app.ring,
         scope,
@@ -388,7 +391,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.judged_envelope(&run.context));
+    let body = Bytes::from(error.judged_envelope(|text| claims(&run.context, text)));
     let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = error_response::json(status, Body::Whole(body));
     for (name, value) in &headers {

@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use http::StatusCode;
 
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         adapter::Adapter,
         context::{Basis, Begun, Upstream},
@@ -28,7 +29,6 @@ use crate::{
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     openai::usage,
     proxy::{
-        app::Standard,
         conversations::hidden_turns,
         exchange::{
             basis,

@@ -7,7 +7,6 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 
 use super::route::Route;
 use crate::{
-    judge::messages::cut,
     openai::error::{envelope, masked},
     proxy::{
         exchange::cassette_session,
@@ -20,6 +19,7 @@ use crate::{
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
     },
     settings::{Credential, Upstream},
+    wire::json::string::cut,
     wire::json::{Document, Value, string::quote},
 };
 

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use super::route::Stored;
 use crate::{
     cassette::player::Pace,
+    exchange::active_policy::Standard,
     exchange::{
         answer_error::Fault,
         context::Begun,
@@ -27,7 +28,7 @@ use crate::{
     openai::error::masked,
     policy::{Mode, Stateful},
     proxy::{
-        app::{App, Standard},
+        app::App,
         conversations::originals::{Got, Object},
         exchange::{self, Incoming, basis, cassette_session, read, responses},
         helper_threads,

@@ -20,6 +20,7 @@ use crate::{
     },
     exchange::context::Basis,
     marks::{KeyRing, Moment, RecordedMarks},
+    openai::Api,
     policy,
     proxy::{
         app::Error,
@@ -31,10 +32,11 @@ use crate::{
             response::{Answer, AnswerBody, Disturbance},
         },
     },
-    replay::{offline::Api, rejudge::recorded},
+    replay::rejudge::recorded,
     settings::Settings,
     upstreams::retry::Failed,
     wire::json::Document,
+    wire::sse::looks_streamed,
 };
 
 /// Bytes of an answer after which `dropped_stream` breaks it off.
@@ -318,7 +320,7 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
         }
     }
     if !answer.headers().contains_key(header::CONTENT_TYPE) {
-        let streamed = response.body.as_ref().is_some_and(|body| crate::replay::offline::looks_streamed(&body.bytes()));
+        let streamed = response.body.as_ref().is_some_and(|body| looks_streamed(&body.bytes()));
         let kind = if streamed { "text/event-stream" } else { "application/json" };
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         context::{Basis, Begun, Upstream},
         conversation::KnownCall,
@@ -13,7 +14,6 @@ use crate::{
     },
     marks::{KeyRing, Moment, Scope},
     policy::{Policy, load::PolicySource},
-    proxy::app::Standard,
     responses::request::{self, Head, Recalled},
     tools::registry::SchemaCache,
     wire::json::Document,
@@ -74,6 +74,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),
