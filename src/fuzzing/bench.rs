@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::{
     exchange::context::{Begun, Upstream},
     marks::{KeyRing, Moment, Scope},
+    openai::Api,
     policy::{Correction, Policy, load::PolicySource},
     proxy::app::Standard,
-    replay::offline::{Api, Bench, HELD_BYTES_MAX, When},
+    replay::offline::{Bench, HELD_BYTES_MAX, When},
     responses::request::Recalled,
     wire::json::Document,
 };

@@ -97,7 +97,7 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
         return restored;
     }
     let turns = A::turns(came);
-    let mut places = places(A::FORM, scope, &turns, A::continues(came));
+    let mut places = places(A::API, scope, &turns, A::continues(came));
     if places.is_empty() {
         return restored;
     }
