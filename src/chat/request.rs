@@ -17,11 +17,11 @@ use crate::{
         request_error::{Refusal, array, unique},
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
-    judge::history::result_classifier::Natures,
     judge::{
         call::{CallKind, turn::ToolChoice},
         history::{
             self, Adjacency, Execution, History, Item, PastResult,
+            result_classifier::Natures,
             stamp::{self, Nature, Stamp},
         },
     },

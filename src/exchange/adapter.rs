@@ -21,8 +21,6 @@ use crate::{
 
 /// An enforced API: its adapter.
 pub trait Adapter: RoundForm + Send + Sync + 'static {
-    /// Its path below an upstream's base URL, as `/chat/completions`.
-    const PATH: &'static str;
     /// Its whole answers.
     type Answer: WholeAnswer + Send;
     /// Its streamed answers.

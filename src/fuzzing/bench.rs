@@ -6,8 +6,10 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::{
-    exchange::active_policy::Standard,
-    exchange::context::{Begun, Upstream},
+    exchange::{
+        active_policy::Standard,
+        context::{Begun, Upstream},
+    },
     marks::{KeyRing, Moment, Scope},
     openai::Api,
     policy::{Correction, Policy, load::PolicySource},

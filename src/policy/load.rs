@@ -10,8 +10,7 @@ use std::{
 
 use super::Policy;
 use crate::{
-    config::error::Fault,
-    config::layers::Layers,
+    config::{error::Fault, layers::Layers},
     policy::{
         compiled::Rules,
         completeness::{END, Form},

@@ -25,8 +25,10 @@ use crate::{
         answer::{Origin, stream::StreamTranslator},
         sse_feed::{Reader, Unread},
     },
-    wire::sse::looks_streamed,
-    wire::{json::Document, sse::EventTooLong},
+    wire::{
+        json::Document,
+        sse::{EventTooLong, is_event_stream},
+    },
 };
 
 /// Bytes buffered of one call or block; the default of `[limits] held_bytes`.
@@ -130,7 +132,7 @@ pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Orig
 }
 
 fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
-    if looks_streamed(&answer) {
+    if is_event_stream(&answer) {
         return hear_stream::<A::Stream>(context, answer, origin);
     }
     let (answer, stray) = match origin {

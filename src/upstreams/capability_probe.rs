@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::{
     openai::error::Reported,
     upstreams::quirks::learn::{Lesson, lesson},
-    wire::json::string::cut,
-    wire::json::{Document, Value, string::quote},
+    wire::json::{
+        Document, Value,
+        string::{cut, quote},
+    },
 };
 
 /// Name of the tool that must be called.

@@ -109,16 +109,16 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let head = Head::read(&document)?;
     tool_rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
-    let identity = || Identity::of(&caller.scope, Chat::PATH, &headers, came.bytes());
+    let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
     let identity = if app.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
+    let way = Way::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
         helper_threads::step().await;
     }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, came.bytes(), tape);
+    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::API.path(), came.bytes(), tape);
     let basis = stage.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)

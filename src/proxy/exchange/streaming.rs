@@ -12,13 +12,13 @@ use http::StatusCode;
 
 use super::attempt::Downstream;
 use crate::{
-    exchange::text::places::claims,
     exchange::{
         adapter::{Adapter, AnswerStream, End},
         answer_error::Fault,
         context::JudgedChoice,
         decision::{self, Decision, Final},
         request_error::Refusal,
+        text::places::claims,
         turn::EchoedTurn,
     },
     openai::error::{Reported, masked},

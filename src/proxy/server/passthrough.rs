@@ -19,8 +19,10 @@ use crate::{
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
     },
     settings::{Credential, Upstream},
-    wire::json::string::cut,
-    wire::json::{Document, Value, string::quote},
+    wire::json::{
+        Document, Value,
+        string::{cut, quote},
+    },
 };
 
 /// Maximum bytes of one upstream's list of models.

@@ -17,8 +17,8 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use super::route::Stored;
 use crate::{
     cassette::player::Pace,
-    exchange::active_policy::Standard,
     exchange::{
+        active_policy::Standard,
         answer_error::Fault,
         context::Begun,
         conversation::Thread,

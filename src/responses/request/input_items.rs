@@ -6,10 +6,9 @@ use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     exchange::request_error::{Refusal, array, unique},
-    judge::history::result_classifier::Natures,
     judge::{
         call::CallKind,
-        history::{Item, PastCall},
+        history::{Item, PastCall, result_classifier::Natures},
     },
     openai::content::text_of,
     responses::call_name::tool_name,

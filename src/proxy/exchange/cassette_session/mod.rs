@@ -36,7 +36,6 @@ use crate::{
     settings::Settings,
     upstreams::retry::Failed,
     wire::json::Document,
-    wire::sse::looks_streamed,
 };
 
 /// Bytes of an answer after which `dropped_stream` breaks it off.
@@ -320,7 +319,7 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
         }
     }
     if !answer.headers().contains_key(header::CONTENT_TYPE) {
-        let streamed = response.body.as_ref().is_some_and(|body| looks_streamed(&body.bytes()));
+        let streamed = response.body.as_ref().is_some_and(|body| crate::wire::sse::is_event_stream(&body.bytes()));
         let kind = if streamed { "text/event-stream" } else { "application/json" };
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }

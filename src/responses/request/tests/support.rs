@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
-    exchange::active_policy::Standard,
     exchange::{
+        active_policy::Standard,
         context::{Basis, Begun, Upstream},
         conversation::KnownCall,
         request_error::Refusal,
