@@ -2,18 +2,15 @@
 //!
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-pub use crate::exchange::active_policy::Standard;
 use crate::{
+    exchange::active_policy::Standard,
     ledger::recorder::Recorder,
     marks::{Counter, KeyRing, Moment, Scope},
     mcp::{Mcp, catalog::Catalog},
@@ -27,6 +24,7 @@ use crate::{
         upstream::state::{self, Standing},
     },
     settings::{self, Settings},
+    sys::clock::unix_ms,
     telemetry::{Observed, readiness::State, stats::rollup::Rollup},
     tools::registry::SchemaCache,
 };
@@ -37,19 +35,9 @@ pub enum Error {
     /// The policy can't be loaded.
     #[error(transparent)]
     Policy(#[from] crate::policy::load::Error),
-    /// A tool in the policy's files can't be used.
-    #[error("{file}: tool `{name}`: {why}")]
-    Tool {
-        /// The tool's file.
-        file: String,
-        /// The tool's name.
-        name: String,
-        /// Reason for which the tool can't be used.
-        why: String,
-    },
-    /// A pattern of `calls.placeholders` is not a regular expression.
-    #[error("calls.placeholders: {0}")]
-    Pattern(#[from] regex::Error),
+    /// The policy's tools or patterns can't be used.
+    #[error(transparent)]
+    ActivePolicy(#[from] crate::exchange::active_policy::ActivePolicyError),
     /// A probe of a host that isn't in the settings.
     #[error("{0}")]
     Probe(String),
@@ -398,8 +386,4 @@ impl InForce {
         }
         self.standard.load()
     }
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

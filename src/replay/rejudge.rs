@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::offline::{Api, Bench, Unheard, When, hear, looks_streamed};
+use super::offline::{Bench, Unheard, When, hear};
 use crate::{
     cassette::{
         body,
-        format::{Attempt, Exchange, Found, Recorded, Response, path_of},
+        format::{Attempt, Exchange, Found, Recorded, Response},
     },
     exchange::{
         answer_error::Fault,
@@ -23,12 +23,12 @@ use crate::{
         turn::EchoedTurn,
     },
     marks::Scope,
-    openai::error::Reported,
+    openai::{Api, error::Reported, path::path_of},
     policy::Mode,
     responses::request::Recalled,
     translate::answer::Origin,
     violation::{Code, Severity, Violation},
-    wire::json::Document,
+    wire::{json::Document, sse::is_event_stream},
 };
 
 /// Result of judging a recorded exchange again.
@@ -76,7 +76,7 @@ const OF_MARKS: [Code; 9] = [
 /// Judges a recorded exchange.
 pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     let request = &exchange.downstream.request;
-    let Some(api) = Api::of_url(&request.url).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
+    let Some(api) = Api::of_path(path_of(&request.url)).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
         return Judgement::none("its endpoint carries no tool calls, and is not enforced");
     };
     if exchange.mcp.is_some() {
@@ -196,7 +196,7 @@ impl Judging<'_> {
     /// Translation context, if the upstream answered a request of the Responses API with chat completions.
     fn origin(&self, attempt: &Attempt) -> Option<Origin> {
         let url = &attempt.request.as_ref()?.url;
-        let translated = self.api == Api::Responses && path_of(url) == "/chat/completions";
+        let translated = self.api == Api::Responses && path_of(url) == Api::Chat.path();
         let id = self.context.id.simple().to_string();
         translated.then(|| Origin::new(&self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
     }
@@ -280,7 +280,7 @@ impl Judging<'_> {
 }
 
 fn is_stream(response: &Response, body: &Bytes) -> bool {
-    response.is_stream() || looks_streamed(body)
+    response.is_stream() || is_event_stream(body)
 }
 
 /// The findings in the form of a cassette.

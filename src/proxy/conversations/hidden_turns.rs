@@ -8,13 +8,14 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         adapter::Adapter,
         hidden_turns::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
     },
     ledger::lookup::Unanswered,
     marks::Scope,
     policy::Mode,
-    proxy::app::{App, Standard},
+    proxy::app::App,
     violation::{Code, Violation},
     wire::json::Document,
 };
@@ -97,7 +98,7 @@ pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document
         return restored;
     }
     let turns = A::turns(came);
-    let mut places = places(A::FORM, scope, &turns, A::continues(came));
+    let mut places = places(A::API, scope, &turns, A::continues(came));
     if places.is_empty() {
         return restored;
     }

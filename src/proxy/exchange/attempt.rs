@@ -17,7 +17,7 @@ use http::{StatusCode, header};
 use crate::{
     exchange::context::JudgedChoice,
     judge::call::turn::ToolChoice,
-    openai::error::Reported,
+    openai::{Api, error::Reported},
     proxy::{
         exchange::driver::{Reply, Run},
         http::error_response::Failure,
@@ -103,12 +103,12 @@ impl Run {
         self.way.tries += 1;
         self.looping.attempt();
         let settings = &self.endpoint().settings;
-        let (name, path) = (settings.name.clone(), self.way.path(settings));
+        let (name, api) = (settings.name.clone(), self.way.api_of(settings));
         self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.tally.violations.len());
         self.seen = Instant::now();
         let begun = self.waits(self.seen);
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
-        let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
+        let Some(target) = self.endpoint().enforced(api, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
         let headers = self.traced_headers();
         let sent = self.send(target, headers, body).await;
@@ -239,7 +239,7 @@ impl Run {
 
     /// True if a retry could do something twice, because the upstream stores the conversation or runs the request in the background.
     fn is_kept_upstream(&self) -> bool {
-        !self.way.is_chat() && (self.body_has("conversation") || self.body_has("background"))
+        self.way.api() == Api::Responses && (self.body_has("conversation") || self.body_has("background"))
     }
 
     /// Selects the first upstream from this index on that may be asked. True if the request is a half-open probe of its breaker.

@@ -19,11 +19,9 @@ use crate::{
         loop_guard::Looping,
         turn::{EchoedTurn, Said},
     },
-    ledger::{
-        record::{Api, SESSION_CHARS_MAX},
-        sealed_kv::cipher::Key,
-    },
+    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::Key},
     openai::{
+        Api,
         error::{Reported, enveloped, masked},
         usage,
     },
@@ -151,7 +149,7 @@ impl Run {
         who: Who,
         held: Held,
     ) -> Box<Self> {
-        let api = if way.is_chat() { Api::Chat } else { Api::Responses };
+        let api = way.api();
         let came = Instant::now();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
         if let Some(context) = Arc::get_mut(&mut context) {
@@ -233,7 +231,7 @@ impl Run {
     pub(in crate::proxy) async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
         self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
-        endpoint.usable(status::Asked::Answer, self.way.path(&endpoint.settings), &response)?;
+        endpoint.usable(status::Asked::Answer, self.way.api_of(&endpoint.settings).path(), &response)?;
         if let Some(standing) = self.worker.app.standings.get(self.way.upstream()) {
             standing.hear(&endpoint.settings, response.headers());
         }

@@ -32,6 +32,8 @@ use crate::{
         adapter::Chat,
         request::{self, DEPTH_NOTED, Head},
     },
+    exchange::active_policy::Standard,
+    exchange::text::places::claims,
     exchange::{
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
@@ -47,7 +49,7 @@ use crate::{
     openai::error::{Reported, masked},
     policy::{Mode, OnExhausted},
     proxy::{
-        app::{App, Caller, Standard},
+        app::{App, Caller},
         conversations::hidden_turns,
         helper_threads,
         http::{
@@ -108,16 +110,16 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let head = Head::read(&document)?;
     tool_rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
-    let identity = || Identity::of(&caller.scope, Chat::PATH, &headers, came.bytes());
+    let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
     let identity = if app.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
+    let way = Way::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
         helper_threads::step().await;
     }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, came.bytes(), tape);
+    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::API.path(), came.bytes(), tape);
     let basis = stage.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
@@ -153,6 +155,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         id: Uuid::now_v7(),
         rules: &standard.rules,
         call_rules: &standard.calls,
+        natures: &standard.natures,
         text: &standard.text,
         ring: &app.ring,
         scope,
@@ -393,7 +396,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.judged_envelope(&run.context));
+    let body = Bytes::from(error.judged_envelope(|text| claims(&run.context, text)));
     let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = error_response::json(status, Body::Whole(body));
     for (name, value) in &headers {

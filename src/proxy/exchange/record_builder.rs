@@ -7,9 +7,10 @@ use crate::{
     exchange::{context::Context, decision::Tally, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
-        Api, Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
+        Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
     },
     marks::Moment,
+    openai::Api,
     responses,
     settings::{Ledger, Store},
     violation::{Detail, Place, Violation},

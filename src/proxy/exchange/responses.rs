@@ -6,7 +6,6 @@ use http::{Response, StatusCode};
 
 use crate::{
     exchange::{
-        adapter::Adapter as _,
         context::{Basis, Begun},
         conversation::Thread,
         hidden_turns::{How, RoundForm as _},
@@ -14,7 +13,7 @@ use crate::{
     marks::Scope,
     policy::Mode,
     proxy::{
-        app::{App, Standard},
+        app::App,
         conversations::{cache::Memory, hidden_turns, owners},
         exchange::{
             Incoming, basis,
@@ -64,9 +63,9 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
     }
     let model = head.model.clone().into_owned();
-    let identity = || Identity::of(&caller.scope, Responses::PATH, &headers, came.bytes());
+    let identity = || Identity::of(&caller.scope, Responses::API.path(), &headers, came.bytes());
     let identity = if app.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Responses::PATH, &model, query, headers)?;
+    let way = Way::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[way.upstream()];
     let translates = way.translates(&endpoint.settings);
     let mut recalled = recall(&app.memory, &caller.scope, &head);
@@ -87,7 +86,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         recalled.calls.extend(known_calls(&back.kept, &tools.registry, &app.ring, &caller.scope));
     }
     let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Responses::PATH, document.bytes(), tape);
+    let stage = Stage::new(&app.cassettes, way.upstream(), Responses::API.path(), document.bytes(), tape);
     let basis = Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)

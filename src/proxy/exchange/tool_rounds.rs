@@ -15,6 +15,7 @@ use http::StatusCode;
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         adapter::Adapter,
         context::{Basis, Begun, Upstream},
         conversation::Memo,
@@ -28,7 +29,6 @@ use crate::{
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     openai::usage,
     proxy::{
-        app::Standard,
         conversations::hidden_turns,
         exchange::{
             basis,
@@ -183,7 +183,7 @@ impl Run {
                 self.rounds.last = again;
             } else {
                 // The application calls next: what came before is found by its calls.
-                let keys = marks.iter().map(|mark| key_of_mark(A::FORM, &context.scope, mark)).collect();
+                let keys = marks.iter().map(|mark| key_of_mark(A::API, &context.scope, mark)).collect();
                 let before = std::mem::take(&mut self.rounds.before);
                 self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, ..Kept::default() })));
             }
@@ -208,7 +208,7 @@ impl Run {
         self.rounds.since = Some(Instant::now());
         if own.tools.len() < calls.len() {
             let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
-            let keys = theirs.map(|(_, mark)| key_of_mark(A::FORM, &context.scope, mark)).collect();
+            let keys = theirs.map(|(_, mark)| key_of_mark(A::API, &context.scope, mark)).collect();
             let before = std::mem::take(&mut self.rounds.before);
             self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, behind: results, lost: false })));
             return Ok(Next::End(finals));
@@ -321,7 +321,7 @@ impl Run {
             && !A::continues(&origin.came)
             && let Some(answer) = answer()
         {
-            let key = key_of_answer(A::FORM, &self.context.scope, &A::turns(&origin.came), &answer);
+            let key = key_of_answer(A::API, &self.context.scope, &A::turns(&origin.came), &answer);
             let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
             all.push((vec![key], Kept { before, whole, ..Kept::default() }));
         }

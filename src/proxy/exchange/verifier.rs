@@ -16,8 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use quick_cache::sync::Cache;
 
 use crate::{
-    chat::adapter::Chat,
-    exchange::{adapter::Adapter as _, context::JudgedChoice},
+    exchange::context::JudgedChoice,
     judge::{
         text::Evidence as _,
         verifier::{
@@ -28,6 +27,7 @@ use crate::{
             undecided::is_undecided,
         },
     },
+    openai::Api,
     proxy::{
         app::{App, Error},
         exchange::driver::Run,
@@ -213,7 +213,7 @@ impl Verifier {
         question: &Question<'_>,
     ) -> Result<Checked, Failed> {
         let error = |why: String| Failed::new(Outcome::Error, why);
-        let target = endpoint.enforced(Chat::PATH, None).ok_or_else(|| error("its address can't be made".into()))?;
+        let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
         // Nothing of the caller's.
         let mut headers = endpoint.headers(&HeaderMap::new(), false);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -28,9 +28,6 @@ use crate::{
     settings::{Client, Limits},
 };
 
-/// Factor by which a request's bytes count: as received, as sent upstream, and what was parsed of them.
-pub const REQUEST_SHARE: u64 = 3;
-
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
 
 /// Admission control: counts of connections, exchanges and bytes in memory, with their limits.

@@ -52,11 +52,14 @@ use crate::{
             timeout::within,
         },
     },
-    sys::{clock::Began, limits},
+    sys::{
+        clock::Began,
+        limits::{self, REQUEST_SHARE},
+    },
     telemetry::alerts,
 };
 use abreast::EVENTS_AT_ONCE;
-use admission::{Held, REQUEST_SHARE, Weight};
+use admission::{Held, Weight};
 use idle_timeout::Stalled;
 use passthrough::Passage;
 use rejections::Polite;
@@ -355,7 +358,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
 const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
 
 fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
-    let path = crate::judge::messages::cut(path, 200);
+    let path = crate::wire::json::string::cut(path, 200);
     let plain = path.strip_prefix("/openai").unwrap_or(path);
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));

@@ -7,7 +7,6 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 
 use super::route::Route;
 use crate::{
-    judge::messages::cut,
     openai::error::{envelope, masked},
     proxy::{
         exchange::cassette_session,
@@ -20,7 +19,10 @@ use crate::{
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
     },
     settings::{Credential, Upstream},
-    wire::json::{Document, Value, string::quote},
+    wire::json::{
+        Document, Value,
+        string::{cut, quote},
+    },
 };
 
 /// Maximum bytes of one upstream's list of models.

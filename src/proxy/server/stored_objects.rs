@@ -18,6 +18,7 @@ use super::route::Stored;
 use crate::{
     cassette::player::Pace,
     exchange::{
+        active_policy::Standard,
         answer_error::Fault,
         context::Begun,
         conversation::Thread,
@@ -27,7 +28,7 @@ use crate::{
     openai::error::masked,
     policy::{Mode, Stateful},
     proxy::{
-        app::{App, Standard},
+        app::App,
         conversations::{
             originals::{Got, Object},
             owners,

@@ -20,6 +20,7 @@ use crate::{
     },
     exchange::context::Basis,
     marks::{KeyRing, Moment, RecordedMarks},
+    openai::Api,
     policy,
     proxy::{
         app::Error,
@@ -31,7 +32,7 @@ use crate::{
             response::{Answer, AnswerBody, Disturbance},
         },
     },
-    replay::{offline::Api, rejudge::recorded},
+    replay::rejudge::recorded,
     settings::Settings,
     upstreams::retry::Failed,
     wire::json::Document,
@@ -318,7 +319,7 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
         }
     }
     if !answer.headers().contains_key(header::CONTENT_TYPE) {
-        let streamed = response.body.as_ref().is_some_and(|body| crate::replay::offline::looks_streamed(&body.bytes()));
+        let streamed = response.body.as_ref().is_some_and(|body| crate::wire::sse::is_event_stream(&body.bytes()));
         let kind = if streamed { "text/event-stream" } else { "application/json" };
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
