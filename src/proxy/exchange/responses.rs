@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         context::{Basis, Begun},
         conversation::Thread,
         hidden_turns::{How, RoundForm as _},
