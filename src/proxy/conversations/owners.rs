@@ -12,7 +12,7 @@ use quick_cache::sync::Cache;
 use crate::{
     ledger::{lookup::Unanswered, sealed_kv::cipher::Key},
     marks::Scope,
-    proxy::{app::App, http::error_response::Failure},
+    proxy::{app::App, http::failure::Failure},
     responses::{
         request::named::{Named, ObjectKind},
         stored::Ids,

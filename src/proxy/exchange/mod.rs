@@ -25,22 +25,22 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use uuid::Uuid;
 
-use super::{server::Worker, upstream};
+use super::upstream;
 use crate::{
     cassette::recorder::Tape,
     chat::{
         adapter::Chat,
         request::{self, DEPTH_NOTED, Head},
     },
-    exchange::active_policy::Standard,
-    exchange::text::places::claims,
     exchange::{
+        active_policy::Standard,
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
         context::{Basis, Begun, Upstream},
         decision::{self, Decision},
         hidden_turns::RoundForm as _,
         request_error::Refusal,
+        text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
     },
@@ -54,10 +54,12 @@ use crate::{
         helper_threads,
         http::{
             body::{Body, Outlet},
-            error_response::{self, Failure},
+            error_response,
+            failure::Failure,
         },
         server::admission::Held,
         upstream::{pool::Answer, select::Way, timeout::within},
+        worker::Worker,
     },
     responses::stored::Ids,
     sys::clock::Began,

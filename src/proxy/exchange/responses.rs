@@ -26,9 +26,9 @@ use crate::{
             tool_rounds::{self, Origin, Rounds},
         },
         helper_threads,
-        http::{body::Body, error_response::Failure},
-        server::Worker,
+        http::{body::Body, failure::Failure},
         upstream::{Endpoint, select::Way},
+        worker::Worker,
     },
     responses::{
         adapter::Responses,

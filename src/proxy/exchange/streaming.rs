@@ -28,7 +28,7 @@ use crate::{
             exhausted,
             tool_rounds::Next,
         },
-        http::{body::Outlet, error_response::Failure},
+        http::{body::Outlet, failure::Failure},
         server::error_key_removal,
         upstream::{self, pool::Answer},
     },

@@ -35,7 +35,7 @@ use crate::{
             driver::Run,
             idempotency::{self, Due, Identity, Ordinals},
         },
-        http::error_response::Failure,
+        http::failure::Failure,
     },
     violation::{Code, Violation},
     wire::{json::Document, sse::Parser},

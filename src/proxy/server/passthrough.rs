@@ -10,13 +10,10 @@ use crate::{
     openai::error::{envelope, masked},
     proxy::{
         exchange::cassette_session,
-        http::{
-            body::Body,
-            credentials,
-            error_response::{self, Failure},
-        },
-        server::{Worker, admission::Held, error_key_removal::Unkeyed},
+        http::{body::Body, credentials, error_response, failure::Failure},
+        server::{admission::Held, error_key_removal::Unkeyed},
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
+        worker::Worker,
     },
     settings::{Credential, Upstream},
     wire::json::{

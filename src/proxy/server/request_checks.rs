@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use crate::{config::host::canonical_host, proxy::http::error_response::Failure};
-
-/// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
-pub const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of header lines; hyper has room for as many without allocating.
-pub const HEADERS_MAX: usize = 100;
+use crate::{
+    config::host::canonical_host,
+    proxy::http::failure::{Failure, HEADER_BYTES_MAX, HEADERS_MAX},
+};
 
 /// Refuses requests with too many or too long headers.
 ///

@@ -37,17 +37,17 @@ use crate::{
         helper_threads,
         http::{
             body::Body,
-            credentials,
-            error_response::{self, Failure},
+            credentials, error_response,
+            failure::Failure,
             headers::{UPSTREAM, VERDICT, VIOLATIONS},
         },
-        server::Worker,
         upstream::{
             self, Endpoint,
             pool::Outgoing,
             response::{Answer, AnswerBody},
             status::Asked,
         },
+        worker::Worker,
     },
     responses::{
         adapter::Responses,

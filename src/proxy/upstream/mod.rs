@@ -21,8 +21,8 @@ use crate::{
     exchange::context,
     openai::Api,
     proxy::{
-        app::Error,
-        http::{credentials, error_response::Failure},
+        error::Error,
+        http::{credentials, failure::Failure},
     },
     settings::{Credential, Responses, Settings, ToolChoice, Upstream},
     sys::tls,
