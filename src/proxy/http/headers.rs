@@ -22,7 +22,7 @@ impl Run {
     /// Sets the headers of a response with this status. An error of the upstream has the verdict `failed`, as in the log and the metrics.
     pub fn mark_passed(&self, headers: &mut HeaderMap, status: StatusCode) {
         self.mark_headers(headers, true);
-        if status.as_u16() >= 400 && !self.tally.blocked {
+        if status.as_u16() >= 400 && !self.attempts.findings().blocked {
             headers.insert(VERDICT, HeaderValue::from_static("failed"));
         }
     }
@@ -37,7 +37,7 @@ impl Run {
             }
         };
         set(EXCHANGE, HeaderValue::from_str(id));
-        match self.tally.codes()[..] {
+        match self.attempts.findings().codes()[..] {
             [] => {}
             // The usual case needs no text of its own.
             [only] => set(VIOLATIONS, Ok(HeaderValue::from_static(only.as_str()))),
@@ -47,8 +47,8 @@ impl Run {
             set(UPSTREAM, HeaderValue::from_str(name));
         }
         if known {
-            set(VERDICT, Ok(HeaderValue::from_static(self.tally.word())));
-            let repairs = self.tally.repairs;
+            set(VERDICT, Ok(HeaderValue::from_static(self.attempts.findings().word())));
+            let repairs = self.attempts.findings().repairs;
             set(REPAIRS, Ok(if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() }));
         }
     }
