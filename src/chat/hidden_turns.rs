@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::{adapter::Chat, messages::text_of};
+use super::adapter::Chat;
 use crate::{
     exchange::{
         context::Context,
@@ -16,7 +16,7 @@ use crate::{
     },
     judge::call::{Call, CallKind, ValidCall},
     marks::Moment,
-    openai::Api,
+    openai::{Api, content::text_of},
     wire::json::{Document, Value, splice::Edits, string::quote},
 };
 

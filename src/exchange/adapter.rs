@@ -1,6 +1,6 @@
 //! Interface between the shell and an API's adapter: reading answers, buffered and streamed, and writing responses.
 //!
-//! The shell ([`crate::proxy`]) knows no wire form but through these; judging and deciding is common to all
+//! The shell (`proxy/`) knows no wire form but through these; judging and deciding is common to all
 //! ([`super::context`], [`crate::exchange::decision`]). All of it is pure.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::{
             Call, CallRules,
             turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         },
-        history::{Execution, calls::Trail},
+        history::{Execution, calls::Trail, result_classifier::Natures},
         loops::Beyond,
         text::TextGate,
         textual_calls::Names,
@@ -49,6 +49,8 @@ pub struct Context {
     pub rules: Arc<Rules>,
     /// The policy's rules for calls, compiled.
     pub call_rules: Arc<CallRules>,
+    /// Classifier of results.
+    pub natures: Arc<Natures>,
     /// Keys of the marks.
     pub ring: Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -139,6 +141,8 @@ pub struct Basis<'b> {
     pub rules: &'b Arc<Rules>,
     /// The policy's rules for calls, compiled.
     pub call_rules: &'b Arc<CallRules>,
+    /// Classifier of results.
+    pub natures: &'b Arc<Natures>,
     /// The policy's rules for text.
     pub text: &'b crate::judge::text::Rules,
     /// Keys of the marks.
@@ -202,6 +206,7 @@ impl Begun {
             id: basis.id,
             rules: basis.rules.clone(),
             call_rules: basis.call_rules.clone(),
+            natures: basis.natures.clone(),
             ring: basis.ring.clone(),
             scope: basis.scope,
             turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },

@@ -1,6 +1,8 @@
 //! Parts that OpenAI's two APIs share: their names and paths, errors and token counts.
 
+pub mod content;
 pub mod error;
+pub mod path;
 pub mod usage;
 
 use minicbor::{Decode, Encode};

@@ -2,24 +2,22 @@
 //!
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-pub use crate::exchange::active_policy::Standard;
 use crate::{
+    exchange::active_policy::Standard,
     ledger::recorder::Recorder,
     marks::{Counter, KeyRing, Moment, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
     proxy::{
         conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals},
+        error::Error,
         exchange::{cassette_session::Cassettes, http_probe, idempotency::Journal, verifier::Verifier},
         http::credentials,
         loop_control::LoopControl,
@@ -27,74 +25,10 @@ use crate::{
         upstream::state::{self, Standing},
     },
     settings::{self, Settings},
+    sys::clock::unix_ms,
     telemetry::{Observed, readiness::State, stats::rollup::Rollup},
     tools::registry::SchemaCache,
 };
-
-/// Error at start, or of a policy that can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The policy can't be loaded.
-    #[error(transparent)]
-    Policy(#[from] crate::policy::load::Error),
-    /// A tool in the policy's files can't be used.
-    #[error("{file}: tool `{name}`: {why}")]
-    Tool {
-        /// The tool's file.
-        file: String,
-        /// The tool's name.
-        name: String,
-        /// Reason for which the tool can't be used.
-        why: String,
-    },
-    /// A pattern of `calls.placeholders` is not a regular expression.
-    #[error("calls.placeholders: {0}")]
-    Pattern(#[from] regex::Error),
-    /// A probe of a host that isn't in the settings.
-    #[error("{0}")]
-    Probe(String),
-    /// The keys for marks can't be loaded.
-    #[error(transparent)]
-    Keys(#[from] settings::KeyError),
-    /// The ledger can't be opened.
-    #[error("[ledger] {0}")]
-    Ledger(#[from] crate::ledger::store::StoreError),
-    /// Traces can't be set up.
-    #[error(transparent)]
-    Traces(#[from] crate::telemetry::traces::Error),
-    /// A cassette to be played can't be read.
-    #[error(transparent)]
-    Played(#[from] crate::cassette::reader::ReadError),
-    /// A cassette to be recorded can't be written.
-    #[error(transparent)]
-    Recorded(#[from] crate::cassette::writer::WriteError),
-    /// The system provides no random numbers.
-    #[error("the system gives no random numbers: {0}")]
-    Random(getrandom::Error),
-    /// The HTTP client for an upstream can't be created.
-    #[error("the client for upstreams can't be made: {0}")]
-    Client(#[from] http::Error),
-    /// The check of upstreams' certificates can't be set up.
-    #[error("the certificates of upstreams can't be checked: {0}")]
-    Tls(#[from] rustls::Error),
-    /// The MCP servers can't be set up.
-    #[error(transparent)]
-    Mcp(#[from] crate::mcp::McpError),
-    /// The listener can't be bound.
-    #[error("can't listen on {address}: {source}{hint}")]
-    Listen {
-        /// Address to listen on.
-        address: std::net::SocketAddr,
-        /// Advice to the user; begins with a colon, or is empty.
-        hint: &'static str,
-        /// Error of the system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Another error of the system.
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-}
 
 /// Policy in force, and the source that it is reloaded from.
 pub struct InForce {
@@ -395,8 +329,4 @@ impl InForce {
         }
         self.standard.load()
     }
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -2,9 +2,11 @@
 
 pub mod app;
 pub mod conversations;
+pub mod error;
 pub mod exchange;
 pub mod helper_threads;
 pub mod http;
 pub mod loop_control;
 pub mod server;
 pub mod upstream;
+pub mod worker;

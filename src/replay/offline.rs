@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     chat::{adapter::Chat, request},
     exchange::{
+        active_policy::Standard,
         adapter::{Adapter, AnswerStream, WholeAnswer as _},
         answer_error::Fault,
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
@@ -17,7 +18,6 @@ use crate::{
     judge::loops::Beyond,
     marks::{KeyRing, Scope},
     openai::Api,
-    proxy::app::Standard,
     responses::{self, adapter::Responses, request::Recalled},
     tools::registry::SchemaCache,
     translate::{
@@ -70,6 +70,7 @@ impl Bench {
             id: when.id,
             rules: &standard.rules,
             call_rules: &standard.calls,
+            natures: &standard.natures,
             text: &standard.text,
             ring: &self.ring,
             scope: when.scope.clone(),

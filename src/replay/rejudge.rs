@@ -13,7 +13,7 @@ use super::offline::{Bench, Unheard, When, hear};
 use crate::{
     cassette::{
         body,
-        format::{Attempt, Exchange, Found, Recorded, Response, path_of},
+        format::{Attempt, Exchange, Found, Recorded, Response},
     },
     exchange::{
         answer_error::Fault,
@@ -23,7 +23,7 @@ use crate::{
         turn::EchoedTurn,
     },
     marks::Scope,
-    openai::{Api, error::Reported},
+    openai::{Api, error::Reported, path::path_of},
     responses::request::Recalled,
     translate::answer::Origin,
     violation::{Code, Severity, Violation},

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::{Context, JudgedChoice},
         conversation::{Fate, KnownCall, Left, Memo, Owed, Thread, digest, kept_arguments},
@@ -19,6 +18,7 @@ use crate::{
         history::calls::call_digest,
     },
     marks::Moment,
+    openai::content::text_of,
     responses::{
         output_items::Slot,
         request::{

@@ -14,7 +14,6 @@ use super::{
     request::{Head, Input},
 };
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::Context,
         conversation::{KnownCall, kept_arguments},
@@ -26,7 +25,7 @@ use crate::{
         history::calls::call_digest,
     },
     marks::{CallMark, KeyRing, Moment, Scope},
-    openai::Api,
+    openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
         output_items::{Minter, echoed_status},

@@ -13,7 +13,6 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use crate::{
-    chat::messages::text_of,
     exchange::{
         answer_error::{Fault, ShapeError},
         conversation::{Fate, KnownCall, digest},
@@ -21,6 +20,7 @@ use crate::{
         text::places::is_call_part,
     },
     judge::{call::CallKind, history::calls::call_digest, messages},
+    openai::content::text_of,
     responses::{
         output_items::{is_like_call, nests_call},
         request::input_items::{InputItem, Kind},

@@ -1,8 +1,6 @@
 //! Start of an exchange by two clocks. Later timestamps are derived from the `Instant`, which avoids a second clock read.
 
-use std::time::Instant;
-
-use crate::proxy::app::unix_ms;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Start of an exchange, as an `Instant` and as Unix time.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +21,11 @@ impl Began {
     pub fn ms_at(&self, later: Instant) -> u64 {
         self.ms.saturating_add(later.saturating_duration_since(self.at).as_millis() as u64)
     }
+}
+
+/// The time, in Unix milliseconds.
+pub(crate) fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

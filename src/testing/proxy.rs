@@ -8,10 +8,7 @@ use super::builder::{ProxyBuilder, Scratch};
 
 use crate::{
     ledger::store::Store,
-    proxy::{
-        app::{App, Error},
-        server::Server,
-    },
+    proxy::{app::App, error::Error, server::Server},
     settings::{self, Environment, Flags},
     testing::client::{Answer, AskError},
 };

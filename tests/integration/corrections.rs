@@ -13,6 +13,7 @@ use toolmark::{
         adapter::Chat,
         request::{self, Head},
     },
+    exchange::active_policy::Standard,
     exchange::{
         adapter::{Adapter, WholeAnswer as _},
         context::{Basis, Context, Upstream},
@@ -21,7 +22,6 @@ use toolmark::{
     judge::loops::Beyond,
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     wire::json::Document,
 };
@@ -59,6 +59,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

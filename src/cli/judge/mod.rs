@@ -15,6 +15,7 @@ use bytes::Bytes;
 use super::Error;
 use crate::{
     exchange::{
+        active_policy::Standard,
         answer_error::Fault,
         context::{Begun, JudgedChoice, Upstream},
         request_error::Refusal,
@@ -24,7 +25,6 @@ use crate::{
     marks::{KeyRing, Scope},
     openai::Api,
     policy::Mode,
-    proxy::app::Standard,
     replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, Offline},

@@ -8,13 +8,14 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         adapter::Adapter,
         hidden_turns::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
     },
     ledger::lookup::Unanswered,
     marks::Scope,
     policy::Mode,
-    proxy::app::{App, Standard},
+    proxy::app::App,
     violation::{Code, Violation},
     wire::json::Document,
 };

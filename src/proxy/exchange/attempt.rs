@@ -20,7 +20,7 @@ use crate::{
     openai::{Api, error::Reported},
     proxy::{
         exchange::driver::{Reply, Run},
-        http::error_response::Failure,
+        http::failure::Failure,
         upstream::{
             candidates::{Fitness, fitness},
             prober::{self, Asked},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::InvalidHeaderValue};
 use uuid::Uuid;
 
 use crate::{
@@ -10,7 +10,11 @@ use crate::{
     ledger::record::ExchangeRecord,
     proxy::{
         exchange::{driver::Run, record_builder},
-        http::{body::Body, error_response::Failure},
+        http::{
+            body::Body,
+            failure::Failure,
+            headers::{EXCHANGE, REPAIRS, UPSTREAM, VERDICT, VIOLATIONS},
+        },
     },
     violation::{Code, Severity, Verdict, Violation},
 };
@@ -177,5 +181,41 @@ impl Run {
         };
         self.end_trace(&record);
         record
+    }
+}
+
+impl Run {
+    /// Sets the headers of a response with this status. An error of the upstream has the verdict `failed`, as in the log and the metrics.
+    pub fn mark_passed(&self, headers: &mut HeaderMap, status: StatusCode) {
+        self.mark_headers(headers, true);
+        if status.as_u16() >= 400 && !self.attempts.findings().blocked {
+            headers.insert(VERDICT, HeaderValue::from_static("failed"));
+        }
+    }
+
+    /// Sets the headers that every enforced response has; verdict and repairs only if they are `known` by now.
+    pub fn mark_headers(&self, headers: &mut HeaderMap, known: bool) {
+        let mut buffer = Uuid::encode_buffer();
+        let id = self.context.id.hyphenated().encode_lower(&mut buffer);
+        let mut set = |name, value: Result<HeaderValue, InvalidHeaderValue>| {
+            if let Ok(value) = value {
+                headers.insert(name, value);
+            }
+        };
+        set(EXCHANGE, HeaderValue::from_str(id));
+        match self.attempts.findings().codes()[..] {
+            [] => {}
+            // The usual case needs no text of its own.
+            [only] => set(VIOLATIONS, Ok(HeaderValue::from_static(only.as_str()))),
+            ref codes => set(VIOLATIONS, codes.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(",").try_into()),
+        }
+        if let Some(name) = self.way.answered.as_deref() {
+            set(UPSTREAM, HeaderValue::from_str(name));
+        }
+        if known {
+            set(VERDICT, Ok(HeaderValue::from_static(self.attempts.findings().word())));
+            let repairs = self.attempts.findings().repairs;
+            set(REPAIRS, Ok(if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() }));
+        }
     }
 }

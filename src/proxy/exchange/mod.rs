@@ -25,7 +25,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use uuid::Uuid;
 
-use super::{server::Worker, upstream};
+use super::upstream;
 use crate::{
     cassette::recorder::Tape,
     chat::{
@@ -33,12 +33,14 @@ use crate::{
         request::{self, DEPTH_NOTED, Head},
     },
     exchange::{
+        active_policy::Standard,
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
         attempts::NextStep,
         context::{Basis, Begun, Upstream},
         hidden_turns::RoundForm as _,
         request_error::Refusal,
+        text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
     },
@@ -46,15 +48,17 @@ use crate::{
     marks::Scope,
     openai::error::{Reported, masked},
     proxy::{
-        app::{App, Caller, Standard},
+        app::{App, Caller},
         conversations::hidden_turns,
         helper_threads,
         http::{
             body::{Body, Outlet},
-            error_response::{self, Failure},
+            error_response,
+            failure::Failure,
         },
         server::admission::Held,
         upstream::{pool::Answer, select::Way, timeout::within},
+        worker::Worker,
     },
     sys::clock::Began,
     violation::{Verdict, Violation},
@@ -151,6 +155,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         id: Uuid::now_v7(),
         rules: &standard.rules,
         call_rules: &standard.calls,
+        natures: &standard.natures,
         text: &standard.text,
         ring: &app.ring,
         scope,
@@ -367,7 +372,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.judged_envelope(&run.context));
+    let body = Bytes::from(error.judged_envelope(|text| claims(&run.context, text)));
     let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = error_response::json(status, Body::Whole(body));
     for (name, value) in &headers {

@@ -24,9 +24,9 @@ use crate::{
             tool_rounds::{self, Origin, Rounds},
         },
         helper_threads,
-        http::{body::Body, error_response::Failure},
-        server::Worker,
+        http::{body::Body, failure::Failure},
         upstream::select::Way,
+        worker::Worker,
     },
     responses::{
         adapter::Responses,

@@ -18,6 +18,7 @@ use crate::{
         attempts::NextStep,
         context::JudgedChoice,
         decision::ChoiceOutcome,
+        text::places::claims,
         turn::EchoedTurn,
     },
     openai::error::{Reported, masked},
@@ -27,7 +28,7 @@ use crate::{
             tool_rounds::Next,
             unprocessable,
         },
-        http::{body::Outlet, error_response::Failure},
+        http::{body::Outlet, failure::Failure},
         server::error_key_removal,
         upstream::{self, pool::Answer},
     },
@@ -395,8 +396,10 @@ fn failure_json(run: &Run, broken: Broken) -> String {
         }
     };
     tracing::error!(exchange = %run.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
-    let envelope = Reported::read(json.as_bytes())
-        .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.judged_envelope(&run.context));
+    let envelope = Reported::read(json.as_bytes()).map_or_else(
+        || Failure::protocol(name, "an error that can't be read").json(),
+        |error| error.judged_envelope(|text| claims(&run.context, text)),
+    );
     let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
     masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
 }

@@ -15,6 +15,7 @@ use http::StatusCode;
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         adapter::Adapter,
         attempts::RoundPermit,
         context::{Basis, Begun, Upstream},
@@ -28,14 +29,13 @@ use crate::{
     marks::{Moment, Scope},
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     proxy::{
-        app::Standard,
         conversations::hidden_turns,
         exchange::{
             basis,
             driver::Run,
             idempotency::{self, Due, Identity, Ordinals},
         },
-        http::error_response::Failure,
+        http::failure::Failure,
     },
     violation::{Code, Violation},
     wire::{json::Document, sse::Parser},

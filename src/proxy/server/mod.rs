@@ -39,24 +39,22 @@ use super::{
 use crate::{
     admin::Admin,
     proxy::{
-        app::{App, Error},
+        app::App,
+        error::Error,
         exchange::responses,
         helper_threads::Movable,
-        http::{
-            body::Body,
-            error_response::{self, Failure},
-        },
-        upstream::{
-            candidates::{Candidate, candidates},
-            prober,
-            timeout::within,
-        },
+        http::{body::Body, error_response, failure::Failure},
+        upstream::{prober, timeout::within},
+        worker::Worker,
     },
-    sys::{clock::Began, limits},
+    sys::{
+        clock::Began,
+        limits::{self, REQUEST_SHARE},
+    },
     telemetry::alerts,
 };
 use abreast::EVENTS_AT_ONCE;
-use admission::{Held, REQUEST_SHARE, Weight};
+use admission::{Held, Weight};
 use idle_timeout::Stalled;
 use passthrough::Passage;
 use rejections::Polite;
@@ -73,40 +71,6 @@ const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of buffered headers, at which hyper itself refuses the request.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
-
-/// One worker.
-pub struct Worker {
-    /// State shared by all workers.
-    pub app: Arc<App>,
-    /// The worker's own endpoint for each upstream.
-    pub endpoints: Vec<Endpoint>,
-}
-
-impl Worker {
-    /// Upstreams that may answer for a model, the one that serves it first.
-    ///
-    /// # Errors
-    /// 404 `model_not_found`.
-    pub fn candidates(&self, model: &str) -> Result<Vec<Candidate>, Failure> {
-        let found = candidates(&self.app.settings.upstreams, model);
-        if found.is_empty() { Err(unserved(model)) } else { Ok(found) }
-    }
-
-    /// Index of the upstream that serves a model: the first whose globs match. An empty name goes to the first upstream.
-    ///
-    /// # Errors
-    /// 404 `model_not_found`.
-    pub fn endpoint_for(&self, model: &str) -> Result<usize, Failure> {
-        let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
-        self.endpoints.iter().position(serves).ok_or_else(|| unserved(model))
-    }
-}
-
-fn unserved(model: &str) -> Failure {
-    let message =
-        format!("no upstream serves the model `{model}`: GET /v1/models lists what there is, `models` of `[[upstreams]]` says it");
-    Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
-}
 
 /// Server with a bound listener.
 pub struct Server {
@@ -311,7 +275,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         };
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     })?;
-    let held = match Held::new(&worker.app, &caller) {
+    let held = match Held::new(&worker.app.load, worker.app.client(&caller)) {
         Ok(held) => held,
         Err(failure) => {
             Box::pin(pass_over(request.into_body())).await;
@@ -355,7 +319,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
 const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
 
 fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
-    let path = crate::judge::messages::cut(path, 200);
+    let path = crate::wire::json::string::cut(path, 200);
     let plain = path.strip_prefix("/openai").unwrap_or(path);
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));

@@ -18,6 +18,7 @@ use super::route::Stored;
 use crate::{
     cassette::player::Pace,
     exchange::{
+        active_policy::Standard,
         answer_error::Fault,
         context::Begun,
         conversation::Thread,
@@ -27,23 +28,23 @@ use crate::{
     openai::error::masked,
     policy::{Mode, Stateful},
     proxy::{
-        app::{App, Standard},
+        app::App,
         conversations::originals::{Got, Object},
         exchange::{self, Incoming, basis, cassette_session, read, responses},
         helper_threads,
         http::{
             body::Body,
-            credentials,
-            error_response::{self, Failure},
+            credentials, error_response,
+            failure::Failure,
             headers::{UPSTREAM, VERDICT, VIOLATIONS},
         },
-        server::Worker,
         upstream::{
             self, Endpoint,
             pool::Outgoing,
             response::{Answer, AnswerBody},
             status::Asked,
         },
+        worker::Worker,
     },
     responses::{
         adapter::Responses,

@@ -21,10 +21,11 @@ use crate::{
     exchange::context,
     openai::Api,
     proxy::{
-        app::Error,
-        http::{credentials, error_response::Failure},
+        error::Error,
+        http::{credentials, failure::Failure},
     },
     settings::{Credential, Settings, ToolChoice, Upstream},
+    sys::tls,
     upstreams::retry::Failed,
 };
 use pool::{Answer, Client, Outgoing, SendError};
@@ -70,7 +71,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error`] if a client can't be created.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Error> {
-        let tls = Client::tls(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
+        let tls = tls::client_config(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
         settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
     }
 

@@ -13,8 +13,9 @@ use super::status;
 use crate::{
     openai::Api,
     proxy::{
-        app::{App, Error},
-        http::error_response::Failure,
+        app::App,
+        error::Error,
+        http::failure::Failure,
         upstream::{ERROR_BYTES_MAX, Endpoint, candidates::candidates, pool::Outgoing},
     },
     settings::{Credential, Upstream},

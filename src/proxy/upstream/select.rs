@@ -1,6 +1,6 @@
 //! Selection of the upstream for one exchange: those that may answer it, the current one, and what is known of it.
 //!
-//! Nothing is sent here; [`crate::proxy::exchange::attempt`] sends. A caller's own credential goes to the upstream that its request was
+//! Nothing is sent here; `proxy/exchange/attempt.rs` sends. A caller's own credential goes to the upstream that its request was
 //! routed to, and to no other.
 
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::{
     openai::Api,
     proxy::{
         app::App,
-        http::{credentials, error_response::Failure},
-        server::Worker,
+        http::{credentials, failure::Failure},
         upstream::candidates::Candidate,
+        worker::Worker,
     },
     settings::{Responses, Upstream},
     upstreams::breaker::Outcome,

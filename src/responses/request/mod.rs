@@ -16,13 +16,13 @@ use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 pub use crate::policy::Stateful;
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::{Basis, Begun},
         conversation::{Fate, KnownCall, Thread},
         request_error::{Refusal, array, unique},
         tool_set::{Brought, Dialect},
     },
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 use input_items::{InputItem, Kind, read_items};

@@ -23,9 +23,9 @@ use crate::{
     openai::Api,
     policy,
     proxy::{
-        app::Error,
+        error::Error,
         exchange::driver::Run,
-        http::error_response::Failure,
+        http::failure::Failure,
         upstream::{
             SendFailure,
             pool::Outgoing,
