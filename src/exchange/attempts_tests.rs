@@ -7,14 +7,16 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     chat::request::{self, Head},
-    exchange::context::{Basis, Begun, Upstream},
+    exchange::{
+        active_policy::Standard,
+        context::{Basis, Begun, Upstream},
+    },
     judge::{
         call::turn::TurnVerdict,
         loops::{Limit, Stop},
     },
     marks::{KeyRing, Scope},
     policy::{OnBlockedJson, Policy, load::PolicySource},
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     violation::Severity,
     wire::json::Document,
@@ -60,6 +62,7 @@ fn context(change: impl FnOnce(&mut Policy), members: &str) -> Arc<Context> {
         id: uuid::Uuid::nil(),
         rules,
         call_rules: &standard.calls,
+        natures: &standard.natures,
         text: &standard.text,
         ring: &ring,
         scope: Scope::shared(),
