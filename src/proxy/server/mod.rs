@@ -17,6 +17,7 @@ use std::{
     net::{SocketAddr, TcpListener as StdListener},
     pin::pin,
     sync::Arc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -37,21 +38,19 @@ use super::{
     upstream::Endpoint,
 };
 use crate::{
-    admin::Admin,
     proxy::{
         app::App,
         error::Error,
         exchange::responses,
         helper_threads::Movable,
         http::{body::Body, error_response, failure::Failure},
-        upstream::{prober, timeout::within},
+        upstream::timeout::within,
         worker::Worker,
     },
     sys::{
         clock::Began,
         limits::{self, REQUEST_SHARE},
     },
-    telemetry::alerts,
 };
 use abreast::EVENTS_AT_ONCE;
 use admission::{Held, Weight};
@@ -72,13 +71,11 @@ const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of buffered headers, at which hyper itself refuses the request.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
 
-/// Server with a bound listener.
+/// The proxy's listener, bound.
 pub struct Server {
     app: Arc<App>,
     listener: StdListener,
     address: SocketAddr,
-    admin: Option<Admin>,
-    stop: CancellationToken,
 }
 
 impl Server {
@@ -108,9 +105,7 @@ impl Server {
             );
         }
         let address = listener.local_addr()?;
-        let stop = CancellationToken::new();
-        let admin = Admin::bind(app.clone(), stop.clone())?;
-        Ok(Self { app, listener, address, admin, stop })
+        Ok(Self { app, listener, address })
     }
 
     /// Address that it listens on; for port 0 in the settings, with the port that the system chose.
@@ -118,58 +113,23 @@ impl Server {
         self.address
     }
 
-    /// Address of the admin listener; `None` if there is none.
-    pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
-    }
-
-    /// Token to cancel for a graceful shutdown.
-    pub fn stop(&self) -> CancellationToken {
-        self.stop.clone()
-    }
-
-    /// State shared by all workers.
-    pub fn app(&self) -> Arc<App> {
-        self.app.clone()
-    }
-
-    /// Serves until stopped, with a worker per core.
+    /// Starts a worker per core. Each ends after `stop` is cancelled and its exchanges are done.
     ///
     /// # Errors
     /// [`Error`] if a worker can't start.
-    pub fn run(self) -> Result<(), Error> {
+    pub fn start(self, stop: &CancellationToken) -> Result<Vec<JoinHandle<std::io::Result<()>>>, Error> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
         for number in 0..workers {
             let listener = self.listener.try_clone()?;
             let endpoints = Endpoint::all(&self.app.settings)?;
             let worker = Arc::new(Worker { app: self.app.clone(), endpoints });
-            let stop = self.stop.clone();
+            let stop = stop.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_io_events_per_tick(EVENTS_AT_ONCE).build()?;
             let serve = move || runtime.block_on(serve(worker, listener, stop));
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
         }
-        drop(self.listener);
-        let alerts = alerts::start(&self.app.settings.alerts, &self.app.observed, self.stop.clone())?;
-        let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
-        let prober = prober::start(&self.app, self.stop.clone())?;
-        for thread in threads {
-            if !matches!(thread.join(), Ok(Ok(()))) {
-                return Err(Error::System(std::io::Error::other("a worker ended badly")));
-            }
-        }
-        if admin.is_some_and(|admin| !matches!(admin.join(), Ok(Ok(())))) {
-            tracing::error!("the admin listener ended badly");
-        }
-        if let Some(prober) = prober {
-            // A panic there was reported by its own hook.
-            let _ended = prober.join();
-        }
-        if alerts.is_some_and(|alerts| alerts.join().is_err()) {
-            tracing::error!("watching for alerts ended badly");
-        }
-        self.app.observed.close();
-        Ok(())
+        Ok(threads)
     }
 }
 
