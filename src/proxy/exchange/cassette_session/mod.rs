@@ -218,7 +218,7 @@ impl Run {
     }
 
     fn played(&self, take: &Take) -> Result<Answer, (Failure, Option<Failed>)> {
-        let Some(attempt) = take.attempt(self.attempts.saturating_sub(1) as usize) else {
+        let Some(attempt) = take.attempt(self.attempts.started().saturating_sub(1) as usize) else {
             let why = format!(
                 "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
                 take.id,
@@ -247,7 +247,7 @@ impl Run {
             return None;
         }
         let request = cassettes.requests.fetch_add(1, Ordering::Relaxed);
-        let kind = faults::pick(&cassettes.faults, request, self.tally.repairs > 0)?;
+        let kind = faults::pick(&cassettes.faults, request, self.attempts.findings().repairs > 0)?;
         tracing::warn!(exchange = %self.context.id, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
     }
@@ -280,7 +280,7 @@ impl Run {
         let rules = &self.context.rules;
         let policy =
             PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
-        let verdict = self.outcome.map(|_| recorded(&self.tally));
+        let verdict = self.outcome.map(|_| recorded(self.attempts.findings()));
         let moments = std::mem::take(&mut self.stage.moments);
         let mcp = self.servers();
         tape.note(|raw| {
