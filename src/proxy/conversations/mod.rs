@@ -2,5 +2,6 @@
 
 pub mod cache;
 pub mod hidden_turns;
+pub mod journal;
 pub mod originals;
 pub mod session_calls;
