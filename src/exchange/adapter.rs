@@ -12,7 +12,7 @@ use super::{
     turn::{EchoedTurn, Said},
 };
 use crate::{
-    exchange::{answer_error::Fault, conversation::Memo, decision::Final, hidden_turns::RoundForm},
+    exchange::{answer_error::Fault, conversation::Memo, decision::ChoiceOutcome, hidden_turns::RoundForm},
     wire::{
         json::{JsonError, Value},
         sse::Event,
@@ -66,7 +66,7 @@ pub trait WholeAnswer: Sized {
     fn usage(&self) -> Option<Value<'_>>;
     /// The answer to send: every choice as in `finals`, usage added to `earlier`, and the verdict as a member if given.
     /// In observe mode, the upstream's bytes.
-    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;
+    fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;
 }
 
 /// An answer to send, with the conversation update to store.
@@ -89,7 +89,7 @@ pub enum Flow {
 /// Outcome with which a stream ends.
 pub struct End<'e> {
     /// Outcome of each choice.
-    pub finals: Vec<Final>,
+    pub finals: Vec<ChoiceOutcome>,
     /// Summed usage of the earlier attempts.
     pub earlier: Option<serde_json::Value>,
     /// The verdict: a JSON object.

@@ -324,7 +324,8 @@ impl Context {
     /// are replaced by a single `not_judged`.
     pub fn excuse_marks(&self, violations: &mut Vec<Violation>) {
         if self.observes() {
-            excuse_marks(violations, &self.rules.checks);
+            let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
+            excuse_marks(violations, &self.rules.checks, message);
         }
     }
 
@@ -452,15 +453,16 @@ impl JudgedChoice {
     }
 }
 
-/// Replaces violations that depend on marks by one `not_judged`.
-fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::violation::Checks) {
+/// Replaces violations that depend on marks by one `not_judged` with this message. True if there were any.
+pub fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::violation::Checks, message: &str) -> bool {
     // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
     let needs_marks =
         |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);
     let before = violations.len();
     violations.retain(|violation| !needs_marks(violation));
-    if violations.len() < before {
-        let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
+    let excused = violations.len() < before;
+    if excused {
         violations.extend(checks.violation(Code::NotJudged, None, message, ""));
     }
+    excused
 }

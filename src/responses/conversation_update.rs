@@ -123,7 +123,7 @@ pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[S
         return owed;
     }
     let said = Said { calls: calls.iter().map(|call| (call.clone(), Vec::new())).collect(), ..Said::default() };
-    for (call, slot) in decision::echo(judged, said).calls.iter().zip(slots) {
+    for (call, slot) in decision::rejected_turn(judged, said).calls.iter().zip(slots) {
         let known = owed.iter().any(|owed| owed.call_id == slot.call_id);
         if !known && !slot.call_id.is_empty() {
             owed.push(Owed { call_id: slot.call_id.clone(), custom: slot.kind == CallKind::Custom, output: call.answer() });

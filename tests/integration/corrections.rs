@@ -17,7 +17,7 @@ use toolmark::{
     exchange::{
         adapter::{Adapter, WholeAnswer as _},
         context::{Basis, Context, Upstream},
-        decision::Final,
+        decision::ChoiceOutcome,
     },
     judge::loops::Beyond,
     marks::{KeyRing, Moment, Scope},
@@ -84,7 +84,7 @@ impl Bench {
         let calls = judged.turn.into_calls().ok()?;
         let moment = |at: usize| Moment { time_ms: 1_763_760_000_000, counter: at as u16 };
         let calls = calls.into_iter().enumerate().map(|(at, call)| (call, moment(at))).collect();
-        let written = answer.write(vec![Final::Accept(calls)], context, None, None);
+        let written = answer.write(vec![ChoiceOutcome::Accept(calls)], context, None, None);
         let left: Value = serde_json::from_slice(&written.body).unwrap();
         let left = left["choices"][0]["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
         for call in &left {

@@ -99,12 +99,11 @@ impl Run {
             Ok(body) => body,
             Err(failure) => return (Err(failure), None),
         };
-        self.attempts += 1;
+        self.attempts.start();
         self.way.tries += 1;
-        self.looping.attempt();
         let settings = &self.endpoint().settings;
         let (name, api) = (settings.name.clone(), self.way.api_of(settings));
-        self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.tally.violations.len());
+        self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.attempts.findings().violations.len());
         self.seen = Instant::now();
         let begun = self.waits(self.seen);
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
@@ -201,10 +200,9 @@ impl Run {
     /// Plans the next request after a failure: `Some` if it is to be sent again, here or to another upstream; true for a
     /// half-open probe of the breaker.
     async fn recover(&mut self, failed: Failed, trial: bool) -> Option<bool> {
-        let calls = &self.context.rules.policy.calls;
         let left = Left {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
-            attempts: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
+            attempts: self.attempts.left(&self.context),
             time: self.repair_time(),
             repeatable: !self.is_kept_upstream(),
         };

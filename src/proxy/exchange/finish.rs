@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::InvalidHeaderVa
 use uuid::Uuid;
 
 use crate::{
-    exchange::decision::Tally,
+    exchange::decision::ExchangeFindings,
     ledger::record::ExchangeRecord,
     proxy::{
         exchange::{driver::Run, record_builder},
@@ -64,11 +64,11 @@ impl Run {
         let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
         let blocks = violation.as_ref().is_some_and(Violation::blocks) && !self.context.observes();
         if blocks {
-            self.tally.blocked = true;
+            self.attempts.block();
             self.finish(StatusCode::SERVICE_UNAVAILABLE);
         }
         if let Some(violation) = violation {
-            self.tally.violations.push(violation.clone());
+            self.attempts.report([violation.clone()]);
             app.recorder.take(&self.amendment(&record, violation), false);
         }
         if !blocks {
@@ -79,11 +79,11 @@ impl Run {
 
     /// [`Self::commit`] for a complete response, which an error replaces.
     pub async fn committed(&mut self, mut response: Response<Body>) -> Response<Body> {
-        let known = self.tally.violations.len();
+        let known = self.attempts.findings().violations.len();
         if let Err(failure) = self.commit().await {
             response = failure.response();
         }
-        if self.tally.violations.len() > known {
+        if self.attempts.findings().violations.len() > known {
             self.mark_headers(response.headers_mut(), true);
         }
         response
@@ -95,7 +95,8 @@ impl Run {
         for execution in &self.context.executions {
             tracing::debug!(exchange = %self.context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
         }
-        for violation in &self.tally.violations {
+        let findings = self.attempts.findings();
+        for violation in &findings.violations {
             let (code, severity) = (violation.code.as_str(), violation.severity);
             if severity >= Severity::Warn {
                 let tool = violation.tool.as_deref().filter(|tool| self.context.tools.registry.tool(tool).is_some()).unwrap_or("-");
@@ -104,8 +105,8 @@ impl Run {
         }
         let verdict = match self.outcome {
             None => "abandoned",
-            Some(400..) if !self.tally.blocked => "failed",
-            Some(_) => self.tally.word(),
+            Some(400..) if !findings.blocked => "failed",
+            Some(_) => findings.word(),
         };
         let mut buffer = Uuid::encode_buffer();
         tracing::info!(
@@ -117,9 +118,9 @@ impl Run {
             tool_choice = self.context.turn.tool_choice.as_str(),
             status = self.outcome.unwrap_or(499),
             verdict,
-            attempts = self.attempts,
-            repairs = self.tally.repairs,
-            violations = self.tally.violations.len(),
+            attempts = self.attempts.started(),
+            repairs = findings.repairs,
+            violations = findings.violations.len(),
             total_ms = total.as_millis() as u64,
             upstream_ms = self.upstream_time.as_millis() as u64,
             "exchange {verdict}"
@@ -128,12 +129,12 @@ impl Run {
 
     /// Amending record for a violation found after the first record was handed over, which may be written by now.
     fn amendment(&self, first: &ExchangeRecord, late: Violation) -> ExchangeRecord {
-        let late = Tally { violations: vec![late], ..Tally::default() };
+        let late = ExchangeFindings { violations: vec![late], ..ExchangeFindings::default() };
         ExchangeRecord {
             id: Uuid::now_v7(),
             amends: Some(first.id),
             status: self.outcome,
-            verdict: self.tally.verdict(),
+            verdict: self.attempts.findings().verdict(),
             total_us: record_builder::micros(self.started.at.elapsed()),
             attempts: Vec::new(),
             calls: Vec::new(),
@@ -150,10 +151,10 @@ impl Run {
         let rules = &self.context.rules;
         let verdict = match self.outcome {
             // What nobody waited for was not judged to its end: it never counts as passed.
-            None => self.tally.verdict().max(Verdict::Warn),
-            Some(_) => self.tally.verdict(),
+            None => self.attempts.findings().verdict().max(Verdict::Warn),
+            Some(_) => self.attempts.findings().verdict(),
         };
-        let violations = self.notes.violations(&self.tally, &app.settings.ledger);
+        let violations = self.notes.violations(self.attempts.findings(), &app.settings.ledger);
         let (attempts, calls) = self.notes.take(&self.context.inquiry.marks());
         let record = ExchangeRecord {
             id: self.context.id,
@@ -169,13 +170,13 @@ impl Run {
             model: self.model.as_str().into(),
             status: self.outcome,
             verdict,
-            repairs: self.tally.repairs,
+            repairs: self.attempts.findings().repairs,
             total_us: record_builder::micros(total),
             upstream_us: record_builder::micros(self.upstream_time),
             attempts,
             calls,
             executions: record_builder::executions(&self.context, &self.fresh, self.api, self.came_ms, &app.settings.ledger),
-            claims: record_builder::claims(&self.tally),
+            claims: record_builder::claims(self.attempts.findings()),
             violations,
         };
         self.end_trace(&record);
@@ -187,7 +188,7 @@ impl Run {
     /// Sets the headers of a response with this status. An error of the upstream has the verdict `failed`, as in the log and the metrics.
     pub fn mark_passed(&self, headers: &mut HeaderMap, status: StatusCode) {
         self.mark_headers(headers, true);
-        if status.as_u16() >= 400 && !self.tally.blocked {
+        if status.as_u16() >= 400 && !self.attempts.findings().blocked {
             headers.insert(VERDICT, HeaderValue::from_static("failed"));
         }
     }
@@ -202,7 +203,7 @@ impl Run {
             }
         };
         set(EXCHANGE, HeaderValue::from_str(id));
-        match self.tally.codes()[..] {
+        match self.attempts.findings().codes()[..] {
             [] => {}
             // The usual case needs no text of its own.
             [only] => set(VIOLATIONS, Ok(HeaderValue::from_static(only.as_str()))),
@@ -212,8 +213,8 @@ impl Run {
             set(UPSTREAM, HeaderValue::from_str(name));
         }
         if known {
-            set(VERDICT, Ok(HeaderValue::from_static(self.tally.word())));
-            let repairs = self.tally.repairs;
+            set(VERDICT, Ok(HeaderValue::from_static(self.attempts.findings().word())));
+            let repairs = self.attempts.findings().repairs;
             set(REPAIRS, Ok(if repairs == 0 { HeaderValue::from_static("0") } else { repairs.into() }));
         }
     }

@@ -34,7 +34,7 @@ impl Run {
         if app.journal.begin(app.recorder.shelf(), dues, app.now_ms()).await.is_err() {
             let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
             let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-            self.tally.violations.extend(violation.clone());
+            self.attempts.report(violation.clone());
             if let Some(violation) = violation.filter(Violation::blocks) {
                 return Err(violation);
             }

@@ -36,8 +36,8 @@ use crate::{
         active_policy::Standard,
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
+        attempts::NextStep,
         context::{Basis, Begun, Upstream},
-        decision::{self, Decision},
         hidden_turns::RoundForm as _,
         request_error::Refusal,
         text::places::claims,
@@ -47,7 +47,6 @@ use crate::{
     judge::loops::Beyond,
     marks::Scope,
     openai::error::{Reported, masked},
-    policy::{Mode, OnExhausted},
     proxy::conversations::journal::Identity,
     proxy::{
         app::{App, Caller},
@@ -62,7 +61,7 @@ use crate::{
         worker::Worker,
     },
     sys::clock::Began,
-    violation::Verdict,
+    violation::{Verdict, Violation},
     wire::json::{Document, Value},
 };
 use attempt::Downstream;
@@ -191,6 +190,7 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
 pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Response<Body> {
     run.fetched = true;
+    run.attempts.end_repairs();
     run.rounds = Rounds::default();
     run.witness().await;
     if upstream::is_event_stream(answer.headers()) {
@@ -209,11 +209,9 @@ pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Re
 
 async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
     run.witness().await;
-    let enforced = run.context.rules.policy.mode == Mode::Enforce;
-    let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
-    if let Some(refusal) = blocking {
-        run.tally.blocked = true;
-        return Served::Whole(fail(run, &refusal.into()));
+    let context = run.context.clone();
+    if let Some(violation) = run.attempts.refusal(&context) {
+        return Served::Whole(fail(run, &Refusal::of(&violation).into()));
     }
     run.step().await;
     loop {
@@ -235,20 +233,11 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
                 }
             }
             Ok(Reply::Error(status, headers, body)) => return Served::Whole(passed(run, status, headers, body)),
-            Ok(Reply::FailedCall(turn)) => {
-                run.tally.violations.extend(turn.violations.iter().cloned());
-                let budget = run.budget(Some(&turn), false);
-                if !decision::may_repair(&budget) {
-                    return Served::Whole(match exhausted(run, &turn) {
-                        // The upstream's own error would quote the call that was refused.
-                        Ok(words) => made_answer::<A>(run, &words, stream),
-                        Err(failure) => fail(run, &failure),
-                    });
-                }
-                if let Err(failure) = run.ask_again::<A>(&turn, None) {
-                    return Served::Whole(fail(run, &failure));
-                }
-            }
+            Ok(Reply::FailedCall(turn)) => match rejected_call::<A>(run, turn, stream) {
+                Ok(Some(response)) => return Served::Whole(response),
+                Ok(None) => {}
+                Err(failure) => return Served::Whole(fail(run, &failure)),
+            },
             Err(failure) => return Served::Whole(fail(run, &failure)),
         }
     }
@@ -268,9 +257,9 @@ async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool,
 fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     // What could not be judged never counts as passed.
     if failure.is_of_upstream() {
-        run.tally.failed = true;
+        run.attempts.fail();
     } else {
-        run.tally.blocked = true;
+        run.attempts.block();
     }
     let mut response = failure.response();
     run.mark_headers(response.headers_mut(), true);
@@ -278,16 +267,20 @@ fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     response
 }
 
-/// Text that replaces a call that the upstream refused and that can't be repaired.
-///
-/// # Errors
-/// 422 if the policy asks for an error.
-pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
-    run.tally.blocked = true;
-    let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
-    let on_exhausted = if run.context.words_are_error() { OnExhausted::Error } else { run.context.rules.policy.calls.on_exhausted };
-    let words = decision::exhausted_words(&turn.violations, run.tally.repairs, on_exhausted);
-    words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
+/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
+fn rejected_call<A: Adapter>(run: &mut Run, turn: EchoedTurn, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+    match run.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => run.ask_again::<A>(&turn, None).map(|()| None),
+        NextStep::Replace { text, .. } => Ok(Some(made_answer::<A>(run, &text, stream))),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&run.endpoint().settings.name, "no call")),
+    }
+}
+
+/// HTTP 422 for a blocking violation of an answer.
+pub(super) fn unprocessable(violation: &Violation) -> Failure {
+    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
 }
 
 fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
@@ -318,7 +311,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
-            run.not_judged();
+            run.attempts.not_judged(&context);
             return Ok(Some(passed(run, status, headers, body)));
         }
         // Boxed, as what is rare and large would make every exchange as large.
@@ -332,32 +325,24 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     if let Some(verifier) = run.verifier(&judged) {
         Box::pin(run.verify(verifier, &mut judged, answer.said(0).text)).await;
     }
-    run.found(&judged);
     run.learn(&judged);
     run.notes.usage(answer.usage());
-    let bad = judged.iter().position(|choice| choice.blocks());
-    let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, answer.said(at))));
-    let budget = run.budget(turn.as_ref(), false);
-    let policy = &context.rules.policy;
-    let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-        (Decision::Repair, Some(turn)) => {
+    let finished = match run.decide(judged, |at| answer.said(at)) {
+        NextStep::Repair(turn) => {
             run.ask_again::<A>(&turn, answer.usage().map(Value::raw_str))?;
             return Ok(None);
         }
-        (Decision::Refuse(violation), turn) => {
-            turn.iter().for_each(|turn| run.reject(turn));
-            run.tally.blocked = true;
-            return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() });
+        NextStep::Refuse { violation, rejected } => {
+            rejected.iter().for_each(|turn| run.reject(turn));
+            return Err(unprocessable(&violation));
         }
-        (Decision::Accept, _) => false,
-        (Decision::Replace | Decision::Repair, _) => true,
+        NextStep::Replace { text, .. } => return Ok(Some(made_answer::<A>(run, &text, stream))),
+        NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
     };
-    run.tally.blocked = replaced;
-    if !replaced {
-        run.tally.cite(&judged);
+    if !run.attempts.findings().blocked {
         run.record_hosted(|| answer.said(0));
     }
-    let mut finals = run.finals(judged, replaced);
+    let mut finals = run.finals(finished);
     if run.rounds.begun() {
         let spent = answer.usage().map(|usage| usage.raw_str().to_owned());
         finals = match Box::pin(run.own_calls::<A>(finals, answer.said(0), spent)).await? {
@@ -366,8 +351,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
         };
     }
     run.keep_beside(&finals, |at| answer.said(at));
-    let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
-    let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
+    let verdict = (run.attempts.findings().verdict() != Verdict::Pass).then(|| run.attempts.findings().json());
+    let written = answer.write(finals, &context, run.attempts.take_usage(), verdict.as_deref());
     run.remember(written.memo);
     run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;
     Ok(Some(passed(run, status, headers, written.body)))
@@ -378,13 +363,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
     if let Some(turn) = run.failed_call(&error) {
-        run.tally.violations.extend(turn.violations.iter().cloned());
-        if decision::may_repair(&run.budget(Some(&turn), false)) {
-            run.ask_again::<A>(&turn, None)?;
-            return Ok(None);
-        }
-        let words = exhausted(run, &turn)?;
-        return Ok(Some(made_answer::<A>(run, &words, stream)));
+        return rejected_call::<A>(run, turn, stream);
     }
     if let Some(status) = error.status
         && run.asks_again(status).await
@@ -419,7 +398,7 @@ fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
 
 /// Answer in toolmark's own words, if the upstream's can't be used.
 fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
-    let verdict = run.tally.json();
+    let verdict = run.attempts.findings().json();
     let made = run.made(words, &verdict);
     let (body, kind) = if stream {
         let mut out = BytesMut::new();

@@ -152,7 +152,7 @@ impl Run {
     }
 
     fn played(&self, take: &Take) -> Result<Answer, (Failure, Option<Failed>)> {
-        let Some(attempt) = take.attempt(self.attempts.saturating_sub(1) as usize) else {
+        let Some(attempt) = take.attempt(self.attempts.started().saturating_sub(1) as usize) else {
             let why = format!(
                 "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
                 take.id,
@@ -176,7 +176,7 @@ impl Run {
 
     /// Fault to inject into this attempt, if any.
     fn fault(&self) -> Option<Kind> {
-        let kind = self.worker.app.cassettes.fault(self.tally.repairs)?;
+        let kind = self.worker.app.cassettes.fault(self.attempts.findings().repairs)?;
         tracing::warn!(exchange = %self.context.id, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
     }
@@ -209,7 +209,7 @@ impl Run {
         let rules = &self.context.rules;
         let policy =
             PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
-        let verdict = self.outcome.map(|_| recorded(&self.tally));
+        let verdict = self.outcome.map(|_| recorded(self.attempts.findings()));
         let moments = std::mem::take(&mut self.stage.moments);
         let mcp = self.servers();
         tape.note(|raw| {
