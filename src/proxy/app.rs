@@ -17,7 +17,7 @@ use crate::{
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
     proxy::{
         cassettes::Cassettes,
-        conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals},
+        conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals, owners::Owners},
         error::Error,
         exchange::http_probe,
         http::credentials,
@@ -63,6 +63,8 @@ pub struct App {
     pub memory: Memory,
     /// Cache of objects that upstreams store.
     pub originals: Originals,
+    /// Owners of the objects that upstreams store under toolmark's own keys.
+    pub owners: Owners,
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
@@ -149,6 +151,7 @@ impl App {
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             originals: Originals::default(),
+            owners: Owners::default(),
             observed,
             recorder,
             loops,

@@ -20,7 +20,7 @@ use crate::{
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
-    ledger::record::SESSION_CHARS_MAX,
+    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::Key},
     openai::{
         Api,
         error::{Reported, enveloped, masked},
@@ -34,7 +34,7 @@ use crate::{
         upstream::{self, Endpoint, pool::Answer, select::Way, status},
         worker::Worker,
     },
-    responses::conversation_update,
+    responses::{conversation_update, stored::Ids},
     sys::clock::Began,
     telemetry::traces::ExchangeTrace,
     translate::{self, answer::Origin, request::Untranslatable},
@@ -120,6 +120,8 @@ pub struct Run {
     pub(in crate::proxy) stage: Stage,
     /// The answer was requested earlier and is fetched now: it is never repaired or requested again.
     pub(in crate::proxy) fetched: bool,
+    /// Entries for the ledger of the objects that the caller owns now.
+    pub(in crate::proxy) owned: Vec<(Key, Vec<u8>)>,
     /// The start of the stream's response was stored.
     begun: bool,
     /// Dispositions of items of rejected attempts, if the upstream stores them.
@@ -168,6 +170,7 @@ impl Run {
             received: 0,
             stage: Stage::default(),
             fetched: false,
+            owned: Vec::new(),
             begun: false,
             dropped: Vec::new(),
             started,
@@ -350,24 +353,40 @@ impl Run {
                 dropped.retain(|(id, _)| memchr::memmem::find(left, quote(id).as_bytes()).is_none());
             }
             memo.items.append(&mut dropped);
+            let items = match &memo.left {
+                Some(Left::Whole(left)) if self.is_everybodys() => Ids::of(left).items,
+                Some(_) | None => Vec::new(),
+            };
+            self.note_owned(Ids { response: memo.responses.first().cloned(), conversation: memo.conversation.clone(), items });
             if let (Some(left), Some(id)) = (memo.left.take(), memo.responses.first()) {
                 let request = || Got::Awaited(self.context.request().bytes().clone());
                 self.keep_object(id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
             }
             if let Some(id) = &memo.conversation {
-                // With a key of toolmark's own, an id that a request merely names proves nothing.
-                let app = &self.worker.app;
-                let own_key = app
-                    .settings
-                    .upstreams
-                    .get(self.way.upstream())
-                    .is_some_and(|upstream| matches!(upstream.credential, crate::settings::Credential::Own { .. }));
-                if !own_key || app.originals.get(&self.context.scope, id).is_some() {
-                    self.keep_object(id, Got::Withheld);
-                }
+                self.keep_object(id, Got::Withheld);
             }
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
+    }
+
+    /// True if the upstream would open what this exchange stores there to every caller.
+    fn is_everybodys(&self) -> bool {
+        let caller_key = self.worker.app.settings.clients.is_empty();
+        self.api == Api::Responses && self.endpoint().opens_everybodys(caller_key, self.way.is_foreign())
+    }
+
+    /// Notes that the caller owns these objects. INVARIANT: those that the request itself names were found to be the
+    /// caller's before it was sent.
+    pub(in crate::proxy) fn note_owned(&mut self, mut ids: Ids) {
+        if !self.is_everybodys() {
+            return;
+        }
+        if self.context.observes() && self.context.hidden.conversation.is_some() {
+            // What nobody is known to own is asked for there, and to name it makes nobody its owner.
+            ids.conversation = None;
+        }
+        let noted = self.worker.app.owners.note(&self.context.scope, &self.endpoint().settings.name, &ids);
+        self.owned.extend(noted);
     }
 
     /// Stores the upstream that has an object, and what the application got of it.
@@ -382,11 +401,15 @@ impl Run {
     /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
     /// generated in the background.
     pub(in crate::proxy) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
-        if self.begun || self.fetched || !self.context.hidden.store || self.context.observes() {
+        if self.begun || self.fetched || !self.context.hidden.store {
             return;
         }
         let Some(id) = id().filter(|id| !id.is_empty()) else { return };
         self.begun = true;
+        self.note_owned(Ids { response: Some(id.clone()), ..Ids::default() });
+        if self.context.observes() {
+            return;
+        }
         let background = self.context.hidden.background;
         self.keep_object(&id, if background { Got::Awaited(self.context.request().bytes().clone()) } else { Got::Withheld });
     }

@@ -7,8 +7,9 @@ use uuid::Uuid;
 
 use crate::{
     exchange::decision::ExchangeFindings,
-    ledger::record::ExchangeRecord,
+    ledger::{record::ExchangeRecord, sealed_kv::Noted},
     proxy::{
+        conversations::owners,
         exchange::{driver::Run, record_builder},
         http::{
             body::Body,
@@ -24,6 +25,11 @@ impl Drop for Run {
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
             self.worker.app.memory.keep(&self.context.scope, memo);
+        }
+        if !self.owned.is_empty() {
+            let shelf = self.worker.app.recorder.shelf();
+            // What couldn't be kept is known to this process.
+            let _kept = shelf.put_behind(std::mem::take(&mut self.owned), Noted::default(), self.worker.app.now_ms());
         }
         if let Some(since) = self.waiting {
             self.waited(since);
@@ -45,6 +51,10 @@ impl Run {
     /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
     pub async fn commit(&mut self) -> Result<(), Failure> {
         let app = self.worker.app.clone();
+        let owned = std::mem::take(&mut self.owned);
+        if !owned.is_empty() {
+            owners::keep(&app, owned).await;
+        }
         if !app.recorder.commits() {
             return Ok(());
         }

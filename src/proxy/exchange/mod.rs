@@ -60,6 +60,7 @@ use crate::{
         upstream::{pool::Answer, select::Way, timeout::within},
         worker::Worker,
     },
+    responses::stored::Ids,
     sys::clock::Began,
     violation::{Verdict, Violation},
     wire::json::{Document, Value},
@@ -311,6 +312,7 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
+            run.note_owned(Ids::of(&body));
             run.attempts.not_judged(&context);
             return Ok(Some(passed(run, status, headers, body)));
         }
@@ -352,6 +354,9 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     }
     run.keep_beside(&finals, |at| answer.said(at));
     let verdict = (run.attempts.findings().verdict() != Verdict::Pass).then(|| run.attempts.findings().json());
+    if context.observes() {
+        run.note_owned(Ids::of(&body));
+    }
     let written = answer.write(finals, &context, run.attempts.take_usage(), verdict.as_deref());
     run.remember(written.memo);
     run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;

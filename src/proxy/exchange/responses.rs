@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         context::{Basis, Begun},
         conversation::Thread,
         hidden_turns::{How, RoundForm as _},
@@ -14,7 +15,8 @@ use crate::{
     policy::Mode,
     proxy::conversations::journal::Identity,
     proxy::{
-        conversations::cache::Memory,
+        app::App,
+        conversations::{cache::Memory, owners},
         exchange::{
             Incoming, basis,
             cassette_session::Stage,
@@ -25,13 +27,13 @@ use crate::{
         },
         helper_threads,
         http::{body::Body, failure::Failure},
-        upstream::select::Way,
+        upstream::{Endpoint, select::Way},
         worker::Worker,
     },
     responses::{
         adapter::Responses,
         hidden_turns::known_calls,
-        request::{self, DEPTH_NOTED, Head, Recalled},
+        request::{self, DEPTH_NOTED, Head, Recalled, statefulness},
     },
     wire::json::Document,
 };
@@ -73,6 +75,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
+    check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
@@ -114,6 +117,28 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     run.stage = stage;
     run.rounds = rounds;
     Ok((run, stream))
+}
+
+/// Refuses a request that names stored objects which the upstream would open with toolmark's own key, and which aren't the
+/// caller's. In observe mode only those that are known to be somebody else's.
+pub(in crate::proxy) async fn check_named(
+    app: &App,
+    standard: &Standard,
+    scope: &Scope,
+    endpoint: &Endpoint,
+    head: &Head<'_>,
+    recalled: &Recalled,
+) -> Result<(), Failure> {
+    let (policy, caller_key) = (&standard.rules.policy, app.settings.clients.is_empty());
+    if !endpoint.opens_everybodys(caller_key, false) {
+        return Ok(());
+    }
+    let observes = policy.mode == Mode::Observe;
+    if !observes {
+        statefulness::check(head, policy.responses.stateful)?;
+    }
+    let named = head.named(|id| !observes && recalled.items.iter().any(|(own, _)| own == id));
+    owners::check(app, scope, &endpoint.settings.name, &named, observes).await
 }
 
 pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
