@@ -47,9 +47,9 @@ use crate::{
     judge::loops::Beyond,
     marks::Scope,
     openai::error::{Reported, masked},
+    proxy::conversations::journal::Identity,
     proxy::{
         app::{App, Caller},
-        conversations::hidden_turns,
         helper_threads,
         http::{
             body::{Body, Outlet},
@@ -68,7 +68,6 @@ use crate::{
 use attempt::Downstream;
 use cassette_session::Stage;
 use driver::{Fetched, Reply, Run, Who};
-use idempotency::Identity;
 use tool_rounds::{Next, Origin, Rounds};
 
 /// Request that was read to its end.
@@ -105,14 +104,14 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let who = Who::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
-    let restored = hidden_turns::restore::<Chat>(&app, &standard, &came, &caller.scope).await;
+    let restored = app.kept.restore::<Chat>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     tool_rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
-    let identity = if app.runs_tools() { identity() } else { Identity::default() };
+    let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let way = Way::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {

@@ -13,15 +13,15 @@ use crate::{
     },
     marks::Scope,
     policy::Mode,
+    proxy::conversations::journal::Identity,
     proxy::{
         app::App,
-        conversations::{cache::Memory, hidden_turns, owners},
+        conversations::{cache::Memory, owners},
         exchange::{
             Incoming, basis,
             cassette_session::Stage,
             drive,
             driver::{Run, Who},
-            idempotency::Identity,
             read,
             tool_rounds::{self, Origin, Rounds},
         },
@@ -55,24 +55,24 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     tool_rounds::check(&standard, 1)?;
-    let restored = hidden_turns::restore::<Responses>(&app, &standard, &came, &caller.scope).await;
+    let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
-    if head.background && app.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
+    if head.background && app.settings.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
         let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
         return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
     }
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Responses::API.path(), &headers, came.bytes());
-    let identity = if app.runs_tools() { identity() } else { Identity::default() };
+    let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let way = Way::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[way.upstream()];
     let translates = way.translates(&endpoint.settings);
     let mut recalled = recall(&app.memory, &caller.scope, &head);
-    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.runs_tools()) {
+    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
-        let upstream_id = hidden_turns::upstream_id(&app, &caller.scope, previous).await;
+        let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
     check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;

@@ -29,12 +29,8 @@ use crate::{
     marks::{Moment, Scope},
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     proxy::{
-        conversations::hidden_turns,
-        exchange::{
-            basis,
-            driver::Run,
-            idempotency::{self, Due, Identity, Ordinals},
-        },
+        conversations::journal::{Due, Identity, Ordinals},
+        exchange::{basis, driver::Run, idempotency},
         http::failure::Failure,
     },
     violation::{Code, Violation},
@@ -317,7 +313,8 @@ impl Run {
             let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
             all.push((vec![key], Kept { before, whole, ..Kept::default() }));
         }
-        if hidden_turns::keep(&self.worker.app, all).await.is_ok() {
+        let app = &self.worker.app;
+        if app.kept.keep(app.recorder.shelf(), all, app.now_ms()).await.is_ok() {
             return Ok(());
         }
         let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";

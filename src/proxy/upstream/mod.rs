@@ -11,6 +11,7 @@ pub mod select;
 pub mod state;
 pub mod status;
 pub(super) mod timeout;
+pub mod verifier;
 
 use std::pin::pin;
 

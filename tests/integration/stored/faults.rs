@@ -108,7 +108,13 @@ fn lists_after_a_rejection_are_whole_in_either_order() {
         }
         for order in ["?order=desc", "?order=asc", ""] {
             let read = get(&stage, &format!("conversations/{}/items{order}", id(&conversation)));
-            assert_eq!((read.status, read.header("toolmark-violations")), (200, ""), "{policy} {order}: {}\n{:#?}", read.text(), stage.upstreams[0].received().iter().map(|r| r.json().to_string()).collect::<Vec<_>>());
+            assert_eq!(
+                (read.status, read.header("toolmark-violations")),
+                (200, ""),
+                "{policy} {order}: {}\n{:#?}",
+                read.text(),
+                stage.upstreams[0].received().iter().map(|r| r.json().to_string()).collect::<Vec<_>>()
+            );
             assert!(!read.text().contains(INVENTED) && !read.text().contains("function_call"), "{}", read.text());
         }
     }
