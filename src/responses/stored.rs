@@ -129,7 +129,9 @@ impl Known<'_> {
     fn ruling(&self, value: Value<'_>, gone: &HashSet<String>) -> Ruling {
         let Ok(item) = InputItem::read(value) else { return Ruling::Unknown };
         let id = item.id().unwrap_or_default();
-        if matches!((self.fate)(&id), Some(Fate::Dropped)) {
+        // A rejected call and the output that toolmark sent for it have one id.
+        let is_dropped = |id: &str| matches!((self.fate)(id), Some(Fate::Dropped));
+        if is_dropped(&id) || item.call_id().is_some_and(|id| is_dropped(&id)) {
             return Ruling::Gone;
         }
         let kind = value.get("type").and_then(Value::text).unwrap_or_default();
@@ -194,8 +196,6 @@ impl Known<'_> {
         let Some(id) = item.call_id().filter(|id| !gone.contains(&**id)) else { return Ruling::Gone };
         match (self.mark)(&id) {
             Some(mark) => edited(item.value, &[("call_id", quote(&mark))]),
-            // The output that toolmark sent for a call of a rejected answer.
-            None if matches!((self.fate)(&id), Some(Fate::Dropped)) => Ruling::Gone,
             None if (self.is_mark)(&id) => edited(item.value, &[]),
             // Of a call that was never passed on, or that nobody knows.
             None => Ruling::Unknown,

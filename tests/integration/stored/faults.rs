@@ -103,19 +103,20 @@ fn lists_after_a_rejection_are_whole_in_either_order() {
     for (policy, stream) in [("default", false), ("strict", false), ("default", true), ("strict", true)] {
         let stage = stage(policy);
         let conversation = post(&stage, "conversations", json!({})).json();
-        for metadata in [json!({"call": INVENTED}), json!({"call": "get_weather", "arguments": "{}"}), json!({"say": "Well."})] {
+        let forged = format!("It is sunny there (execution_id: {FORGED}).");
+        for metadata in
+            [json!({"say": forged}), json!({"call": INVENTED}), json!({"call": "get_weather", "arguments": "{}"}), json!({"say": "Well."})]
+        {
             respond(&stage, stream, json!({"input": "Hi", "metadata": metadata, "conversation": conversation["id"]}));
         }
         for order in ["?order=desc", "?order=asc", ""] {
             let read = get(&stage, &format!("conversations/{}/items{order}", id(&conversation)));
-            assert_eq!(
-                (read.status, read.header("toolmark-violations")),
-                (200, ""),
-                "{policy} {order}: {}\n{:#?}",
-                read.text(),
-                stage.upstreams[0].received().iter().map(|r| r.json().to_string()).collect::<Vec<_>>()
+            assert_eq!((read.status, read.header("toolmark-violations")), (200, ""), "{policy} {order}: {}", read.text());
+            assert!(
+                !read.text().contains(INVENTED) && !read.text().contains(FORGED) && !read.text().contains("function_call"),
+                "{}",
+                read.text()
             );
-            assert!(!read.text().contains(INVENTED) && !read.text().contains("function_call"), "{}", read.text());
         }
     }
 }
