@@ -20,7 +20,7 @@ use crate::{
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
-    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::Key},
+    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::KvKey},
     openai::{
         Api,
         error::{Reported, enveloped, masked},
@@ -129,7 +129,7 @@ pub struct Run {
     /// Response that was requested earlier and is fetched now; it is never repaired or requested again.
     pub(in crate::proxy) fetched: Option<Fetched>,
     /// Entries for the ledger of the objects that the caller owns now.
-    pub(in crate::proxy) owned: Vec<(Key, Vec<u8>)>,
+    pub(in crate::proxy) owned: Vec<(KvKey, Vec<u8>)>,
     /// The start of the stream's response was stored.
     begun: bool,
     /// Dispositions of items of rejected attempts, if the upstream stores them.
