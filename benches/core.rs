@@ -11,6 +11,7 @@ use toolmark::{
         request::{self, DEPTH_NOTED, Head},
         stream::StreamJudge,
     },
+    exchange::active_policy::Standard,
     exchange::{
         adapter::AnswerStream as _,
         context::{Basis, Begun, Context, Upstream},
@@ -22,7 +23,6 @@ use toolmark::{
     },
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     wire::{json::Document, sse::Parser},
 };
@@ -60,6 +60,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules: &self.standard.rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolmark::{
     chat::request::{self, Head},
+    exchange::active_policy::Standard,
     exchange::context::{Basis, Context, Upstream},
     judge::text::TextGate,
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     violation::{Code, Violation},
     wire::json::Document,
@@ -88,6 +88,7 @@ impl World {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

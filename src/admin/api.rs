@@ -13,7 +13,7 @@ use crate::{
     ledger::store::{ExecutionFilter, Found, FoundExecution, Store, StoreError, ViolationFilter},
     proxy::{
         app::App,
-        http::{body::Body, error_response::Failure},
+        http::{body::Body, failure::Failure},
         loop_control::LoopFigures,
     },
     telemetry::stats::{Stats, query},

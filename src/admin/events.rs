@@ -9,7 +9,7 @@ use super::{State, query::Parameters};
 use crate::{
     proxy::http::{
         body::{Body, Outlet},
-        error_response::Failure,
+        failure::Failure,
     },
     telemetry::events::{Event, READERS_MAX, Reader},
 };

@@ -9,7 +9,7 @@ use crate::{
     admin::responses,
     proxy::{
         app::App,
-        http::{body::Body, error_response::Failure},
+        http::{body::Body, failure::Failure},
     },
     telemetry::metrics::exposition::{OPENMETRICS, TEXT},
 };

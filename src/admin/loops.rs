@@ -11,7 +11,7 @@ use crate::{
     admin::responses::{self, invalid},
     proxy::{
         app::App,
-        http::{body::Body, error_response::Failure},
+        http::{body::Body, failure::Failure},
     },
 };
 

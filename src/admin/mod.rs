@@ -34,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     proxy::{
-        app::{App, Error},
-        http::{body::Body, error_response::Failure},
+        app::App,
+        error::Error,
+        http::{body::Body, failure::Failure},
         server::request_checks,
     },
     settings::Secret,

@@ -9,7 +9,7 @@ use crate::{
     admin::responses::invalid,
     config::error::{list, maybe},
     ledger::store::{PAGE_MAX, Page},
-    proxy::http::error_response::Failure,
+    proxy::http::failure::Failure,
 };
 
 /// Rows of a page by default.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     ledger::store::StoreError,
     openai::error::envelope,
-    proxy::http::{body::Body, error_response::Failure},
+    proxy::http::{body::Body, failure::Failure},
 };
 
 /// JSON response with this value.

@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 
-use crate::proxy::http::error_response::Failure;
+use crate::proxy::http::failure::Failure;
 
 /// Resource that is requested.
 #[derive(Clone, Debug, Eq, PartialEq)]

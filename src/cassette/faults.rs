@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     cassette::scripted_answer::{Answer, Saying},
-    replay::offline::Api,
+    openai::Api,
     wire::json::Document,
 };
 

@@ -283,17 +283,8 @@ impl Exchange {
 
     /// The path of its request below the API version, without query and host: as `/chat/completions`.
     pub fn path(&self) -> &str {
-        path_of(&self.downstream.request.url)
+        crate::openai::path::path_of(&self.downstream.request.url)
     }
-}
-
-/// The path of a URL below its version: `https://host/openai/v1/chat/completions?x` is `/chat/completions`.
-pub fn path_of(url: &str) -> &str {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let path = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
-    let known = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end).map(|_| *end));
-    let version = || path.split_once("/v1/").and_then(|(before, rest)| path.get(before.len() + 3..).filter(|_| !rest.is_empty()));
-    known.or_else(version).unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -311,20 +302,5 @@ mod tests {
         assert!(error(r#"{"cassette":7,"novel":true}"#).contains("version 7"));
         assert!(error(&LEAST.replace("\"id\"", "\"ID\"")).contains("unknown field `ID`"));
         assert!(error("{").starts_with("it is no exchange"));
-    }
-
-    #[test]
-    fn paths() {
-        for (url, path) in [
-            ("https://api.openai.com/v1/chat/completions", "/chat/completions"),
-            ("/v1/chat/completions?api-version=1", "/chat/completions"),
-            ("https://x.azure.com/openai/deployments/d/chat/completions?api-version=1", "/chat/completions"),
-            ("/v1/responses", "/responses"),
-            ("https://api.groq.com/openai/v1/models", "/models"),
-            ("http://localhost", ""),
-            ("/v1/embeddings", "/embeddings"),
-        ] {
-            assert_eq!(path_of(url), path, "{url}");
-        }
     }
 }

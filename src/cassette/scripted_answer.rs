@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::replay::offline::Api;
+use crate::openai::Api;
 
 /// Text and calls of one scripted answer, independent of the API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

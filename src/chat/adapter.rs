@@ -17,7 +17,6 @@ use crate::{
 pub enum Chat {}
 
 impl Adapter for Chat {
-    const PATH: &'static str = "/chat/completions";
     type Answer = Answer;
     type Stream = StreamJudge;
 

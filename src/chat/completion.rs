@@ -17,7 +17,7 @@ use crate::{
         adapter::{WholeAnswer, Written},
         answer_error::Fault,
         context::{AnswerNature, Context, JudgedChoice},
-        decision::Final,
+        decision::ChoiceOutcome,
         text::{
             annotations,
             place::{TextPlace, is_ambiguous, is_nothing, strings_of},
@@ -113,7 +113,7 @@ impl WholeAnswer for Answer {
         self.document.root().get_some("usage")
     }
 
-    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
+    fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         let root = self.document.root();
         let mut edits = Edits::default();
         if context.observes() {
@@ -122,9 +122,11 @@ impl WholeAnswer for Answer {
         let values = root.get("choices").into_iter().flat_map(Value::items);
         for ((value, choice), ending) in values.zip(&self.choices).zip(finals) {
             match ending {
-                Final::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
-                Final::Say(text) => say(&mut edits, value, &text, context.words_are_refusal()),
-                Final::Call(call) => say_as_call(&mut edits, value, &call.0, &context.mint(call.0.name(), call.0.arguments(), call.1)),
+                ChoiceOutcome::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
+                ChoiceOutcome::Replace(text) => say(&mut edits, value, &text, context.words_are_refusal()),
+                ChoiceOutcome::ReplaceByCall(call) => {
+                    say_as_call(&mut edits, value, &call.0, &context.mint(call.0.name(), call.0.arguments(), call.1))
+                }
             }
         }
         if let Some(mut sum) = earlier {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::messages::text_of;
 use crate::{
     exchange::evidence::exhibit::Exhibit,
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 

@@ -7,20 +7,21 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::{adapter::Chat, messages::text_of};
+use super::adapter::Chat;
 use crate::{
     exchange::{
         context::Context,
-        hidden_turns::{Back, Form, How, RoundForm, Speaker, Turn, released_choice},
+        hidden_turns::{Back, How, RoundForm, Speaker, Turn, released_choice},
         turn::Said,
     },
     judge::call::{Call, CallKind, ValidCall},
     marks::Moment,
+    openai::{Api, content::text_of},
     wire::json::{Document, Value, splice::Edits, string::quote},
 };
 
 impl RoundForm for Chat {
-    const FORM: Form = Form::Chat;
+    const API: Api = Api::Chat;
 
     fn turns(request: &Document) -> Vec<Turn<'_>> {
         let messages = request.root().get("messages").into_iter().flat_map(Value::items);

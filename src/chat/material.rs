@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{messages::text_of, request::Head};
+use super::request::Head;
 use crate::{
     exchange::evidence::material::Words,
     judge::history::Answered,
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use crate::{
     exchange::request_error::{Refusal, unique},
-    judge::history::{Item, PastCall},
-    policy::compiled::Rules,
+    judge::history::{Item, PastCall, result_classifier::Natures},
+    openai::content::text_of,
     wire::json::Value,
 };
 
@@ -19,11 +19,11 @@ pub struct Place<'d> {
     pub ids: Vec<Value<'d>>,
 }
 
-/// Reads the messages, each as an item of the history and the position of its parts.
+/// Reads the messages, each as an item of the history and the position of its parts. `large`: bytes above which a result is large.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
+pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
     let count = messages.items().count();
     let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for message in messages.items() {
@@ -43,7 +43,7 @@ pub fn read_messages<'d>(messages: Value<'d>, rules: &Rules) -> Result<(Vec<Item
                 let id = answers.and_then(Value::text).filter(|_| role == "tool");
                 let (name, raw) = (message.get("name").and_then(Value::text), content.map_or("", Value::raw_str));
                 let text = || content.and_then(text_of).unwrap_or_default();
-                Item::Result(rules.natures.result(id, name, raw, rules.policy.results.large, text))
+                Item::Result(natures.result(id, name, raw, large, text))
             }
             "user" => Item::User,
             _ => Item::Other,
@@ -74,13 +74,4 @@ fn past_call<'d>(body: Value<'d>, id: Option<Cow<'d, str>>) -> PastCall<'d> {
     let arguments = body.get("arguments").or_else(|| body.get("input"));
     let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
     PastCall { id, name: body.get("name").and_then(Value::text).unwrap_or_default(), arguments: arguments.map(text).unwrap_or_default() }
-}
-
-/// The text of a message's content: a string, or the text parts of a list, joined.
-pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
-    if content.is_array() {
-        let parts = content.items().filter_map(|part| part.get("text").and_then(Value::text));
-        return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
-    }
-    content.text()
 }

@@ -1,6 +1,6 @@
 //! Chat completions: the adapter between `POST /v1/chat/completions` and the judging core.
 //!
-//! Pure, for buffered answers and streams; I/O and waiting are in [`crate::proxy`].
+//! Pure, for buffered answers and streams; I/O and waiting are in `proxy/`.
 
 pub mod adapter;
 pub mod assembler;

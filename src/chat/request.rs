@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::{
     material::words_of,
-    messages::{Place, read_messages, text_of},
+    messages::{Place, read_messages},
 };
 use crate::{
     exchange::{
@@ -21,10 +21,12 @@ use crate::{
         call::{CallKind, turn::ToolChoice},
         history::{
             self, Adjacency, Execution, History, Item, PastResult,
+            result_classifier::Natures,
             stamp::{self, Nature, Stamp},
         },
     },
     marks::{KeyRing, Scope},
+    openai::content::text_of,
     policy::{Mode, compiled::Rules},
     violation::{Code, Violation},
     wire::json::{Document, Value, splice::Edits, string::quote},
@@ -38,6 +40,8 @@ pub const DEPTH_NOTED: usize = 6;
 pub struct Inputs<'i> {
     /// The policy.
     pub rules: &'i Rules,
+    /// Classifier of results.
+    pub natures: &'i Natures,
     /// Keys of the marks.
     pub ring: &'i KeyRing,
     /// Scope in which marks are valid.
@@ -134,6 +138,7 @@ impl<'d> Head<'d> {
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
     let inputs = Inputs {
         rules: basis.rules,
+        natures: basis.natures,
         ring: basis.ring,
         scope: &basis.scope,
         now_ms: basis.now_ms,
@@ -155,7 +160,7 @@ fn data_of(document: &Document) -> Vec<String> {
 pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &Inputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let (items, places) = read_messages(head.messages, rules)?;
+    let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large)?;
     let past = history::verify(
         &items,
         &history::Rules {

@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::request::{self, Head};
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         context::{Basis, Begun, Upstream},
         request_error::Refusal,
     },
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     wire::json::Document,
 };
@@ -68,6 +68,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

@@ -1,16 +1,13 @@
-//! `toolmark serve`: the proxy itself, its signals, and the re-reading of its policies.
+//! `toolmark serve`: the proxy itself, announced and run until it is stopped.
 
-use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
-
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use std::{net::SocketAddr, path::Path, process::ExitCode};
 
 use super::Error;
 use crate::{
+    daemon::{Control, Daemon},
     judge::claims::language::lexicon,
-    policy::watch::{Changed, Watch},
-    proxy::{app::App, server::Server},
-    settings::{self, Environment, Flags, KeySource, Settings},
+    proxy::app::App,
+    settings::{self, Environment, Flags, KeySource},
     telemetry::log,
 };
 
@@ -21,22 +18,18 @@ use crate::{
 pub fn run(flags: Flags) -> Result<ExitCode, Error> {
     let settings = settings::load(&flags, &Environment::of_process(), Path::new(""))?;
     let guard = log::start(settings.log, std::env::var("RUST_LOG").ok().as_deref()).map_err(failed)?;
-    let server = bind(settings)?;
-    let (app, address) = (server.app(), server.address());
-    announce(&app, address, server.admin_address());
+    let daemon = Daemon::bind(settings).map_err(failed)?;
+    let (app, address) = (daemon.app(), daemon.address());
+    announce(&app, address, daemon.admin_address());
     warm_up();
-    let control = Control::start(app.clone(), server.stop()).map_err(failed)?;
-    let served = server.run();
+    let control = Control::start(app.clone(), daemon.stop()).map_err(failed)?;
+    let served = daemon.run();
     drop(control);
     app.recorder.close();
     tracing::info!("stopped");
     guard.flush();
     served.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn bind(settings: Settings) -> Result<Server, Error> {
-    Server::bind(Arc::new(App::new(settings).map_err(failed)?)).map_err(failed)
 }
 
 /// Reads the lexicons beside everything else, so that no exchange is the first to wait for them.
@@ -74,84 +67,4 @@ fn announce(app: &App, address: SocketAddr, admin: Option<SocketAddr>) {
         tracing::info!(address = %admin, "dashboard, metrics and admin API on http://{admin}/");
     }
     tracing::info!(%address, policy = %settings.policy, "listening on http://{address}: set OPENAI_BASE_URL=http://{address}/v1");
-}
-
-/// The thread that hears signals and file changes; it ends when this is dropped.
-struct Control {
-    ended: CancellationToken,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Control {
-    fn start(app: Arc<App>, stop: CancellationToken) -> std::io::Result<Self> {
-        let ended = CancellationToken::new();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // Signals are ours from here on, before the caller goes on.
-        let signals = {
-            let _entered = runtime.enter();
-            [
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::hangup())?,
-                signal(SignalKind::from_raw(FILE_TOO_LARGE))?,
-            ]
-        };
-        let token = ended.clone();
-        let listen = move || runtime.block_on(listen(app, stop, token, signals));
-        let thread = std::thread::Builder::new().name("control".into()).spawn(listen)?;
-        Ok(Self { ended, thread: Some(thread) })
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.ended.cancel();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported by its own hook.
-            let _ended = thread.join();
-        }
-    }
-}
-
-async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, signals: [tokio::signal::unix::Signal; 4]) {
-    let [mut terminate, mut interrupt, mut hangup, _too_large] = signals;
-    let mut watching = watch(&app);
-    loop {
-        let changed = async {
-            match &mut watching {
-                Some((_, changes)) => match changes.recv().await {
-                    Some(changed) => changed,
-                    None => std::future::pending().await,
-                },
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = ended.cancelled() => return,
-            _ = terminate.recv() => tracing::info!("SIGTERM: no new connections, what runs may finish"),
-            _ = interrupt.recv() => tracing::info!("interrupted: no new connections, what runs may finish"),
-            _ = hangup.recv() => {
-                app.reload();
-                watching = watch(&app);
-                continue;
-            }
-            changed = changed => {
-                app.reload_changed(&changed);
-                watching = watch(&app);
-                continue;
-            }
-        }
-        if stop.is_cancelled() {
-            tracing::warn!("asked to stop a second time: stopping at once");
-            std::process::exit(1);
-        }
-        stop.cancel();
-    }
-}
-
-/// SIGXFSZ: a file grew over the limit (`ulimit -f`). Heard, it doesn't end the process: writing fails, as on a full disk.
-const FILE_TOO_LARGE: i32 = 25;
-
-fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<Changed>)> {
-    Watch::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()
 }

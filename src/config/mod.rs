@@ -1,4 +1,5 @@
-//! Parts that settings and policies share: errors with their place, and layers of files and variables.
+//! Parts that settings and policies share: errors with their place, layers of files and variables, names of hosts.
 
 pub(crate) mod error;
+pub(crate) mod host;
 pub(crate) mod layers;

@@ -1,6 +1,6 @@
 //! Interface between the shell and an API's adapter: reading answers, buffered and streamed, and writing responses.
 //!
-//! The shell ([`crate::proxy`]) knows no wire form but through these; judging and deciding is common to all
+//! The shell (`proxy/`) knows no wire form but through these; judging and deciding is common to all
 //! ([`super::context`], [`crate::exchange::decision`]). All of it is pure.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{
     turn::{EchoedTurn, Said},
 };
 use crate::{
-    exchange::{answer_error::Fault, conversation::Memo, decision::Final, hidden_turns::RoundForm},
+    exchange::{answer_error::Fault, conversation::Memo, decision::ChoiceOutcome, hidden_turns::RoundForm},
     wire::{
         json::{JsonError, Value},
         sse::Event,
@@ -21,8 +21,6 @@ use crate::{
 
 /// An enforced API: its adapter.
 pub trait Adapter: RoundForm + Send + Sync + 'static {
-    /// Its path below an upstream's base URL, as `/chat/completions`.
-    const PATH: &'static str;
     /// Its whole answers.
     type Answer: WholeAnswer + Send;
     /// Its streamed answers.
@@ -68,7 +66,7 @@ pub trait WholeAnswer: Sized {
     fn usage(&self) -> Option<Value<'_>>;
     /// The answer to send: every choice as in `finals`, usage added to `earlier`, and the verdict as a member if given.
     /// In observe mode, the upstream's bytes.
-    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;
+    fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written;
 }
 
 /// An answer to send, with the conversation update to store.
@@ -91,7 +89,7 @@ pub enum Flow {
 /// Outcome with which a stream ends.
 pub struct End<'e> {
     /// Outcome of each choice.
-    pub finals: Vec<Final>,
+    pub finals: Vec<ChoiceOutcome>,
     /// Summed usage of the earlier attempts.
     pub earlier: Option<serde_json::Value>,
     /// The verdict: a JSON object.

@@ -25,7 +25,7 @@ use crate::{
             Call, CallRules,
             turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         },
-        history::{Execution, calls::Trail},
+        history::{Execution, calls::Trail, result_classifier::Natures},
         loops::Beyond,
         text::TextGate,
         textual_calls::Names,
@@ -49,6 +49,8 @@ pub struct Context {
     pub rules: Arc<Rules>,
     /// The policy's rules for calls, compiled.
     pub call_rules: Arc<CallRules>,
+    /// Classifier of results.
+    pub natures: Arc<Natures>,
     /// Keys of the marks.
     pub ring: Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -139,6 +141,8 @@ pub struct Basis<'b> {
     pub rules: &'b Arc<Rules>,
     /// The policy's rules for calls, compiled.
     pub call_rules: &'b Arc<CallRules>,
+    /// Classifier of results.
+    pub natures: &'b Arc<Natures>,
     /// The policy's rules for text.
     pub text: &'b crate::judge::text::Rules,
     /// Keys of the marks.
@@ -202,6 +206,7 @@ impl Begun {
             id: basis.id,
             rules: basis.rules.clone(),
             call_rules: basis.call_rules.clone(),
+            natures: basis.natures.clone(),
             ring: basis.ring.clone(),
             scope: basis.scope,
             turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
@@ -319,7 +324,8 @@ impl Context {
     /// are replaced by a single `not_judged`.
     pub fn excuse_marks(&self, violations: &mut Vec<Violation>) {
         if self.observes() {
-            excuse_marks(violations, &self.rules.checks);
+            let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
+            excuse_marks(violations, &self.rules.checks, message);
         }
     }
 
@@ -447,15 +453,16 @@ impl JudgedChoice {
     }
 }
 
-/// Replaces violations that depend on marks by one `not_judged`.
-fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::violation::Checks) {
+/// Replaces violations that depend on marks by one `not_judged` with this message. True if there were any.
+pub fn excuse_marks(violations: &mut Vec<Violation>, checks: &crate::violation::Checks, message: &str) -> bool {
     // An id of our shape that doesn't verify is none of ours, stamped or not: that is judged here too.
     let needs_marks =
         |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);
     let before = violations.len();
     violations.retain(|violation| !needs_marks(violation));
-    if violations.len() < before {
-        let message = "in observe mode no call is marked and no result stamped, so what needs them is not judged";
+    let excused = violations.len() < before;
+    if excused {
         violations.extend(checks.violation(Code::NotJudged, None, message, ""));
     }
+    excused
 }

@@ -1,4 +1,4 @@
-//! Decides what is done about a judged answer, and sums up the findings of the exchange.
+//! Outcomes of judged choices, rejected turns, and the findings of an exchange.
 //!
 //! The same for buffered and streamed answers. Pure.
 
@@ -12,72 +12,46 @@ use crate::{
         messages,
     },
     marks::Moment,
-    policy::{Mode, OnExhausted},
     violation::{Code, Severity, Verdict, Violation},
     wire::json::{canonical, string::quote},
 };
 
-/// Remaining budget for repairs, and conditions that rule them out.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// Repairs left.
-    pub repairs_left: u32,
-    /// Upstream requests left.
-    pub attempts_left: u32,
-    /// The repair deadline, which starts with the first rejection, hasn't passed; or nothing was repaired yet.
-    pub in_time: bool,
-    /// Text of the answer was already sent to the application.
-    pub text_released: bool,
-    /// The previous attempt gave the same bad turn.
-    pub repeated: bool,
-    /// Number of choices requested; with more than one nothing is repaired.
-    pub choices: u64,
-    /// Plain text is no valid answer: JSON was requested, and `on_blocked_json` is `error`.
-    pub words_are_error: bool,
-}
-
-/// Action for a judged answer.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Decision {
-    /// Every choice is passed on.
-    Accept,
-    /// The model is asked again.
-    Repair,
-    /// Bad choices are replaced by an explanation.
-    Replace,
-    /// HTTP 422 with this violation.
-    Refuse(Violation),
-}
-
-/// Outcome of one choice downstream.
-pub enum Final {
-    /// The model's turn with these calls, each with the time of its mark.
-    Accept(Vec<(ValidCall, Moment)>),
+/// Outcome of one choice downstream. Calls that are passed on have the moment of their mark.
+#[derive(Clone, Debug)]
+pub enum ChoiceOutcome<C = (ValidCall, Moment)> {
+    /// The model's turn with these calls.
+    Accept(Vec<C>),
     /// This text in place of the rest of the choice.
-    Say(String),
+    Replace(String),
     /// This call in place of the rest of the choice; it carries toolmark's text, because a call was demanded.
-    Call(Box<(ValidCall, Moment)>),
+    ReplaceByCall(Box<C>),
 }
 
-/// Chooses the action for a judged answer.
-pub fn decide(judged: &[JudgedChoice], budget: &Budget, mode: Mode, on_exhausted: OnExhausted) -> Decision {
-    let Some(bad) = judged.iter().find(|choice| choice.blocks()) else { return Decision::Accept };
-    if mode == Mode::Observe {
-        return Decision::Accept;
+impl ChoiceOutcome<ValidCall> {
+    /// The outcome with a moment for each call that is passed on, in order.
+    pub fn with_moments(self, mut moment: impl FnMut(&ValidCall) -> Moment) -> ChoiceOutcome {
+        let mut timed = |call: ValidCall| {
+            let moment = moment(&call);
+            (call, moment)
+        };
+        match self {
+            Self::Accept(calls) => ChoiceOutcome::Accept(calls.into_iter().map(timed).collect()),
+            Self::Replace(text) => ChoiceOutcome::Replace(text),
+            Self::ReplaceByCall(call) => ChoiceOutcome::ReplaceByCall(Box::new(timed(*call))),
+        }
     }
-    let text = judged.iter().any(JudgedChoice::blocks_text);
-    if may_repair(budget) && !(text && budget.text_released) {
-        return Decision::Repair;
-    }
-    match (bad.blocking().first(), on_exhausted) {
-        (Some(violation), _) if budget.words_are_error => Decision::Refuse((*violation).clone()),
-        (Some(violation), OnExhausted::Error) if !text && budget.choices <= 1 => Decision::Refuse((*violation).clone()),
-        (_, OnExhausted::Error | OnExhausted::Explain) => Decision::Replace,
+
+    /// The calls of the model that are passed on.
+    pub fn accepted(&self) -> &[ValidCall] {
+        match self {
+            Self::Accept(calls) => calls,
+            Self::Replace(_) | Self::ReplaceByCall(_) => &[],
+        }
     }
 }
 
 /// Text that replaces a bad choice. `repairs` is the number of repairs made.
-pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
+pub fn replacement(choice: &JudgedChoice, repairs: u32) -> String {
     let blocking = choice.blocking();
     let looping = blocking.iter().any(|violation| violation.code == Code::LoopDetected);
     match (choice.blocks_text() || choice.answer_blocked, looping) {
@@ -88,7 +62,7 @@ pub fn words(choice: &JudgedChoice, repairs: u32) -> String {
 }
 
 /// The rejected turn, as echoed to the model.
-pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
+pub fn rejected_turn(choice: &JudgedChoice, said: Said) -> EchoedTurn {
     let of_turn: Vec<&Violation> = choice.turn.violations.iter().filter(|violation| violation.blocks()).collect();
     let Said { text, reasoning, calls, items } = said;
     let calls: Vec<EchoedCall> = calls
@@ -112,7 +86,7 @@ pub fn echo(choice: &JudgedChoice, said: Said) -> EchoedTurn {
 }
 
 /// Fingerprint of a rejected turn. If two attempts in a row have the same one, asking again doesn't help.
-pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
+pub fn turn_fingerprint(turn: &EchoedTurn) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for call in &turn.calls {
         let arguments = canonical::canonical(&call.arguments).unwrap_or_else(|| call.arguments.clone());
@@ -129,7 +103,7 @@ pub fn signature(turn: &EchoedTurn) -> blake3::Hash {
 
 /// Findings of an exchange, over all its attempts.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct ExchangeFindings {
     /// All violations, in order.
     pub violations: Vec<Violation>,
     /// Verified execution IDs cited in the answer.
@@ -142,7 +116,7 @@ pub struct Tally {
     pub failed: bool,
 }
 
-impl Tally {
+impl ExchangeFindings {
     /// Adds the violations of a judged answer.
     pub fn add(&mut self, judged: &[JudgedChoice]) {
         for choice in judged {
@@ -189,18 +163,5 @@ impl Tally {
         let citations = list(self.citations.iter().map(|id| quote(id)).collect());
         let verdict = self.word();
         format!(r#"{{"verdict":"{verdict}","repairs":{},"violations":[{codes}],"citations":[{citations}]}}"#, self.repairs)
-    }
-}
-
-/// True if the budget allows another repair.
-pub fn may_repair(budget: &Budget) -> bool {
-    budget.repairs_left > 0 && budget.attempts_left > 0 && budget.in_time && budget.choices <= 1 && !budget.repeated
-}
-
-/// Text for a call that the upstream rejected after the last repair; `None` if the upstream's error is passed on.
-pub fn exhausted_words(violations: &[Violation], repairs: u32, on_exhausted: OnExhausted) -> Option<String> {
-    match on_exhausted {
-        OnExhausted::Explain => Some(messages::exhausted(&violations.iter().collect::<Vec<_>>(), repairs)),
-        OnExhausted::Error => None,
     }
 }

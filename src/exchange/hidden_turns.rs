@@ -13,6 +13,7 @@ use super::{context::Context, turn::Said};
 use crate::{
     judge::call::ValidCall,
     marks::{CallMark, Moment, Scope},
+    openai::Api,
     wire::json::{Document, Value},
 };
 
@@ -49,15 +50,6 @@ impl Kept {
 
 /// Lookup key of a hidden turn.
 pub type Key = [u8; 32];
-
-/// API in whose format a hidden turn is stored; the other API can't use it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Form {
-    /// Messages of chat completions.
-    Chat,
-    /// Input items of the Responses API.
-    Responses,
-}
 
 /// Author of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,8 +112,8 @@ pub struct Back {
 
 /// Reads and writes hidden turns in an API's format.
 pub trait RoundForm {
-    /// The format.
-    const FORM: Form;
+    /// The API; no other can use its hidden turns.
+    const API: Api;
     /// The turns of a request.
     fn turns(request: &Document) -> Vec<Turn<'_>>;
     /// True if the upstream stores the part of the conversation before the request.
@@ -147,29 +139,29 @@ pub trait RoundForm {
 }
 
 /// Key for a turn with a visible call, by that call's mark.
-pub fn key_of_mark(form: Form, scope: &Scope, mark: &str) -> Key {
-    let mut hasher = begin(form, scope);
+pub fn key_of_mark(api: Api, scope: &Scope, mark: &str) -> Key {
+    let mut hasher = begin(api, scope);
     hasher.update(b"mark\0").update(mark.as_bytes());
     *hasher.finalize().as_bytes()
 }
 
 /// Key for an answer without calls: a hash of the application's conversation up to it, without instructions.
-pub fn key_of_answer(form: Form, scope: &Scope, turns: &[Turn<'_>], answer: &str) -> Key {
-    let mut hasher = begin(form, scope);
+pub fn key_of_answer(api: Api, scope: &Scope, turns: &[Turn<'_>], answer: &str) -> Key {
+    let mut hasher = begin(api, scope);
     turns.iter().for_each(|turn| digest(&mut hasher, turn));
     answered(&hasher, answer)
 }
 
 /// Key for a response whose id differs between application and upstream.
 pub fn key_of_response(scope: &Scope, id: &str) -> Key {
-    let mut hasher = begin(Form::Responses, scope);
+    let mut hasher = begin(Api::Responses, scope);
     hasher.update(b"response\0").update(id.as_bytes());
     *hasher.finalize().as_bytes()
 }
 
-fn begin(form: Form, scope: &Scope) -> blake3::Hasher {
+fn begin(api: Api, scope: &Scope) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new_derive_key("toolmark 2026-11-22 rounds behind a turn v2");
-    hasher.update(format!("{form:?}\0{scope:?}\0").as_bytes());
+    hasher.update(format!("{api:?}\0{scope:?}\0").as_bytes());
     hasher
 }
 
@@ -197,13 +189,13 @@ fn hides(id: &str) -> bool {
 }
 
 /// Restore points of a conversation. `continues`: the upstream stores the part before these turns.
-pub fn places(form: Form, scope: &Scope, turns: &[Turn<'_>], continues: bool) -> Vec<Place> {
-    let mut hasher = begin(form, scope);
+pub fn places(api: Api, scope: &Scope, turns: &[Turn<'_>], continues: bool) -> Vec<Place> {
+    let mut hasher = begin(api, scope);
     let called: HashSet<&str> =
         turns.iter().filter(|turn| turn.speaker == Speaker::Model).flat_map(|turn| &turn.ids).map(|id| &**id).collect();
     let mut places = Vec::new();
     for (at, turn) in turns.iter().enumerate() {
-        let hiding = || -> Vec<Key> { turn.ids.iter().filter(|id| hides(id)).map(|id| key_of_mark(form, scope, id)).collect() };
+        let hiding = || -> Vec<Key> { turn.ids.iter().filter(|id| hides(id)).map(|id| key_of_mark(api, scope, id)).collect() };
         let (how, keys, surely) = match turn.speaker {
             Speaker::Model if !turn.ids.is_empty() => (How::Whole, hiding(), true),
             Speaker::Model if !continues && !turn.text.is_empty() => (How::Whole, vec![answered(&hasher, &turn.text)], false),
@@ -248,17 +240,17 @@ mod tests {
     #[test]
     fn answers_are_known_by_all_that_came_before_but_instructions() {
         let (scope, user) = (Scope::anonymous(), turn(Speaker::Other, "Add milk.", &[]));
-        let key = key_of_answer(Form::Chat, &scope, std::slice::from_ref(&user), "Done.");
-        let find = |turns: &[Turn<'_>], scope: &Scope, form| {
-            places(form, scope, turns, false).iter().any(|place| place.keys.contains(&key) && !place.surely)
+        let key = key_of_answer(Api::Chat, &scope, std::slice::from_ref(&user), "Done.");
+        let find = |turns: &[Turn<'_>], scope: &Scope, api| {
+            places(api, scope, turns, false).iter().any(|place| place.keys.contains(&key) && !place.surely)
         };
         let answer = turn(Speaker::Model, "Done.", &[]);
-        assert!(find(&[user.clone(), answer.clone()], &scope, Form::Chat));
-        assert!(find(&[turn(Speaker::Instructions, "x", &[]), user.clone(), answer.clone()], &scope, Form::Chat));
-        assert!(!find(&[user.clone(), turn(Speaker::Model, "Done!", &[])], &scope, Form::Chat));
-        assert!(!find(&[turn(Speaker::Other, "Add tea.", &[]), answer.clone()], &scope, Form::Chat));
-        assert!(!find(&[user.clone(), answer.clone()], &Scope::shared(), Form::Chat), "nobody gets another's");
-        assert!(!find(&[user, answer], &scope, Form::Responses));
+        assert!(find(&[user.clone(), answer.clone()], &scope, Api::Chat));
+        assert!(find(&[turn(Speaker::Instructions, "x", &[]), user.clone(), answer.clone()], &scope, Api::Chat));
+        assert!(!find(&[user.clone(), turn(Speaker::Model, "Done!", &[])], &scope, Api::Chat));
+        assert!(!find(&[turn(Speaker::Other, "Add tea.", &[]), answer.clone()], &scope, Api::Chat));
+        assert!(!find(&[user.clone(), answer.clone()], &Scope::shared(), Api::Chat), "nobody gets another's");
+        assert!(!find(&[user, answer], &scope, Api::Responses));
     }
 
     #[test]
@@ -266,7 +258,7 @@ mod tests {
         let scope = Scope::anonymous();
         let find = |id: &str, continues| {
             let turns = [turn(Speaker::Model, "", &[id]), turn(Speaker::Result, "18", &[id])];
-            (places(Form::Chat, &scope, &turns, continues), places(Form::Responses, &scope, &turns[1..], continues))
+            (places(Api::Chat, &scope, &turns, continues), places(Api::Responses, &scope, &turns[1..], continues))
         };
         let (whole, alone) = find(&mark(true), true);
         assert!(whole.len() == 1 && whole[0].how == How::Whole && whole[0].surely, "{whole:?}");

@@ -47,7 +47,7 @@ impl Loops {
     }
 
     /// Sets time and counts for the judgement of an answer.
-    pub fn judging(&self, now_ms: u64, so_far: &Looping) {
+    pub fn judging(&self, now_ms: u64, so_far: &LoopState) {
         self.now_ms.store(now_ms, Ordering::Relaxed);
         self.told.store(so_far.told, Ordering::Relaxed);
         self.invented.store(so_far.invented, Ordering::Relaxed);
@@ -104,7 +104,7 @@ fn invents(violation: &Violation) -> bool {
 
 /// Loop-control state of one exchange, over its attempts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Looping {
+pub struct LoopState {
     told: u32,
     /// Attempts in a row with an unknown tool.
     invented: u32,
@@ -113,7 +113,7 @@ pub struct Looping {
     ends: bool,
 }
 
-impl Looping {
+impl LoopState {
     /// Records a judged answer.
     pub fn note(&mut self, judged: &[JudgedChoice], on_limit: OnLimit) {
         let invents = judged.iter().flat_map(JudgedChoice::violations).any(invents);

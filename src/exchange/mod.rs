@@ -1,12 +1,13 @@
 //! One exchange in terms common to all APIs: its judgement, the decision about its answers, and its findings.
 //!
-//! The adapters ([`crate::chat`], [`crate::responses`]) translate their wire format to and from these types, so that no
-//! check and no decision exists twice. Pure; I/O and waiting are in [`crate::proxy`].
+//! The adapters (`chat/`, `responses/`) translate their wire format to and from these types, so that no
+//! check and no decision exists twice. Pure; I/O and waiting are in `proxy/`.
 
 pub mod active_policy;
 pub mod adapter;
 pub mod answer_error;
 pub mod answer_tools;
+pub mod attempts;
 pub mod context;
 pub mod conversation;
 pub mod decision;

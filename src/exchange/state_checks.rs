@@ -10,6 +10,7 @@ use serde_json_path::JsonPath;
 
 use crate::{
     judge::history::result_classifier::Natures,
+    openai::content::text_of,
     policy::{
         state_probe::HttpProbe,
         state_rules::{CompiledState, Expect, Occasion},
@@ -97,7 +98,7 @@ fn done(request: &Document, natures: &Natures) -> Vec<Done> {
     let last = items.iter().rposition(|item| is(item, "role", "user")).map_or(0, |at| at + 1);
     let mut open: Vec<(String, String, String)> = Vec::new();
     let mut done = Vec::new();
-    let text = |node: Option<Node<'_>>| node.and_then(crate::chat::messages::text_of).unwrap_or_default().into_owned();
+    let text = |node: Option<Node<'_>>| node.and_then(text_of).unwrap_or_default().into_owned();
     for item in items.iter().skip(last) {
         for call in item.get("tool_calls").into_iter().flat_map(Node::items) {
             let function = call.get("function");

@@ -12,7 +12,7 @@ use super::{
     input::{Input, repeated},
 };
 use crate::{
-    chat::adapter::Chat, exchange::adapter::Adapter, replay::offline::Api, responses::adapter::Responses, translate::answer::Origin,
+    chat::adapter::Chat, exchange::adapter::Adapter, openai::Api, responses::adapter::Responses, translate::answer::Origin,
     wire::json::Document,
 };
 

@@ -6,11 +6,14 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::{
-    exchange::context::{Begun, Upstream},
+    exchange::{
+        active_policy::Standard,
+        context::{Begun, Upstream},
+    },
     marks::{KeyRing, Moment, Scope},
+    openai::Api,
     policy::{Correction, Policy, load::PolicySource},
-    proxy::app::Standard,
-    replay::offline::{Api, Bench, HELD_BYTES_MAX, When},
+    replay::offline::{Bench, HELD_BYTES_MAX, When},
     responses::request::Recalled,
     wire::json::Document,
 };

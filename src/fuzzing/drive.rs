@@ -1,6 +1,6 @@
 //! Passes answers through their adapter as the proxy does, repairs included, without any I/O; and reads the output as an application does.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
@@ -13,10 +13,12 @@ use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream as _, End, WholeAnswer as _},
         answer_error::Fault,
+        attempts::{Attempts, FinishedAnswer, NextStep},
         context::{Begun, JudgedChoice},
-        decision::{self, Budget, Decision, Final},
+        decision::ChoiceOutcome,
         turn::EchoedTurn,
     },
+    judge::call::ValidCall,
     translate::{
         answer::{Origin, answer, stream::StreamTranslator},
         sse_feed::{Reader, Unread},
@@ -78,20 +80,16 @@ impl Outcome {
         self.citations = judged.iter().flat_map(|choice| choice.citations.clone()).collect();
     }
 
-    fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool, repairs: u32) -> Vec<Final> {
+    fn finals(&mut self, finished: FinishedAnswer, replaced: bool) -> Vec<ChoiceOutcome> {
         self.ending = if replaced { Ending::Replaced } else { Ending::Accepted };
-        let mut finals = Vec::new();
-        for choice in judged {
-            if replaced && choice.blocks() {
-                finals.push(Final::Say(decision::words(&choice, repairs)));
-                continue;
-            }
-            let calls = choice.turn.into_calls().unwrap_or_default();
-            self.corrected |= calls.iter().any(|call| call.corrected());
-            self.allowed.extend(calls.iter().map(|call| (call.name().to_owned(), call.arguments().to_owned())));
-            finals.push(Final::Accept(calls.into_iter().map(|call| (call, MOMENT)).collect()));
-        }
-        finals
+        let allow = |choice: ChoiceOutcome<ValidCall>| {
+            choice.with_moments(|call| {
+                self.corrected |= call.corrected();
+                self.allowed.push((call.name().to_owned(), call.arguments().to_owned()));
+                MOMENT
+            })
+        };
+        finished.choices.into_iter().map(allow).collect()
     }
 
     /// Codes of all violations, in all attempts.
@@ -105,51 +103,25 @@ impl Outcome {
     }
 }
 
-/// Repair budget, counted as the proxy counts it; time never runs out here.
-struct Tries<'b> {
-    begun: &'b Begun,
-    repairs: u32,
-    attempts: u32,
-    signature: Option<blake3::Hash>,
-}
-
-impl Tries<'_> {
-    fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
-        let calls = &self.begun.context.rules.policy.calls;
-        let signature = turn.map(decision::signature);
-        let repeated = signature.is_some() && signature == self.signature;
-        self.signature = signature.or(self.signature);
-        Budget {
-            repairs_left: calls.max_repairs.saturating_sub(self.repairs),
-            attempts_left: calls.max_attempts.saturating_sub(self.attempts),
-            in_time: true,
-            text_released,
-            repeated,
-            choices: self.begun.context.choices,
-            words_are_error: self.begun.context.words_are_error(),
-        }
-    }
-
-    /// Builds the next attempt's request and checks that it is valid.
-    fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn) {
-        self.repairs += 1;
-        let body = bounded("the next request", || A::next_request(&self.begun.body, turn, self.attempts, &self.begun.context));
-        let parsed = body.and_then(Document::parse);
-        assert!(parsed.as_ref().is_ok_and(|request| request.root().is_object()), "the next attempt's request is none: {parsed:?}");
-    }
+/// Builds the next attempt's request and checks that it is valid.
+fn ask_again<A: Adapter>(begun: &Begun, turn: &EchoedTurn, repairs: u32) {
+    let body = bounded("the next request", || A::next_request(&begun.body, turn, repairs, &begun.context));
+    let parsed = body.and_then(Document::parse);
+    assert!(parsed.as_ref().is_ok_and(|request| request.root().is_object()), "the next attempt's request is none: {parsed:?}");
 }
 
 /// Judges streamed attempts. `origin`: set if they are chat completions for a request of the Responses API.
 pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> Outcome {
     let context = &begun.context;
     let (mut outcome, mut out) = (Outcome::new(), BytesMut::new());
-    let mut tries = Tries { begun, repairs: 0, attempts: 0, signature: None };
-    let (mut judge, mut released) = (A::Stream::new(context.clone(), None), false);
+    // Time never runs out here.
+    let (mut tries, elapsed) = (Attempts::default(), Duration::ZERO);
+    let mut judge = A::Stream::new(context.clone(), None);
     for (at, attempt) in attempts.iter().enumerate() {
         if at > 0 {
             judge = A::Stream::new(context.clone(), Some(&judge));
         }
-        tries.attempts += 1;
+        tries.start();
         let pieces = cuts.as_mut().map_or_else(|| vec![*attempt], |cuts| cuts.pieces(attempt));
         let translator = origin.map(|origin| StreamTranslator::new(origin.clone(), context.held_bytes_max));
         let judged = read::<A>(&mut judge, Reader::new(translator), &pieces, &mut out);
@@ -163,25 +135,23 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
             }
         };
         outcome.judged(&judged);
-        let bad = judged.iter().position(JudgedChoice::blocks);
-        let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, judge.said(at))));
-        let budget = tries.budget(turn.as_ref(), released || judge.released());
-        let policy = &context.rules.policy;
-        let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-            (Decision::Repair, Some(turn)) => {
-                released |= judge.released();
-                tries.ask_again::<A>(&turn);
+        if judge.released() {
+            tries.text_sent();
+        }
+        let finished = match tries.judged(context, judged, |at| judge.said(at), elapsed) {
+            NextStep::Repair(turn) => {
+                ask_again::<A>(begun, &turn, tries.findings().repairs);
                 continue;
             }
-            (Decision::Refuse(violation), _) => {
+            NextStep::Refuse { violation, .. } => {
                 outcome.ending = Ending::Refused(violation.code);
                 judge.fail(r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, &mut out);
                 break;
             }
-            (Decision::Accept, _) => false,
-            (Decision::Replace | Decision::Repair, _) => true,
+            NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
-        let finals = outcome.finals(judged, replaced, tries.repairs);
+        let finals = outcome.finals(finished, tries.findings().blocked);
         let _memo = bounded("the end of a stream", || {
             judge.end(End { finals, earlier: None, verdict: r#"{"verdict":"x"}"#, as_member: at % 2 == 0 }, &mut out)
         });
@@ -211,9 +181,9 @@ fn read<A: Adapter>(judge: &mut A::Stream, mut reader: Reader, pieces: &[&[u8]],
 pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Option<&Origin>) -> Outcome {
     let context = &begun.context;
     let mut outcome = Outcome::new();
-    let mut tries = Tries { begun, repairs: 0, attempts: 0, signature: None };
+    let (mut tries, elapsed) = (Attempts::default(), Duration::ZERO);
     for attempt in attempts {
-        tries.attempts += 1;
+        tries.start();
         let body = Bytes::copy_from_slice(attempt);
         let translated = match origin {
             Some(origin) => bounded("the translation of an answer", || answer(&body, origin)),
@@ -229,23 +199,20 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
         };
         let judged = bounded("the judgement of an answer", || read.judge(context));
         outcome.judged(&judged);
-        let bad = judged.iter().position(JudgedChoice::blocks);
-        let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, read.said(at))));
-        let budget = tries.budget(turn.as_ref(), false);
-        let policy = &context.rules.policy;
-        let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-            (Decision::Repair, Some(turn)) => {
-                tries.ask_again::<A>(&turn);
+        let finished = match tries.judged(context, judged, |at| read.said(at), elapsed) {
+            NextStep::Repair(turn) => {
+                ask_again::<A>(begun, &turn, tries.findings().repairs);
                 continue;
             }
-            (Decision::Refuse(violation), _) => {
+            NextStep::Refuse { violation, .. } => {
                 outcome.ending = Ending::Refused(violation.code);
                 break;
             }
-            (Decision::Accept, _) => false,
-            (Decision::Replace | Decision::Repair, _) => true,
+            NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
-        let finals = outcome.finals(judged, replaced, tries.repairs);
+        let replaced = tries.findings().blocked;
+        let finals = outcome.finals(finished, replaced);
         let written = bounded("the writing of an answer", || read.write(finals, context, None, replaced.then_some("{}")));
         outcome.events = vec![written.body.to_vec()];
         break;

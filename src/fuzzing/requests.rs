@@ -4,7 +4,7 @@ use super::{
     bench::{By, begin},
     input::{Input, bounded},
 };
-use crate::{replay::offline::Api, translate, wire::json::Document};
+use crate::{openai::Api, translate, wire::json::Document};
 
 /// An accepted request is sent upstream as JSON with the same model; under a policy that changes nothing, unchanged. A request that can be
 /// translated becomes a chat request.

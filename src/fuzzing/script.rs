@@ -12,7 +12,7 @@ use super::{
     input::{Cuts, Input, repeated},
 };
 use crate::{
-    chat::adapter::Chat, exchange::context::Begun, replay::offline::Api, responses::adapter::Responses, translate::answer::Origin,
+    chat::adapter::Chat, exchange::context::Begun, openai::Api, responses::adapter::Responses, translate::answer::Origin,
     wire::json::Document,
 };
 

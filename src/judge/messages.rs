@@ -5,6 +5,7 @@
 use crate::{
     schema::strict_json::brief,
     violation::{Code, Place, Violation},
+    wire::json::string::cut,
 };
 
 /// Raw text that an error quotes back to the model, in bytes.
@@ -141,11 +142,6 @@ pub fn without_quotation(violation: &Violation) -> Option<String> {
 fn line(violation: &Violation) -> String {
     let advice = if violation.advice.is_empty() { String::new() } else { format!(" ({})", violation.advice) };
     format!("- [{}] {}{advice}\n", violation.code, violation.message)
-}
-
-/// `text` cut to at most `bytes_max` bytes, at a character boundary.
-pub fn cut(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ pub mod claims;
 pub mod history;
 pub mod loops;
 pub mod messages;
-pub mod protocol;
 pub mod text;
 pub mod textual_calls;
 pub mod verifier;

@@ -5,13 +5,13 @@ use uuid::Uuid;
 use super::{
     chain::ChainKeys,
     record::{
-        Api, Attempt, CallOutcome, CallRecord, Claim, Digest, ExchangeRecord, ExecutionRecord, ScopeDigest, Tokens, ViolationRecord,
-        Witness,
+        Attempt, CallOutcome, CallRecord, Claim, Digest, ExchangeRecord, ExecutionRecord, ScopeDigest, Tokens, ViolationRecord, Witness,
     },
     store::{Position, Sealed},
 };
 use crate::{
     ledger::codec,
+    openai::Api,
     violation::{Code, Severity, Verdict},
 };
 

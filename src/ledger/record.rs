@@ -12,6 +12,7 @@ use uuid::Uuid;
 pub use super::digest::{Digest, ScopeDigest};
 use crate::{
     ledger::codec,
+    openai::Api,
     violation::{Certainty, Code, Severity, Verdict},
 };
 
@@ -19,29 +20,6 @@ use crate::{
 pub const SESSION_CHARS_MAX: usize = 256;
 /// Characters of a tool's name that are kept: a model may invent any.
 pub const TOOL_CHARS_MAX: usize = 128;
-
-/// OpenAI API of an exchange.
-#[derive(Clone, Copy, Debug, Decode, Encode, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[cbor(index_only)]
-#[serde(rename_all = "lowercase")]
-pub enum Api {
-    /// `POST /v1/chat/completions`
-    #[n(0)]
-    Chat,
-    /// `POST /v1/responses`
-    #[n(1)]
-    Responses,
-}
-
-impl Api {
-    /// Name of the API in records and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-        }
-    }
-}
 
 /// One exchange: a downstream request and everything that was done for it.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]

@@ -324,5 +324,5 @@ fn fault(error: ServiceError) -> CallFault {
 
 /// Truncates an SDK error, which may quote whole messages.
 fn shortened(text: &str) -> String {
-    crate::judge::messages::cut(text, 300).to_string()
+    crate::wire::json::string::cut(text, 300).to_string()
 }

@@ -5,7 +5,7 @@
 //! says so.
 //!
 //! Per process, and bounded: a mark is minted for one call of one exchange. Calls of a repeated client request are
-//! [`crate::proxy::exchange::idempotency`]'s task.
+//! `proxy/exchange/idempotency.rs`'s task.
 
 use std::{
     sync::Arc,

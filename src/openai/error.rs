@@ -5,11 +5,10 @@
 use bytes::Bytes;
 
 use crate::{
-    exchange::{context::Context, text::places::claims},
     violation::Code,
     wire::json::{
         Document, Value,
-        string::{quote, unescape},
+        string::{cut, quote, unescape},
     },
 };
 
@@ -82,16 +81,15 @@ impl Reported {
             () => Code::MalformedArguments,
         };
         let generation = self.failed_generation.as_deref().unwrap_or_default();
-        let cut = crate::judge::messages::cut(generation, GENERATION_BYTES_MAX);
-        Some((code, cut.to_owned()))
+        Some((code, cut(generation, GENERATION_BYTES_MAX).to_owned()))
     }
 
     /// Envelope of an error in an answer or a stream, which may contain the model's words: cut to length, and without
-    /// members that make unverifiable claims.
-    pub fn judged_envelope(&self, context: &Context) -> String {
+    /// members that make unverifiable claims, as `claims` finds them.
+    pub fn judged_envelope(&self, claims: impl Fn(&str) -> bool) -> String {
         let said = |text: &str, most: usize| {
-            let cut = crate::judge::messages::cut(text, most);
-            if claims(context, cut) { None } else { Some(cut.to_owned()) }
+            let cut = cut(text, most);
+            if claims(cut) { None } else { Some(cut.to_owned()) }
         };
         let word = |text: &Option<String>| text.as_deref().and_then(|text| said(text, WORD_BYTES_MAX));
         let message = said(&self.message, MESSAGE_BYTES_MAX).unwrap_or_else(|| UNFIT.to_owned());

@@ -2,7 +2,7 @@
 //!
 //! Pure. [`Rules`] are made only by [`super::load::PolicySource::load`].
 
-use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -10,16 +10,14 @@ use super::{Check, ClaimScope, Hold, Identical, Loops, Mode, Policy, Rate, Stamp
 pub use crate::policy::tool_files::PolicyTool;
 use crate::{
     config::{
-        error::{list, maybe},
+        error::{Fault, list, maybe},
         layers::Layers,
     },
-    judge::history::result_classifier::Natures,
     policy::{
         completeness::Form,
         state_rules::{self, CompiledState},
         tool_files::ToolFiles,
     },
-    settings::Fault,
     violation::{Checks, Code, Severity},
 };
 
@@ -32,8 +30,8 @@ pub struct Rules {
     pub checks: Checks,
     /// `[calls] placeholders`, case-insensitive.
     pub placeholders: RegexSet,
-    /// Classifier of results, with `[results] error_patterns`.
-    pub natures: Arc<Natures>,
+    /// `[results] error_patterns`.
+    pub error_patterns: RegexSet,
     /// `[citations] extra_patterns`; each has a group `id`.
     pub extra_patterns: Vec<Regex>,
     /// `[[claims]]`.
@@ -102,7 +100,7 @@ impl Rules {
         let notices = notices(&policy, &files.tools);
         Ok(Self {
             placeholders: set(layers, "calls.placeholders", &policy.calls.placeholders, Case::Ignore)?,
-            natures: Arc::new(Natures::new(set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?)),
+            error_patterns: set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?,
             policy,
             checks,
             extra_patterns,

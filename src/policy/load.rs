@@ -10,13 +10,12 @@ use std::{
 
 use super::Policy;
 use crate::{
-    config::layers::Layers,
+    config::{error::Fault, layers::Layers},
     policy::{
         compiled::Rules,
         completeness::{END, Form},
         tool_files::{self, ToolFiles},
     },
-    settings::Fault,
 };
 
 /// Source of a policy.

@@ -6,6 +6,7 @@ pub mod compiled;
 mod completeness;
 pub mod load;
 mod loops;
+mod protocol;
 mod responses;
 pub mod state_probe;
 pub mod state_rules;
@@ -16,14 +17,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
+use self::protocol::{CITE_TEXT, protocol_text};
 pub use self::{
     loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops},
     responses::{Responses, Stateful},
 };
-use crate::{
-    judge::protocol::{CITE_TEXT, protocol_text},
-    violation::{Certainty, Severity},
-};
+use crate::violation::{Certainty, Severity};
 
 /// `mode`: whether answers are changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -233,7 +232,7 @@ impl<'de> serde::de::Visitor<'de> for CheckVisitor {
 }
 
 impl Policy {
-    /// Instructions to the model about tools, if any: [`crate::judge::protocol`].
+    /// Instructions to the model about tools, if any: [`protocol`].
     pub fn protocol_text(&self) -> Option<String> {
         let Protocol { inject, announce, text } = &self.protocol;
         let told = inject.unwrap_or(self.citations.require || text.is_some());

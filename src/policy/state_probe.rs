@@ -1,7 +1,7 @@
 //! Probes of `[[state]]`: a tool of an MCP server, or one GET request. Values and their compilation.
 
-use reqwest::Url;
 use serde_json::Value;
+use url::Url;
 
 use crate::policy::state_rules::Probe;
 

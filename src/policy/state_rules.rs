@@ -10,7 +10,11 @@ use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
 use super::duration;
-use crate::{config::layers::Layers, policy::state_probe::CompiledProbe, schema::Schema, settings::Fault};
+use crate::{
+    config::{error::Fault, layers::Layers},
+    policy::state_probe::CompiledProbe,
+    schema::Schema,
+};
 
 /// Highest number of rules in a policy.
 const RULES_MAX: usize = 64;

@@ -12,8 +12,10 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::load::Error;
 use crate::{
-    config::{error::line_of, layers::Layers},
-    settings::Fault,
+    config::{
+        error::{Fault, line_of},
+        layers::Layers,
+    },
     wire::json::{Document, JsonError, Value},
 };
 

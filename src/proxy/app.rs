@@ -2,99 +2,37 @@
 //!
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-pub use crate::exchange::active_policy::Standard;
 use crate::{
+    exchange::active_policy::Standard,
     ledger::recorder::Recorder,
     marks::{Counter, KeyRing, Moment, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
     proxy::{
-        conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals},
-        exchange::{cassette_session::Cassettes, http_probe, idempotency::Journal, verifier::Verifier},
+        cassettes::Cassettes,
+        conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals, owners::Owners},
+        error::Error,
+        exchange::http_probe,
         http::credentials,
         loop_control::LoopControl,
         server::admission::Load,
-        upstream::state::{self, Standing},
+        upstream::{
+            state::{self, Standing},
+            verifier::Verifier,
+        },
     },
     settings::{self, Settings},
+    sys::clock::{Uptime, unix_ms},
     telemetry::{Observed, readiness::State, stats::rollup::Rollup},
     tools::registry::SchemaCache,
 };
-
-/// Error at start, or of a policy that can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The policy can't be loaded.
-    #[error(transparent)]
-    Policy(#[from] crate::policy::load::Error),
-    /// A tool in the policy's files can't be used.
-    #[error("{file}: tool `{name}`: {why}")]
-    Tool {
-        /// The tool's file.
-        file: String,
-        /// The tool's name.
-        name: String,
-        /// Reason for which the tool can't be used.
-        why: String,
-    },
-    /// A pattern of `calls.placeholders` is not a regular expression.
-    #[error("calls.placeholders: {0}")]
-    Pattern(#[from] regex::Error),
-    /// A probe of a host that isn't in the settings.
-    #[error("{0}")]
-    Probe(String),
-    /// The keys for marks can't be loaded.
-    #[error(transparent)]
-    Keys(#[from] settings::KeyError),
-    /// The ledger can't be opened.
-    #[error("[ledger] {0}")]
-    Ledger(#[from] crate::ledger::store::StoreError),
-    /// Traces can't be set up.
-    #[error(transparent)]
-    Traces(#[from] crate::telemetry::traces::Error),
-    /// A cassette to be played can't be read.
-    #[error(transparent)]
-    Played(#[from] crate::cassette::reader::ReadError),
-    /// A cassette to be recorded can't be written.
-    #[error(transparent)]
-    Recorded(#[from] crate::cassette::writer::WriteError),
-    /// The system provides no random numbers.
-    #[error("the system gives no random numbers: {0}")]
-    Random(getrandom::Error),
-    /// The HTTP client for an upstream can't be created.
-    #[error("the client for upstreams can't be made: {0}")]
-    Client(#[from] http::Error),
-    /// The check of upstreams' certificates can't be set up.
-    #[error("the certificates of upstreams can't be checked: {0}")]
-    Tls(#[from] rustls::Error),
-    /// The MCP servers can't be set up.
-    #[error(transparent)]
-    Mcp(#[from] crate::mcp::McpError),
-    /// The listener can't be bound.
-    #[error("can't listen on {address}: {source}{hint}")]
-    Listen {
-        /// Address to listen on.
-        address: std::net::SocketAddr,
-        /// Advice to the user; begins with a colon, or is empty.
-        hint: &'static str,
-        /// Error of the system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Another error of the system.
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-}
 
 /// Policy in force, and the source that it is reloaded from.
 pub struct InForce {
@@ -125,6 +63,8 @@ pub struct App {
     pub memory: Memory,
     /// Cache of objects that upstreams store.
     pub originals: Originals,
+    /// Owners of the objects that upstreams store under toolmark's own keys.
+    pub owners: Owners,
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
@@ -137,7 +77,7 @@ pub struct App {
     pub load: Arc<Load>,
     /// State of each upstream, in the order of `[[upstreams]]`.
     pub standings: Arc<[Standing]>,
-    started: Instant,
+    uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and the application didn't see.
@@ -198,27 +138,29 @@ impl App {
         let counter = Counter::new(u16::from_le_bytes(seed));
         let load = Load::new(&settings.limits, &settings.clients);
         let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
-        let (shown, of, started) = (standings.clone(), settings.upstreams.clone(), Instant::now());
+        let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
         let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
-        let describe = move || state::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
+        let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
+        let kept = KeptRounds::new(&settings);
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             originals: Originals::default(),
+            owners: Owners::default(),
             observed,
             recorder,
             loops,
             cassettes,
             load,
             standings,
-            started,
+            uptime,
             mcp,
-            kept: KeptRounds::default(),
+            kept,
             verifier,
             journal: Journal::default(),
             counter,
@@ -244,12 +186,17 @@ impl App {
 
     /// Milliseconds since the start, by a monotonic clock.
     pub fn uptime_ms(&self) -> u64 {
-        self.uptime_ms_at(Instant::now())
+        self.uptime.ms()
+    }
+
+    /// The clock that counts from the start.
+    pub fn uptime(&self) -> Uptime {
+        self.uptime
     }
 
     /// Milliseconds from the start to a known instant.
     pub fn uptime_ms_at(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.started).as_millis() as u64
+        self.uptime.ms_at(at)
     }
 
     /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
@@ -293,11 +240,6 @@ impl App {
             Some(mcp) if standard.offered.0 != mcp.generation() => policy.offer(&standard, mcp.catalog()),
             _ => standard,
         }
-    }
-
-    /// True if toolmark is configured to run the tools of at least one MCP server.
-    pub fn runs_tools(&self) -> bool {
-        self.settings.mcp.iter().any(|server| server.execute == settings::Execute::Proxy)
     }
 
     /// True if a policy has conversations tracked that upstreams store.
@@ -395,8 +337,4 @@ impl InForce {
         }
         self.standard.load()
     }
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

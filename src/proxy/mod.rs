@@ -1,10 +1,13 @@
 //! The shell: sockets, clocks, waiting. Judging is done in [`crate::judge`] and [`crate::chat`].
 
 pub mod app;
+pub mod cassettes;
 pub mod conversations;
+pub mod error;
 pub mod exchange;
 pub mod helper_threads;
 pub mod http;
 pub mod loop_control;
 pub mod server;
 pub mod upstream;
+pub mod worker;

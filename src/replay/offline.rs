@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    cassette::format::path_of,
     chat::{adapter::Chat, request},
     exchange::{
+        active_policy::Standard,
         adapter::{Adapter, AnswerStream, WholeAnswer as _},
         answer_error::Fault,
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
@@ -17,7 +17,7 @@ use crate::{
     },
     judge::loops::Beyond,
     marks::{KeyRing, Scope},
-    proxy::app::Standard,
+    openai::Api,
     responses::{self, adapter::Responses, request::Recalled},
     tools::registry::SchemaCache,
     translate::{
@@ -25,37 +25,14 @@ use crate::{
         answer::{Origin, stream::StreamTranslator},
         sse_feed::{Reader, Unread},
     },
-    wire::{json::Document, sse::EventTooLong},
+    wire::{
+        json::Document,
+        sse::{EventTooLong, is_event_stream},
+    },
 };
 
 /// Bytes buffered of one call or block; the default of `[limits] held_bytes`.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
-
-/// An enforced API.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Api {
-    /// Chat completions.
-    Chat,
-    /// The Responses API.
-    Responses,
-}
-
-impl Api {
-    /// The API of a request, by its URL or path; `None` if the endpoint isn't enforced.
-    pub fn of_url(url: &str) -> Option<Self> {
-        match path_of(url) {
-            "/chat/completions" => Some(Self::Chat),
-            "/responses" => Some(Self::Responses),
-            _ => None,
-        }
-    }
-
-    /// The API of a request, by its members: `input` without `messages` is the Responses API.
-    pub fn of_request(request: &Document) -> Self {
-        let of_responses = request.root().get("messages").is_none() && request.root().get("input").is_some();
-        if of_responses { Self::Responses } else { Self::Chat }
-    }
-}
 
 /// Offline judge: a compiled policy, keys and schemas.
 #[derive(Clone)]
@@ -93,6 +70,7 @@ impl Bench {
             id: when.id,
             rules: &standard.rules,
             call_rules: &standard.calls,
+            natures: &standard.natures,
             text: &standard.text,
             ring: &self.ring,
             scope: when.scope.clone(),
@@ -153,15 +131,8 @@ pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Orig
     }
 }
 
-/// True if the bytes begin like server-sent events.
-pub fn looks_streamed(answer: &[u8]) -> bool {
-    let start = answer.trim_ascii_start();
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix))
-}
-
 fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
-    if looks_streamed(&answer) {
+    if is_event_stream(&answer) {
         return hear_stream::<A::Stream>(context, answer, origin);
     }
     let (answer, stray) = match origin {

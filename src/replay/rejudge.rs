@@ -4,31 +4,30 @@
 //! Anything that depends on data outside the recording is reported as not judged: it never counts as a difference, and
 //! never as passed. Pure.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::offline::{Api, Bench, Unheard, When, hear, looks_streamed};
+use super::offline::{Bench, Unheard, When, hear};
 use crate::{
     cassette::{
         body,
-        format::{Attempt, Exchange, Found, Recorded, Response, path_of},
+        format::{Attempt, Exchange, Found, Recorded, Response},
     },
     exchange::{
         answer_error::Fault,
-        context::{Begun, Context, JudgedChoice, Upstream},
-        decision::{self, Budget, Decision, Tally},
-        loop_guard::Looping,
+        attempts::{Attempts, NextStep},
+        context::{Begun, Context, Upstream, excuse_marks},
+        decision::ExchangeFindings,
         turn::EchoedTurn,
     },
     marks::Scope,
-    openai::error::Reported,
-    policy::Mode,
+    openai::{Api, error::Reported, path::path_of},
     responses::request::Recalled,
     translate::answer::Origin,
     violation::{Code, Severity, Violation},
-    wire::json::Document,
+    wire::{json::Document, sse::is_event_stream},
 };
 
 /// Result of judging a recorded exchange again.
@@ -76,7 +75,7 @@ const OF_MARKS: [Code; 9] = [
 /// Judges a recorded exchange.
 pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     let request = &exchange.downstream.request;
-    let Some(api) = Api::of_url(&request.url).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
+    let Some(api) = Api::of_path(path_of(&request.url)).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
         return Judgement::none("its endpoint carries no tool calls, and is not enforced");
     };
     if exchange.mcp.is_some() {
@@ -101,20 +100,8 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
         }
     };
     let Begun { context, violations, .. } = begun;
-    let mut judging = Judging {
-        exchange,
-        api,
-        context,
-        document,
-        tally: Tally { violations, ..Tally::default() },
-        signature: None,
-        looping: Looping::default(),
-        open: false,
-    };
-    judging.attempts();
-    if exchange.scope.is_none() {
-        judging.excuse_marks();
-    }
+    let mut judging = Judging { exchange, api, context, document, attempts: Attempts::new(violations), streams: false, open: false };
+    judging.run();
     judging.end(model)
 }
 
@@ -129,162 +116,150 @@ struct Judging<'e> {
     api: Api,
     context: Arc<Context>,
     document: Document,
-    tally: Tally,
-    signature: Option<blake3::Hash>,
-    looping: Looping,
+    attempts: Attempts,
+    /// The application's answer had begun as a stream.
+    streams: bool,
     open: bool,
 }
 
 impl Judging<'_> {
-    fn attempts(&mut self) {
-        let enforced = !self.context.observes();
-        if enforced && self.tally.violations.iter().any(Violation::blocks) {
-            self.tally.blocked = true;
+    fn run(&mut self) {
+        if self.attempts.refusal(&self.context).is_some() {
             return;
         }
-        let count = self.exchange.attempts.len();
-        for (at, attempt) in self.exchange.attempts.iter().enumerate() {
-            let more = at + 1 < count;
-            if matches!(self.attempt(attempt, at as u32 + 1, more), Next::Ended) {
+        let mut attempts = self.exchange.attempts.iter().peekable();
+        while let Some(attempt) = attempts.next() {
+            if matches!(self.attempt(attempt, attempts.peek().copied()), Next::Ended) {
                 return;
             }
         }
     }
 
-    fn attempt(&mut self, attempt: &Attempt, number: u32, more: bool) -> Next {
-        self.looping.attempt();
+    /// Judges one attempt; `next` is the attempt that was recorded after it.
+    fn attempt(&mut self, attempt: &Attempt, next: Option<&Attempt>) -> Next {
+        self.attempts.start();
+        // What was decided on this answer was decided before the next request.
+        let decided_ms = next.and_then(|next| next.after_ms).or(attempt.after_ms).unwrap_or(0);
+        let elapsed = Duration::from_millis(decided_ms);
         let Some(response) = attempt.response.as_ref().filter(|_| attempt.failure.is_none()) else {
             // The proxy tried again, or the application got an error.
-            self.tally.blocked |= !more;
-            return if more { Next::Again } else { Next::Ended };
+            return self.failed(next);
         };
         let body = response.body.as_ref().map(body::Body::bytes).unwrap_or_default();
         if !(200..300).contains(&response.status) {
-            return self.reported(&body, number, more);
+            return self.reported(&body, elapsed, next);
         }
+        let streams = is_stream(response, &body);
+        self.streams |= streams;
         let origin = self.origin(attempt);
         let now_ms = self.exchange.at_ms.unwrap_or(0) + attempt.after_ms.unwrap_or(0);
-        self.context.loops.judging(now_ms, &self.looping);
+        self.context.loops.judging(now_ms, &self.attempts.loops());
         match hear(self.api, &self.context, body.clone(), origin) {
             Ok(heard) => {
-                if heard.unjudged {
-                    self.not_judged();
+                if heard.released {
+                    self.attempts.text_sent();
                 }
-                let (said, judged): (Vec<_>, Vec<_>) = heard.choices.into_iter().unzip();
-                self.tally.add(&judged);
-                self.looping.note(&judged, self.context.rules.policy.loops.on_limit);
-                let bad = judged.iter().position(JudgedChoice::blocks);
-                let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, said.into_iter().nth(at)?)));
-                self.decide(&judged, turn, number, heard.released, more)
+                let (mut said, judged): (Vec<_>, Vec<_>) = heard.choices.into_iter().unzip();
+                let turn = |at: usize| said.get_mut(at).map(std::mem::take).unwrap_or_default();
+                let step = self.attempts.judged(&self.context, judged, turn, elapsed);
+                if heard.unjudged {
+                    self.attempts.not_judged(&self.context);
+                }
+                self.follow(&step, next)
             }
-            Err(Unheard::Fault(Fault::Reported(json))) => self.reported(json.as_bytes(), number, more),
-            Err(Unheard::Fault(_) | Unheard::TooLong(_)) if self.context.observes() && !is_stream(response, &body) => {
-                self.not_judged();
+            Err(Unheard::Fault(Fault::Reported(json))) => self.reported(json.as_bytes(), elapsed, next),
+            Err(Unheard::Fault(_) | Unheard::TooLong(_)) if self.context.observes() && !streams => {
+                self.attempts.not_judged(&self.context);
                 Next::Ended
             }
-            Err(Unheard::Fault(Fault::Cut)) if response.cut => {
-                self.tally.blocked = true;
-                Next::Ended
-            }
-            Err(Unheard::Fault(_) | Unheard::TooLong(_)) => {
-                self.tally.blocked = true;
-                Next::Ended
-            }
+            Err(Unheard::Fault(_) | Unheard::TooLong(_)) => self.failed(None),
         }
     }
 
     /// Translation context, if the upstream answered a request of the Responses API with chat completions.
     fn origin(&self, attempt: &Attempt) -> Option<Origin> {
         let url = &attempt.request.as_ref()?.url;
-        let translated = self.api == Api::Responses && path_of(url) == "/chat/completions";
+        let translated = self.api == Api::Responses && path_of(url) == Api::Chat.path();
         let id = self.context.id.simple().to_string();
         translated.then(|| Origin::new(&self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
     }
 
-    /// Handles an error of the upstream, which may be its rejection of a malformed call.
-    fn reported(&mut self, json: &[u8], number: u32, more: bool) -> Next {
-        let error = Reported::read(json).filter(|_| !self.context.observes());
-        let Some(turn) = error.and_then(|error| EchoedTurn::of_failed_call(&error, &self.context.rules.checks)) else {
-            // The error was passed on, or the request was tried again.
-            return if more { Next::Again } else { Next::Ended };
-        };
-        self.tally.violations.extend(turn.violations.iter().cloned());
-        if decision::may_repair(&self.budget(Some(&turn), number, false)) && more {
-            self.tally.repairs += 1;
+    /// Ends the exchange without an answer, unless the proxy tried again.
+    fn failed(&mut self, next: Option<&Attempt>) -> Next {
+        if next.is_some() {
             return Next::Again;
         }
-        self.tally.blocked = true;
+        self.attempts.fail();
         Next::Ended
     }
 
-    fn decide(&mut self, judged: &[JudgedChoice], turn: Option<EchoedTurn>, number: u32, released: bool, more: bool) -> Next {
-        let budget = self.budget(turn.as_ref(), number, released);
-        let policy = &self.context.rules.policy;
-        match decision::decide(judged, &budget, policy.mode, policy.calls.on_exhausted) {
-            Decision::Repair if more => {
-                self.tally.repairs += 1;
-                return Next::Again;
+    /// Handles an error of the upstream, which may be its rejection of a malformed call.
+    fn reported(&mut self, json: &[u8], elapsed: Duration, next: Option<&Attempt>) -> Next {
+        let error = Reported::read(json).filter(|_| !self.context.observes());
+        if let Some(turn) = error.and_then(|error| EchoedTurn::of_failed_call(&error, &self.context.rules.checks)) {
+            let step = self.attempts.call_rejected(&self.context, turn, elapsed);
+            return self.follow(&step, next);
+        }
+        match next {
+            // The request was tried again.
+            Some(_) => Next::Again,
+            // A stream that had begun ends with the error.
+            None if self.streams => self.failed(None),
+            // The error was passed on.
+            None => Next::Ended,
+        }
+    }
+
+    /// Goes on to the next recorded attempt if the model would have been asked again.
+    fn follow(&mut self, step: &NextStep, next: Option<&Attempt>) -> Next {
+        match (step, next) {
+            (NextStep::Repair(_), Some(_)) => Next::Again,
+            (NextStep::Repair(_), None) => {
+                self.open = true;
+                Next::Ended
             }
-            Decision::Repair => (self.tally.blocked, self.open) = (true, true),
-            Decision::Replace | Decision::Refuse(_) => self.tally.blocked = true,
-            Decision::Accept => self.tally.cite(judged),
-        }
-        Next::Ended
-    }
-
-    fn budget(&mut self, turn: Option<&EchoedTurn>, attempts: u32, text_released: bool) -> Budget {
-        let calls = &self.context.rules.policy.calls;
-        let signature = turn.map(decision::signature);
-        let repeated = signature.is_some() && signature == self.signature && !self.looping.stopped();
-        let repairs_max = if self.looping.ends() { 0 } else { calls.max_repairs };
-        self.signature = signature.or(self.signature);
-        Budget {
-            repairs_left: repairs_max.saturating_sub(self.tally.repairs),
-            attempts_left: calls.max_attempts.saturating_sub(attempts),
-            in_time: true,
-            text_released,
-            repeated,
-            choices: self.context.choices,
-            words_are_error: self.context.words_are_error(),
+            (NextStep::Finish(_) | NextStep::RunTools(_) | NextStep::Replace { .. } | NextStep::Refuse { .. }, _) => Next::Ended,
         }
     }
 
-    fn not_judged(&mut self) {
-        let message = "what the upstream sent can't be judged";
-        self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
+    /// The findings; without an answer to the last repair they count as blocked, and the repair as not made.
+    fn findings(&self) -> ExchangeFindings {
+        let mut findings = self.attempts.findings().clone();
+        if self.open {
+            findings.blocked = true;
+            findings.repairs = findings.repairs.saturating_sub(1);
+        }
+        findings
     }
 
-    /// Nothing in the exchange was marked or stamped, so violations that depend on marks become `not_judged`.
-    fn excuse_marks(&mut self) {
-        let needs =
-            |violation: &Violation| matches!(violation.code, Code::UnverifiedCall | Code::MissingExecutionId | Code::MissingCitation);
-        if !self.tally.violations.iter().any(needs) {
-            return;
-        }
-        self.tally.violations.retain(|violation| !needs(violation));
+    /// The findings of an exchange in which nothing was marked or stamped: violations that depend on marks become `not_judged`.
+    fn without_marks(&mut self) -> ExchangeFindings {
+        let mut findings = self.findings();
         let message = "no call was marked and no result stamped, so what needs them is not judged";
-        self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
-        let blocks = self.tally.violations.iter().any(Violation::blocks);
-        if !blocks && self.context.rules.policy.mode == Mode::Enforce {
-            self.tally.blocked = false;
+        if excuse_marks(&mut findings.violations, &self.context.rules.checks, message)
+            && !findings.violations.iter().any(Violation::blocks)
+            && !self.context.observes()
+        {
+            findings.blocked = false;
             self.open = false;
         }
+        findings
     }
 
-    fn end(self, model: String) -> Judgement {
-        let found = recorded(&self.tally);
+    fn end(mut self, model: String) -> Judgement {
+        let findings = if self.exchange.scope.is_none() { self.without_marks() } else { self.findings() };
         let kept_upstream = ["previous_response_id", "conversation"].iter().any(|name| self.document.root().get_some(name).is_some());
         let not_judged = kept_upstream.then(|| "the upstream keeps its conversation, which is not in it".to_owned());
-        Judgement { found, not_judged, model, open: self.open }
+        Judgement { found: recorded(&findings), not_judged, model, open: self.open }
     }
 }
 
 fn is_stream(response: &Response, body: &Bytes) -> bool {
-    response.is_stream() || looks_streamed(body)
+    response.is_stream() || is_event_stream(body)
 }
 
 /// The findings in the form of a cassette.
-pub fn recorded(tally: &Tally) -> Recorded {
+pub fn recorded(tally: &ExchangeFindings) -> Recorded {
     let found = |violation: &Violation| Found {
         code: violation.code.as_str().into(),
         severity: severity(violation.severity).into(),

@@ -17,7 +17,6 @@ use crate::{
 pub enum Responses {}
 
 impl Adapter for Responses {
-    const PATH: &'static str = "/responses";
     type Answer = Answer;
     type Stream = ResponseStream;
 

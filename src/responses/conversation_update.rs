@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::{Context, JudgedChoice},
         conversation::{Fate, KnownCall, Left, Memo, Owed, Thread, digest, kept_arguments},
@@ -19,6 +18,7 @@ use crate::{
         history::calls::call_digest,
     },
     marks::Moment,
+    openai::content::text_of,
     responses::{
         output_items::Slot,
         request::{
@@ -89,7 +89,7 @@ fn written(request: &Document) -> Vec<u64> {
 /// The update with the application's version of the response: all of it, or nothing yet while the response is still
 /// being made.
 pub fn with_left(mut memo: Memo, left: impl FnOnce() -> Left) -> Memo {
-    if !memo.responses.is_empty() {
+    if !memo.responses.is_empty() || memo.conversation.is_some() {
         memo.left = Some(left());
     }
     memo
@@ -123,7 +123,7 @@ pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[S
         return owed;
     }
     let said = Said { calls: calls.iter().map(|call| (call.clone(), Vec::new())).collect(), ..Said::default() };
-    for (call, slot) in decision::echo(judged, said).calls.iter().zip(slots) {
+    for (call, slot) in decision::rejected_turn(judged, said).calls.iter().zip(slots) {
         let known = owed.iter().any(|owed| owed.call_id == slot.call_id);
         if !known && !slot.call_id.is_empty() {
             owed.push(Owed { call_id: slot.call_id.clone(), custom: slot.kind == CallKind::Custom, output: call.answer() });

@@ -14,11 +14,10 @@ use super::{
     request::{Head, Input},
 };
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::Context,
         conversation::{KnownCall, kept_arguments},
-        hidden_turns::{Back, Form, How, Kept, RoundForm, Speaker, Turn, released_choice},
+        hidden_turns::{Back, How, Kept, RoundForm, Speaker, Turn, released_choice},
         turn::{Said, SaidItem},
     },
     judge::{
@@ -26,6 +25,7 @@ use crate::{
         history::calls::call_digest,
     },
     marks::{CallMark, KeyRing, Moment, Scope},
+    openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
         output_items::{Minter, echoed_status},
@@ -40,7 +40,7 @@ use crate::{
 };
 
 impl RoundForm for Responses {
-    const FORM: Form = Form::Responses;
+    const API: Api = Api::Responses;
 
     fn turns(request: &Document) -> Vec<Turn<'_>> {
         let Ok(head) = Head::read(request) else { return Vec::new() };

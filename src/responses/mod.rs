@@ -1,6 +1,6 @@
 //! The Responses API: the adapter between `POST /v1/responses` and the judging core.
 //!
-//! Pure, for buffered answers and streams; I/O and waiting are in [`crate::proxy`].
+//! Pure, for buffered answers and streams; I/O and waiting are in `proxy/`.
 
 pub mod adapter;
 pub mod call_name;

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 
 use crate::{
+    exchange::active_policy::Standard,
     exchange::{
         context::{Basis, Begun, Context, Prepared, Upstream},
         conversation::Hidden,
@@ -14,7 +15,6 @@ use crate::{
     judge::{call::turn::ToolChoice, history::Execution},
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     wire::json::Document,
 };
@@ -87,6 +87,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

@@ -1,14 +1,14 @@
 //! `[[mcp]]`: servers whose tools are offered to models, their transports, and who executes their tools.
 //!
-//! Values of headers are read from the environment here, once, and never shown; a child process gets its variables by name. [`crate::mcp`]
+//! Values of headers are read from the environment here, once, and never shown; a child process gets its variables by name. `mcp/`
 //! checks the servers' own data.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::{HeaderName, HeaderValue};
-use reqwest::Url;
 use serde::Deserialize;
+use url::Url;
 
 use super::{Checker, Fault, Secret, raw::Raw};
 use crate::{policy::duration, violation::Severity};

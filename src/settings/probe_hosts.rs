@@ -67,7 +67,7 @@ impl Checker<'_> {
                 let message = format!("`{text}` is no host: write it like \"tasks.example.com\", \"127.0.0.1:9000\" or \"[::1]:9000\"");
                 self.layers.fault(&format!("probe_hosts.{index}"), message)
             };
-            let url = reqwest::Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
+            let url = url::Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
             let plain = url.path() == "/"
                 && url.query().is_none()
                 && url.username().is_empty()

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use figment::value::Value;
-use reqwest::Url;
 use serde::Deserialize;
+use url::Url;
 
 use super::{CallIds, Checker, Fault, raw::RawUpstream};
 use crate::{

@@ -6,8 +6,8 @@ use std::{collections::HashSet, time::Duration};
 
 use figment::value::{Dict, Value};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use reqwest::Url;
 use serde::Deserialize;
+use url::Url;
 
 use super::{
     Checker, Fault, Secret, ToolChoice, cassettes,

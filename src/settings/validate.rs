@@ -12,9 +12,10 @@ use super::{
     raw::{Raw, RawLedger, RawLimits},
 };
 use crate::{
-    proxy::server::{admission::REQUEST_SHARE, request_checks, route},
+    config::host::canonical_host,
+    openai::path::normalised,
     settings::mark_keys,
-    sys::limits,
+    sys::limits::{self, REQUEST_SHARE},
 };
 
 impl Checker<'_> {
@@ -92,7 +93,7 @@ impl Checker<'_> {
         for (index, path) in paths.iter().enumerate() {
             let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
             let stem = path.strip_suffix("/*").unwrap_or(path);
-            let plain = path.starts_with('/') && !stem.contains(['*', '%']) && route::normalised(stem).as_deref() == Some(stem);
+            let plain = path.starts_with('/') && !stem.contains(['*', '%']) && normalised(stem).as_deref() == Some(stem);
             if !plain {
                 return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\", \"/v1/rerank/*\" or \"/health\""));
             }
@@ -111,7 +112,7 @@ impl Checker<'_> {
                 return Err(self.layers.fault(&format!("allowed_hosts.{index}"), message));
             }
         }
-        Ok(hosts.iter().map(|host| request_checks::canonical_host(host)).collect())
+        Ok(hosts.iter().map(|host| canonical_host(host)).collect())
     }
 
     pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {

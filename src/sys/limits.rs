@@ -11,6 +11,9 @@ const MEMORY_BYTES: u64 = 2 << 30;
 /// Range of the default for bytes in flight.
 const IN_FLIGHT_BYTES: std::ops::RangeInclusive<u64> = (64 << 20)..=(8 << 30);
 
+/// Factor by which a request's bytes count: as received, as sent upstream, and what was parsed of them.
+pub const REQUEST_SHARE: u64 = 3;
+
 /// Raises the limit of file descriptors for this many connections, if needed and possible. Returns the number of
 /// connections that the descriptors suffice for, at least 1.
 pub fn descriptors_for(connections: usize) -> usize {

@@ -1,4 +1,5 @@
-//! The system below: clocks, and the limits that it gives this process.
+//! The system below: clocks, the limits that it gives this process, the roots of certificates that it trusts.
 
 pub(crate) mod clock;
 pub mod limits;
+pub(crate) mod tls;

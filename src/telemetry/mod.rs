@@ -1,5 +1,5 @@
 //! Telemetry: counters, statistics, live events, alerts, traces. [`Observed`] gets the record of every exchange when it
-//! ends; [`crate::admin`] serves the results.
+//! ends; `admin/` serves the results.
 //!
 //! On the path of an exchange this only counts, and never waits.
 

@@ -7,11 +7,9 @@ use tokio_util::sync::CancellationToken;
 use super::builder::{ProxyBuilder, Scratch};
 
 use crate::{
+    daemon::Daemon,
     ledger::store::Store,
-    proxy::{
-        app::{App, Error},
-        server::Server,
-    },
+    proxy::{app::App, error::Error},
     settings::{self, Environment, Flags},
     testing::client::{Answer, AskError},
 };
@@ -55,10 +53,10 @@ impl Proxy {
         std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{settings}{ledger}{admin}"))?;
         let flags = Flags { config: Some(file), ..Flags::default() };
         let settings = settings::load(&flags, &Environment::of(environment), directory)?;
-        let server = Server::bind(Arc::new(App::new(settings)?))?;
-        let (address, admin) = (server.address(), server.admin_address());
-        let (app, stop) = (server.app(), server.stop());
-        let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || server.run())?;
+        let daemon = Daemon::bind(settings)?;
+        let (address, admin) = (daemon.address(), daemon.admin_address());
+        let (app, stop) = (daemon.app(), daemon.stop());
+        let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || daemon.run())?;
         Ok(Self { address, admin, app, stop, thread: Some(thread), _scratch: None })
     }
 

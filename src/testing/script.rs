@@ -5,7 +5,7 @@ use std::io;
 use serde_json::Value;
 
 use super::upstream::{Received, Reply, ScriptedUpstream};
-use crate::{cassette::scripted_answer::Saying, replay::offline::Api, wire::json::Document};
+use crate::{cassette::scripted_answer::Saying, openai::Api, wire::json::Document};
 
 /// Answers of a model, one turn after the other; the last one is repeated.
 ///

@@ -5,10 +5,12 @@
 use std::time::Duration;
 
 use crate::{
-    judge::messages::cut,
     openai::error::Reported,
     upstreams::quirks::learn::{Lesson, lesson},
-    wire::json::{Document, Value, string::quote},
+    wire::json::{
+        Document, Value,
+        string::{cut, quote},
+    },
 };
 
 /// Name of the tool that must be called.

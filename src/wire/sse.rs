@@ -47,6 +47,13 @@ impl Event {
     }
 }
 
+/// True if the bytes begin like server-sent events.
+pub fn is_event_stream(body: &[u8]) -> bool {
+    let start = body.trim_ascii_start();
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|prefix| start.starts_with(prefix))
+}
+
 /// Appends [`KEEP_ALIVE`], unless `out` ends with it already: a flood of comments becomes one.
 pub fn keep_alive(out: &mut BytesMut) {
     if !out.ends_with(KEEP_ALIVE) {

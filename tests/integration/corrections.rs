@@ -13,15 +13,15 @@ use toolmark::{
         adapter::Chat,
         request::{self, Head},
     },
+    exchange::active_policy::Standard,
     exchange::{
         adapter::{Adapter, WholeAnswer as _},
         context::{Basis, Context, Upstream},
-        decision::Final,
+        decision::ChoiceOutcome,
     },
     judge::loops::Beyond,
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     tools::registry::SchemaCache,
     wire::json::Document,
 };
@@ -59,6 +59,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),
@@ -83,7 +84,7 @@ impl Bench {
         let calls = judged.turn.into_calls().ok()?;
         let moment = |at: usize| Moment { time_ms: 1_763_760_000_000, counter: at as u16 };
         let calls = calls.into_iter().enumerate().map(|(at, call)| (call, moment(at))).collect();
-        let written = answer.write(vec![Final::Accept(calls)], context, None, None);
+        let written = answer.write(vec![ChoiceOutcome::Accept(calls)], context, None, None);
         let left: Value = serde_json::from_slice(&written.body).unwrap();
         let left = left["choices"][0]["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
         for call in &left {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use toolmark::{
     ledger::{
-        record::{Api, CallOutcome, Digest, ExchangeRecord},
+        record::{CallOutcome, Digest, ExchangeRecord},
         store::Store,
     },
+    openai::Api,
     violation::{Code, Verdict},
 };
 

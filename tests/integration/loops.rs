@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use toolmark::{
     chat::request::{self, Head},
+    exchange::active_policy::Standard,
     exchange::context::{AnswerNature, Basis, Begun, Upstream},
     judge::{
         call::{Arguments, Call, CallKind},
@@ -16,7 +17,6 @@ use toolmark::{
     },
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    proxy::app::Standard,
     testing::Reply,
     tools::registry::SchemaCache,
     violation::Code,
@@ -239,6 +239,7 @@ impl Replay {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

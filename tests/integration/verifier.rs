@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
     cassette::scripted_answer::Saying,
-    replay::offline::Api,
+    openai::Api,
     testing::{Piece, Proxy, Received, Reply, ScriptedUpstream},
 };
 

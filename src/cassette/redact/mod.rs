@@ -15,7 +15,7 @@ pub use text::{Credentials, REDACTED, Rules, pointer};
 use super::body::Body;
 use crate::{
     cassette::format::{Exchange, Header, Request, Response},
-    replay::offline::looks_streamed,
+    wire::sse::is_event_stream,
 };
 
 /// Removes secrets from whole exchanges.
@@ -114,7 +114,7 @@ impl Redactor {
         let redacted = match body {
             None | Some(Body::Binary(_)) => None,
             // A stream without times: a secret may be split over several events here too.
-            Some(Body::Text(text)) if looks_streamed(text.as_bytes()) => match Body::of_stream(&[(0, text.clone().into())]) {
+            Some(Body::Text(text)) if is_event_stream(text.as_bytes()) => match Body::of_stream(&[(0, text.clone().into())]) {
                 Body::Events(events) => stream::redact(&events, &self.rules()).map(|(events, places)| (Body::Text(joined(events)), places)),
                 Body::Text(_) | Body::Binary(_) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
             },

@@ -21,7 +21,7 @@ use crate::{
         answer_error::Fault,
         context::{Context, JudgedChoice},
         conversation::Memo,
-        decision::Final,
+        decision::ChoiceOutcome,
         text::{place::is_ambiguous, places},
         turn::Said,
     },
@@ -212,7 +212,10 @@ impl AnswerStream for StreamJudge {
         let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
         // INVARIANT: it is an event like any other, and its choice is held as it has ended.
         let _more = last.handle(event, out);
-        last.end(End { finals: vec![Final::Say(made.words.to_owned())], earlier: None, verdict: made.verdict, as_member: true }, out)
+        last.end(
+            End { finals: vec![ChoiceOutcome::Replace(made.words.to_owned())], earlier: None, verdict: made.verdict, as_member: true },
+            out,
+        )
     }
 
     fn fail(&mut self, envelope: &str, out: &mut BytesMut) {

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use super::Error;
 use crate::{
     exchange::{
+        active_policy::Standard,
         answer_error::Fault,
         context::{Begun, JudgedChoice, Upstream},
         request_error::Refusal,
@@ -22,13 +23,16 @@ use crate::{
     },
     judge::call::{Arguments, Outcome},
     marks::{KeyRing, Scope},
+    openai::Api,
     policy::Mode,
-    proxy::app::Standard,
-    replay::offline::{Api, Bench, HELD_BYTES_MAX, Unheard, When, hear, looks_streamed},
+    replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, Offline},
     violation::Violation,
-    wire::json::{Document, string::quote},
+    wire::{
+        json::{Document, string::quote},
+        sse::is_event_stream,
+    },
 };
 
 mod report;
@@ -154,7 +158,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         choices: Vec::new(),
         fault: None,
     };
-    let streamed = looks_streamed(&response);
+    let streamed = is_event_stream(&response);
     match hear(api, &context, response, None) {
         Ok(heard) => report.choices = heard.choices.into_iter().map(|(said, judged)| to_choice(said, judged)).collect(),
         Err(unheard) => report.fault = Some(unreadable(unheard, streamed)?),

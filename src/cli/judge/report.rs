@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    judge::messages::cut,
     violation::{Certainty, Code, Detail, Severity, Verdict, Violation},
+    wire::json::string::cut,
 };
 
 /// Availability of the key that verifies marks.

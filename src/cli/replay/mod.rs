@@ -15,9 +15,9 @@ use clap::Args;
 use super::{Error, judge};
 use crate::{
     cassette::{format::Exchange, issued_marks, reader::Lines},
+    exchange::active_policy::Standard,
     marks::{KeyRing, RecordedMarks},
     policy::load::PolicySource,
-    proxy::app::Standard,
     replay::{
         offline::{Bench, HELD_BYTES_MAX},
         rejudge::{self, Difference, Judgement},

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::Regex;
 
 use crate::{
-    chat::messages::text_of,
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 

@@ -74,7 +74,7 @@ fn the_strict_policy_is_the_contracts() {
 
 #[test]
 fn what_the_model_is_told() {
-    use crate::judge::protocol::{ANNOUNCE_TEXT, CITE_TEXT};
+    use crate::policy::protocol::{ANNOUNCE_TEXT, CITE_TEXT};
     let both = format!("{ANNOUNCE_TEXT} {CITE_TEXT}");
     for (policy, told) in [
         ("", None),
@@ -226,7 +226,7 @@ fn what_is_compiled() {
     assert_eq!(&*rules.claims[0].message, "`players` may be said only after one of these tools succeeded: a, b");
     assert!(rules.claims[0].regex.is_match("so:\napproved"));
     assert!(rules.placeholders.is_match("todo") && !rules.placeholders.is_match("todo: x"));
-    assert!(rules.natures.of("Error: x").failed && !rules.natures.of("no error\nerror").failed);
+    assert!(rules.error_patterns.is_match("Error: x") && !rules.error_patterns.is_match("no error\nerror"));
     let milder = "[citations]\nrequire = true\n[checks]\nmissing_citation = 'warn'";
     assert_eq!(read(&[("p.toml", milder)]).unwrap().checks.severity(Code::MissingCitation), Severity::Warn);
 }

@@ -17,10 +17,10 @@ use http::{StatusCode, header};
 use crate::{
     exchange::context::JudgedChoice,
     judge::call::turn::ToolChoice,
-    openai::error::Reported,
+    openai::{Api, error::Reported},
     proxy::{
         exchange::driver::{Reply, Run},
-        http::error_response::Failure,
+        http::failure::Failure,
         upstream::{
             candidates::{Fitness, fitness},
             prober::{self, Asked},
@@ -99,16 +99,15 @@ impl Run {
             Ok(body) => body,
             Err(failure) => return (Err(failure), None),
         };
-        self.attempts += 1;
+        self.attempts.start();
         self.way.tries += 1;
-        self.looping.attempt();
         let settings = &self.endpoint().settings;
-        let (name, path) = (settings.name.clone(), self.way.path(settings));
-        self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.tally.violations.len());
+        let (name, api) = (settings.name.clone(), self.way.api_of(settings));
+        self.notes.attempt(&name, self.way.model().unwrap_or(&self.model), self.attempts.findings().violations.len());
         self.seen = Instant::now();
         let begun = self.waits(self.seen);
         let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the query can't be passed on");
-        let Some(target) = self.endpoint().enforced(path, self.way.query()) else { return (Err(wrong()), None) };
+        let Some(target) = self.endpoint().enforced(api, self.way.query()) else { return (Err(wrong()), None) };
         let mut passage = Passage::new(self.worker.app.clone(), self.way.upstream(), trial);
         let headers = self.traced_headers();
         let sent = self.send(target, headers, body).await;
@@ -201,10 +200,9 @@ impl Run {
     /// Plans the next request after a failure: `Some` if it is to be sent again, here or to another upstream; true for a
     /// half-open probe of the breaker.
     async fn recover(&mut self, failed: Failed, trial: bool) -> Option<bool> {
-        let calls = &self.context.rules.policy.calls;
         let left = Left {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
-            attempts: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
+            attempts: self.attempts.left(&self.context),
             time: self.repair_time(),
             repeatable: !self.is_kept_upstream(),
         };
@@ -239,7 +237,7 @@ impl Run {
 
     /// True if a retry could do something twice, because the upstream stores the conversation or runs the request in the background.
     fn is_kept_upstream(&self) -> bool {
-        !self.way.is_chat() && (self.body_has("conversation") || self.body_has("background"))
+        self.way.api() == Api::Responses && (self.body_has("conversation") || self.body_has("background"))
     }
 
     /// Selects the first upstream from this index on that may be asked. True if the request is a half-open probe of its breaker.

@@ -13,31 +13,33 @@ use http::{HeaderMap, StatusCode};
 use crate::{
     exchange::{
         adapter::{Adapter, Made},
+        attempts::{Attempts, FinishedAnswer, NextStep},
         context::{Context, JudgedChoice},
         conversation::{Fate, Left, Memo},
-        decision::{Budget, Final, Tally, signature, words},
-        loop_guard::Looping,
+        decision::ChoiceOutcome,
         turn::{EchoedTurn, Said},
     },
-    ledger::record::{Api, SESSION_CHARS_MAX},
+    judge::call::ValidCall,
+    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::Key},
     openai::{
+        Api,
         error::{Reported, enveloped, masked},
-        usage,
     },
     proxy::{
         conversations::originals::{Got, Object},
         exchange::{cassette_session::Stage, record_builder::Notes, state_checks::Asked, tool_rounds::Rounds},
         helper_threads::{self, Movable},
-        http::{error_response::Failure, headers::SESSION},
-        server::{Worker, abreast, admission::Held},
+        http::{failure::Failure, headers::SESSION},
+        server::{abreast, admission::Held},
         upstream::{self, Endpoint, pool::Answer, select::Way, status},
+        worker::Worker,
     },
-    responses::conversation_update,
+    responses::{conversation_update, stored::Ids},
     sys::clock::Began,
     telemetry::traces::ExchangeTrace,
     translate::{self, answer::Origin, request::Untranslatable},
     upstreams::quirks::Misfit,
-    violation::{Code, Violation},
+    violation::Violation,
     wire::json::{Document, string::quote},
 };
 
@@ -78,10 +80,8 @@ pub struct Run {
     pub worker: Arc<Worker>,
     /// Inputs for judging.
     pub context: Arc<Context>,
-    /// Findings so far.
-    pub tally: Tally,
-    /// The sum of `usage` over the attempts that were not passed on.
-    pub usage: Option<serde_json::Value>,
+    /// Findings and limits over all attempts.
+    pub attempts: Attempts,
     /// Model that the request names.
     pub model: String,
     /// Request body that goes upstream next.
@@ -102,11 +102,6 @@ pub struct Run {
     pub way: Way,
     pub(in crate::proxy) trace: Option<Box<ExchangeTrace>>,
     _held: Held,
-    pub(in crate::proxy) attempts: u32,
-    signature: Option<blake3::Hash>,
-    /// First rejection of an answer in this round of calls.
-    rejected_at: Option<Instant>,
-    pub(in crate::proxy) looping: Looping,
     /// Conversation update to store if the exchange ends without an accepted turn.
     pub(in crate::proxy) unanswered: Option<Memo>,
     pub(in crate::proxy) started: Began,
@@ -125,6 +120,8 @@ pub struct Run {
     pub(in crate::proxy) stage: Stage,
     /// The answer was requested earlier and is fetched now: it is never repaired or requested again.
     pub(in crate::proxy) fetched: bool,
+    /// Entries for the ledger of the objects that the caller owns now.
+    pub(in crate::proxy) owned: Vec<(Key, Vec<u8>)>,
     /// The start of the stream's response was stored.
     begun: bool,
     /// Dispositions of items of rejected attempts, if the upstream stores them.
@@ -146,19 +143,17 @@ impl Run {
         who: Who,
         held: Held,
     ) -> Box<Self> {
-        let api = if way.is_chat() { Api::Chat } else { Api::Responses };
+        let api = way.api();
         let came = Instant::now();
         let trace = worker.app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(&way.headers())));
         if let Some(context) = Arc::get_mut(&mut context) {
             // Without a session nothing is in the same one.
             context.text.ask_ledger = who.session.is_some();
         }
-        let tally = Tally { violations, ..Tally::default() };
         Box::new(Self {
             worker,
             context,
-            tally,
-            usage: None,
+            attempts: Attempts::new(violations),
             model,
             body,
             notes: Notes::default(),
@@ -171,14 +166,11 @@ impl Run {
             fresh: Vec::new(),
             way,
             trace,
-            attempts: 0,
-            signature: None,
-            rejected_at: None,
-            looping: Looping::default(),
             unanswered: None,
             received: 0,
             stage: Stage::default(),
             fetched: false,
+            owned: Vec::new(),
             begun: false,
             dropped: Vec::new(),
             started,
@@ -193,7 +185,7 @@ impl Run {
 
     /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
     pub fn origin(&self) -> Option<Origin> {
-        let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts % 100);
+        let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts.started() % 100);
         self.way.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
     }
 
@@ -227,7 +219,7 @@ impl Run {
     pub(in crate::proxy) async fn receive(&mut self, response: Answer) -> Result<Reply, Failure> {
         self.notes.status(response.status().as_u16());
         let endpoint = self.endpoint();
-        endpoint.usable(status::Asked::Answer, self.way.path(&endpoint.settings), &response)?;
+        endpoint.usable(status::Asked::Answer, self.way.api_of(&endpoint.settings).path(), &response)?;
         if let Some(standing) = self.worker.app.standings.get(self.way.upstream()) {
             standing.hear(&endpoint.settings, response.headers());
         }
@@ -248,12 +240,6 @@ impl Run {
         })
     }
 
-    /// Records that the response can't be judged and passes all the same: only in observe mode.
-    pub fn not_judged(&mut self) {
-        let message = "what the upstream sent can't be judged";
-        self.tally.violations.extend(self.context.rules.checks.violation(Code::NotJudged, None, message, ""));
-    }
-
     /// The turn with the rejected call, if the error reports that the upstream rejected one.
     pub fn failed_call(&self, error: &Reported) -> Option<EchoedTurn> {
         EchoedTurn::of_failed_call(error, &self.context.rules.checks)
@@ -261,69 +247,52 @@ impl Run {
 
     /// Prepares loop control for judging an answer.
     pub fn judging(&self) {
-        self.context.loops.judging(self.now_ms(), &self.looping);
+        self.context.loops.judging(self.now_ms(), &self.attempts.loops());
     }
 
-    /// Records the findings of a judged answer.
-    pub fn found(&mut self, judged: &[JudgedChoice]) {
-        self.tally.add(judged);
-        self.looping.note(judged, self.context.rules.policy.loops.on_limit);
-        let app = &self.worker.app;
-        app.loops.note(judged, self.who.session.as_deref(), self.now_ms());
+    /// Time since the exchange began.
+    pub fn elapsed(&self) -> Duration {
+        self.started.at.elapsed()
     }
 
-    /// Limits left for a repair of a turn like this one. Records the turn as rejected.
-    pub fn budget(&mut self, turn: Option<&EchoedTurn>, text_released: bool) -> Budget {
+    /// Decides on a judged answer. `turn`: the model's turn in one choice.
+    pub fn decide(&mut self, judged: Vec<JudgedChoice>, turn: impl FnOnce(usize) -> Said) -> NextStep {
+        self.worker.app.loops.note(&judged, self.who.session.as_deref(), self.now_ms());
+        let elapsed = self.elapsed();
+        let next = self.attempts.judged(&self.context, judged, turn, elapsed);
+        self.note_rejected(&next);
+        next
+    }
+
+    /// Decides on a call of the model that the upstream rejected.
+    pub fn decide_rejected_call(&mut self, turn: EchoedTurn) -> NextStep {
+        let elapsed = self.elapsed();
+        let next = self.attempts.call_rejected(&self.context, turn, elapsed);
+        self.note_rejected(&next);
+        next
+    }
+
+    fn note_rejected(&mut self, next: &NextStep) {
         // Where nothing is changed, valid calls pass and are noted then.
         let bad = |turn: &&EchoedTurn| !self.context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty());
-        if let Some(turn) = turn.filter(bad) {
+        if let Some(turn) = next.rejected().filter(bad) {
             self.notes.turn(turn, &self.worker.app.settings.ledger);
         }
-        if turn.is_some() {
-            self.rejected();
-        }
-        let calls = &self.context.rules.policy.calls;
-        let signature = turn.map(signature);
-        // Who goes in circles is told so twice.
-        let repeated = signature.is_some() && signature == self.signature && !self.looping.stopped();
-        let repairs_max = if self.looping.ends() || self.fetched { 0 } else { calls.max_repairs };
-        self.signature = signature.or(self.signature);
-        Budget {
-            repairs_left: repairs_max.saturating_sub(self.tally.repairs),
-            // Going on after calls is no attempt at the same answer.
-            attempts_left: calls.max_attempts.saturating_sub(self.attempts.saturating_sub(self.rounds.count())),
-            // However long the first answer took: one repair is always allowed.
-            in_time: turn.is_none() || self.tally.repairs == 0 || !self.repair_time().is_zero(),
-            text_released,
-            repeated,
-            choices: self.context.choices,
-            words_are_error: self.context.words_are_error(),
-        }
     }
 
-    /// Records the time of the first rejection, from which repairs have their time.
-    fn rejected(&mut self) {
-        let before = self.rejected_at.filter(|at| self.rounds.since.is_none_or(|since| *at >= since));
-        self.rejected_at = before.or_else(|| Some(Instant::now()));
-    }
-
-    /// Rest of `repair_deadline`: since the first rejection; before one, since the start of the request or the end of the last round.
+    /// Rest of the time for repairs.
     pub(in crate::proxy) fn repair_time(&self) -> Duration {
-        let since = self.rejected_at.max(self.rounds.since).unwrap_or(self.started.at);
-        self.context.rules.policy.calls.repair_deadline.saturating_sub(since.elapsed())
+        self.attempts.repair_time(&self.context, self.elapsed())
     }
 
-    /// Makes the repair request for the next attempt.
+    /// Makes the repair request for the next attempt. `spent`: usage of the rejected answer.
     ///
     /// # Errors
     /// [`Failure`] if that can't be made, which would be toolmark's own fault.
     pub fn ask_again<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
-        self.tally.repairs += 1;
         self.reject(turn);
-        if let Some(spent) = spent {
-            usage::add(&mut self.usage, spent);
-        }
-        self.body = A::next_request(&self.body, turn, self.tally.repairs, &self.context).map_err(|error| {
+        self.attempts.spend(spent);
+        self.body = A::next_request(&self.body, turn, self.attempts.findings().repairs, &self.context).map_err(|error| {
             tracing::error!(%error, "the repair request can't be made");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
         })?;
@@ -336,33 +305,27 @@ impl Run {
         self.unanswered = conversation_update::unanswered(&self.context, turn);
     }
 
-    /// Final outcomes of judged choices, if nothing more is tried.
-    pub fn finals(&mut self, judged: Vec<JudgedChoice>, replaced: bool) -> Vec<Final> {
+    /// The choices of an answer that ends, with the moments of their marks.
+    pub fn finals(&mut self, finished: FinishedAnswer) -> Vec<ChoiceOutcome> {
         // The calls of one turn have one time, by which they are known for one turn's later.
         let now_ms = self.now_ms();
         let (context, hidden) = (self.context.clone(), self.rounds.hide());
-        let repairs = self.tally.repairs;
-        let (app, notes, id, stage) = (&self.worker.app, &mut self.notes, context.id, &mut self.stage);
-        let mut end = |choice: JudgedChoice| {
-            if replaced && choice.blocks() {
-                (!choice.stops.is_empty()).then(|| app.loops.end());
-                let words = words(&choice, repairs);
-                let Some(call) = context.words_as_call(&words) else { return Final::Say(words) };
-                let moment = stage.moment(|| app.moment(now_ms, hidden));
-                notes.call(&call, moment, &app.settings.ledger);
-                return Final::Call(Box::new((call, moment)));
-            }
-            let calls = choice.turn.into_calls().unwrap_or_default();
-            for call in &calls {
-                tracing::debug!(exchange = %id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
+        let (app, notes, stage) = (&self.worker.app, &mut self.notes, &mut self.stage);
+        (0..finished.runs_ended).for_each(|_| app.loops.end());
+        let mut timed = |choice: ChoiceOutcome<ValidCall>| {
+            let accepted = choice.accepted();
+            for call in accepted {
+                tracing::debug!(exchange = %context.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
             // Where more was run than the application sees, the marks that it gets say so.
-            let hides = hidden || calls.iter().any(|call| context.tools.runs(call.name()).is_some());
-            let calls: Vec<_> = calls.into_iter().map(|call| (call, stage.moment(|| app.moment(now_ms, hides)))).collect();
-            calls.iter().for_each(|(call, moment)| notes.call(call, *moment, &app.settings.ledger));
-            Final::Accept(calls)
+            let hides = hidden || accepted.iter().any(|call| context.tools.runs(call.name()).is_some());
+            choice.with_moments(|call| {
+                let moment = stage.moment(|| app.moment(now_ms, hides));
+                notes.call(call, moment, &app.settings.ledger);
+                moment
+            })
         };
-        judged.into_iter().map(&mut end).collect()
+        finished.choices.into_iter().map(&mut timed).collect()
     }
 
     /// Logs the calls that pass unjudged, of tools that the upstream runs or defines.
@@ -390,24 +353,40 @@ impl Run {
                 dropped.retain(|(id, _)| memchr::memmem::find(left, quote(id).as_bytes()).is_none());
             }
             memo.items.append(&mut dropped);
+            let items = match &memo.left {
+                Some(Left::Whole(left)) if self.is_everybodys() => Ids::of(left).items,
+                Some(_) | None => Vec::new(),
+            };
+            self.note_owned(Ids { response: memo.responses.first().cloned(), conversation: memo.conversation.clone(), items });
             if let (Some(left), Some(id)) = (memo.left.take(), memo.responses.first()) {
                 let request = || Got::Awaited(self.context.request().bytes().clone());
                 self.keep_object(id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
             }
             if let Some(id) = &memo.conversation {
-                // With a key of toolmark's own, an id that a request merely names proves nothing.
-                let app = &self.worker.app;
-                let own_key = app
-                    .settings
-                    .upstreams
-                    .get(self.way.upstream())
-                    .is_some_and(|upstream| matches!(upstream.credential, crate::settings::Credential::Own { .. }));
-                if !own_key || app.originals.get(&self.context.scope, id).is_some() {
-                    self.keep_object(id, Got::Withheld);
-                }
+                self.keep_object(id, Got::Withheld);
             }
             self.worker.app.memory.keep(&self.context.scope, memo);
         }
+    }
+
+    /// True if the upstream would open what this exchange stores there to every caller.
+    fn is_everybodys(&self) -> bool {
+        let caller_key = self.worker.app.settings.clients.is_empty();
+        self.api == Api::Responses && self.endpoint().opens_everybodys(caller_key, self.way.is_foreign())
+    }
+
+    /// Notes that the caller owns these objects. INVARIANT: those that the request itself names were found to be the
+    /// caller's before it was sent.
+    pub(in crate::proxy) fn note_owned(&mut self, mut ids: Ids) {
+        if !self.is_everybodys() {
+            return;
+        }
+        if self.context.observes() && self.context.hidden.conversation.is_some() {
+            // What nobody is known to own is asked for there, and to name it makes nobody its owner.
+            ids.conversation = None;
+        }
+        let noted = self.worker.app.owners.note(&self.context.scope, &self.endpoint().settings.name, &ids);
+        self.owned.extend(noted);
     }
 
     /// Stores the upstream that has an object, and what the application got of it.
@@ -422,11 +401,15 @@ impl Run {
     /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
     /// generated in the background.
     pub(in crate::proxy) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
-        if self.begun || self.fetched || !self.context.hidden.store || self.context.observes() {
+        if self.begun || self.fetched || !self.context.hidden.store {
             return;
         }
         let Some(id) = id().filter(|id| !id.is_empty()) else { return };
         self.begun = true;
+        self.note_owned(Ids { response: Some(id.clone()), ..Ids::default() });
+        if self.context.observes() {
+            return;
+        }
         let background = self.context.hidden.background;
         self.keep_object(&id, if background { Got::Awaited(self.context.request().bytes().clone()) } else { Got::Withheld });
     }

@@ -72,7 +72,7 @@ impl Run {
                 let advice = "send every result back as the tool returned it first, or a placeholder such as `[cleared]` in its place";
                 checks.violation(Code::RewrittenResult, Some(tool), message, advice)
             };
-            self.tally.violations.extend(violation);
+            self.attempts.report(violation);
         }
     }
 
@@ -105,9 +105,10 @@ impl Run {
 
     fn unavailable(&mut self, what: &str) {
         let checks = &self.context.rules.checks;
-        if self.tally.violations.iter().all(|violation| violation.code != Code::LedgerUnavailable) {
+        if self.attempts.findings().violations.iter().all(|violation| violation.code != Code::LedgerUnavailable) {
             let message = format!("the ledger didn't say in time {what}");
-            self.tally.violations.extend(checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment"));
+            let violation = checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+            self.attempts.report(violation);
         }
     }
 

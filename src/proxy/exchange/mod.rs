@@ -25,7 +25,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use uuid::Uuid;
 
-use super::{server::Worker, upstream};
+use super::upstream;
 use crate::{
     cassette::recorder::Tape,
     chat::{
@@ -33,38 +33,41 @@ use crate::{
         request::{self, DEPTH_NOTED, Head},
     },
     exchange::{
+        active_policy::Standard,
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
+        attempts::NextStep,
         context::{Basis, Begun, Upstream},
-        decision::{self, Decision},
         hidden_turns::RoundForm as _,
         request_error::Refusal,
+        text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
     },
     judge::loops::Beyond,
     marks::Scope,
     openai::error::{Reported, masked},
-    policy::{Mode, OnExhausted},
+    proxy::conversations::journal::Identity,
     proxy::{
-        app::{App, Caller, Standard},
-        conversations::hidden_turns,
+        app::{App, Caller},
         helper_threads,
         http::{
             body::{Body, Outlet},
-            error_response::{self, Failure},
+            error_response,
+            failure::Failure,
         },
         server::admission::Held,
         upstream::{pool::Answer, select::Way, timeout::within},
+        worker::Worker,
     },
+    responses::stored::Ids,
     sys::clock::Began,
-    violation::Verdict,
+    violation::{Verdict, Violation},
     wire::json::{Document, Value},
 };
 use attempt::Downstream;
 use cassette_session::Stage;
 use driver::{Reply, Run, Who};
-use idempotency::Identity;
 use tool_rounds::{Next, Origin, Rounds};
 
 /// Request that was read to its end.
@@ -101,22 +104,22 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let who = Who::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
-    let restored = hidden_turns::restore::<Chat>(&app, &standard, &came, &caller.scope).await;
+    let restored = app.kept.restore::<Chat>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     tool_rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
-    let identity = || Identity::of(&caller.scope, Chat::PATH, &headers, came.bytes());
-    let identity = if app.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Chat::PATH, &model, query, headers)?;
+    let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
+    let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
+    let way = Way::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
         helper_threads::step().await;
     }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
     let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::PATH, came.bytes(), tape);
+    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::API.path(), came.bytes(), tape);
     let basis = stage.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
@@ -152,6 +155,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         id: Uuid::now_v7(),
         rules: &standard.rules,
         call_rules: &standard.calls,
+        natures: &standard.natures,
         text: &standard.text,
         ring: &app.ring,
         scope,
@@ -187,6 +191,7 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
 pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Response<Body> {
     run.fetched = true;
+    run.attempts.end_repairs();
     run.rounds = Rounds::default();
     run.witness().await;
     if upstream::is_event_stream(answer.headers()) {
@@ -205,11 +210,9 @@ pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Re
 
 async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
     run.witness().await;
-    let enforced = run.context.rules.policy.mode == Mode::Enforce;
-    let blocking = run.tally.violations.iter().find(|violation| enforced && violation.blocks()).map(Refusal::of);
-    if let Some(refusal) = blocking {
-        run.tally.blocked = true;
-        return Served::Whole(fail(run, &refusal.into()));
+    let context = run.context.clone();
+    if let Some(violation) = run.attempts.refusal(&context) {
+        return Served::Whole(fail(run, &Refusal::of(&violation).into()));
     }
     run.step().await;
     loop {
@@ -231,20 +234,11 @@ async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
                 }
             }
             Ok(Reply::Error(status, headers, body)) => return Served::Whole(passed(run, status, headers, body)),
-            Ok(Reply::FailedCall(turn)) => {
-                run.tally.violations.extend(turn.violations.iter().cloned());
-                let budget = run.budget(Some(&turn), false);
-                if !decision::may_repair(&budget) {
-                    return Served::Whole(match exhausted(run, &turn) {
-                        // The upstream's own error would quote the call that was refused.
-                        Ok(words) => made_answer::<A>(run, &words, stream),
-                        Err(failure) => fail(run, &failure),
-                    });
-                }
-                if let Err(failure) = run.ask_again::<A>(&turn, None) {
-                    return Served::Whole(fail(run, &failure));
-                }
-            }
+            Ok(Reply::FailedCall(turn)) => match rejected_call::<A>(run, turn, stream) {
+                Ok(Some(response)) => return Served::Whole(response),
+                Ok(None) => {}
+                Err(failure) => return Served::Whole(fail(run, &failure)),
+            },
             Err(failure) => return Served::Whole(fail(run, &failure)),
         }
     }
@@ -264,9 +258,9 @@ async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool,
 fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     // What could not be judged never counts as passed.
     if failure.is_of_upstream() {
-        run.tally.failed = true;
+        run.attempts.fail();
     } else {
-        run.tally.blocked = true;
+        run.attempts.block();
     }
     let mut response = failure.response();
     run.mark_headers(response.headers_mut(), true);
@@ -274,16 +268,20 @@ fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
     response
 }
 
-/// Text that replaces a call that the upstream refused and that can't be repaired.
-///
-/// # Errors
-/// 422 if the policy asks for an error.
-pub fn exhausted(run: &mut Run, turn: &EchoedTurn) -> Result<String, Failure> {
-    run.tally.blocked = true;
-    let unprocessable = |violation| Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() };
-    let on_exhausted = if run.context.words_are_error() { OnExhausted::Error } else { run.context.rules.policy.calls.on_exhausted };
-    let words = decision::exhausted_words(&turn.violations, run.tally.repairs, on_exhausted);
-    words.ok_or_else(|| turn.violations.first().map_or_else(|| Failure::protocol(&run.endpoint().settings.name, "no call"), unprocessable))
+/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
+fn rejected_call<A: Adapter>(run: &mut Run, turn: EchoedTurn, stream: bool) -> Result<Option<Response<Body>>, Failure> {
+    match run.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => run.ask_again::<A>(&turn, None).map(|()| None),
+        NextStep::Replace { text, .. } => Ok(Some(made_answer::<A>(run, &text, stream))),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&run.endpoint().settings.name, "no call")),
+    }
+}
+
+/// HTTP 422 for a blocking violation of an answer.
+pub(super) fn unprocessable(violation: &Violation) -> Failure {
+    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
 }
 
 fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
@@ -314,7 +312,8 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
-            run.not_judged();
+            run.note_owned(Ids::of(&body));
+            run.attempts.not_judged(&context);
             return Ok(Some(passed(run, status, headers, body)));
         }
         // Boxed, as what is rare and large would make every exchange as large.
@@ -328,32 +327,24 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
     if let Some(verifier) = run.verifier(&judged) {
         Box::pin(run.verify(verifier, &mut judged, answer.said(0).text)).await;
     }
-    run.found(&judged);
     run.learn(&judged);
     run.notes.usage(answer.usage());
-    let bad = judged.iter().position(|choice| choice.blocks());
-    let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, answer.said(at))));
-    let budget = run.budget(turn.as_ref(), false);
-    let policy = &context.rules.policy;
-    let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-        (Decision::Repair, Some(turn)) => {
+    let finished = match run.decide(judged, |at| answer.said(at)) {
+        NextStep::Repair(turn) => {
             run.ask_again::<A>(&turn, answer.usage().map(Value::raw_str))?;
             return Ok(None);
         }
-        (Decision::Refuse(violation), turn) => {
-            turn.iter().for_each(|turn| run.reject(turn));
-            run.tally.blocked = true;
-            return Err(Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() });
+        NextStep::Refuse { violation, rejected } => {
+            rejected.iter().for_each(|turn| run.reject(turn));
+            return Err(unprocessable(&violation));
         }
-        (Decision::Accept, _) => false,
-        (Decision::Replace | Decision::Repair, _) => true,
+        NextStep::Replace { text, .. } => return Ok(Some(made_answer::<A>(run, &text, stream))),
+        NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
     };
-    run.tally.blocked = replaced;
-    if !replaced {
-        run.tally.cite(&judged);
+    if !run.attempts.findings().blocked {
         run.record_hosted(|| answer.said(0));
     }
-    let mut finals = run.finals(judged, replaced);
+    let mut finals = run.finals(finished);
     if run.rounds.begun() {
         let spent = answer.usage().map(|usage| usage.raw_str().to_owned());
         finals = match Box::pin(run.own_calls::<A>(finals, answer.said(0), spent)).await? {
@@ -362,8 +353,11 @@ async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Res
         };
     }
     run.keep_beside(&finals, |at| answer.said(at));
-    let verdict = (run.tally.verdict() != Verdict::Pass).then(|| run.tally.json());
-    let written = answer.write(finals, &context, run.usage.take(), verdict.as_deref());
+    let verdict = (run.attempts.findings().verdict() != Verdict::Pass).then(|| run.attempts.findings().json());
+    if context.observes() {
+        run.note_owned(Ids::of(&body));
+    }
+    let written = answer.write(finals, &context, run.attempts.take_usage(), verdict.as_deref());
     run.remember(written.memo);
     run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;
     Ok(Some(passed(run, status, headers, written.body)))
@@ -374,13 +368,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
     let name = run.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
     if let Some(turn) = run.failed_call(&error) {
-        run.tally.violations.extend(turn.violations.iter().cloned());
-        if decision::may_repair(&run.budget(Some(&turn), false)) {
-            run.ask_again::<A>(&turn, None)?;
-            return Ok(None);
-        }
-        let words = exhausted(run, &turn)?;
-        return Ok(Some(made_answer::<A>(run, &words, stream)));
+        return rejected_call::<A>(run, turn, stream);
     }
     if let Some(status) = error.status
         && run.asks_again(status).await
@@ -388,7 +376,7 @@ async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, str
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.judged_envelope(&run.context));
+    let body = Bytes::from(error.judged_envelope(|text| claims(&run.context, text)));
     let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = error_response::json(status, Body::Whole(body));
     for (name, value) in &headers {
@@ -415,7 +403,7 @@ fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
 
 /// Answer in toolmark's own words, if the upstream's can't be used.
 fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
-    let verdict = run.tally.json();
+    let verdict = run.attempts.findings().json();
     let made = run.made(words, &verdict);
     let (body, kind) = if stream {
         let mut out = BytesMut::new();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    exchange::{decision::Final, turn::Said},
+    exchange::{decision::ChoiceOutcome, turn::Said},
     proxy::exchange::driver::Run,
     upstreams::quirks::Kept,
 };
@@ -18,13 +18,13 @@ const EXTRA_BYTES_MAX: usize = 64 << 10;
 
 impl Run {
     /// Caches the provider extras of calls that are passed on. `said`: the content of a choice.
-    pub fn keep_beside(&self, finals: &[Final], said: impl Fn(usize) -> Said) {
+    pub fn keep_beside(&self, finals: &[ChoiceOutcome], said: impl Fn(usize) -> Said) {
         let put_back = self.endpoint().settings.fitting.put_back;
         if put_back.is_nothing() || self.context.observes() {
             return;
         }
         for (at, ending) in finals.iter().enumerate() {
-            let Final::Accept(calls) = ending else { continue };
+            let ChoiceOutcome::Accept(calls) = ending else { continue };
             if calls.is_empty() {
                 continue;
             }

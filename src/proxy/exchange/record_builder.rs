@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::{
     chat,
-    exchange::{context::Context, decision::Tally, turn::EchoedTurn},
+    exchange::{context::Context, decision::ExchangeFindings, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
-        Api, Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
+        Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
     },
     marks::Moment,
+    openai::Api,
     responses,
     settings::{Ledger, Store},
     violation::{Detail, Place, Violation},
@@ -116,7 +117,7 @@ impl Notes {
     }
 
     /// Records of all violations.
-    pub fn violations(&self, tally: &Tally, ledger: &Ledger) -> Vec<ViolationRecord> {
+    pub fn violations(&self, tally: &ExchangeFindings, ledger: &Ledger) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| {
             let detail = violation.detail.as_deref();
             let words = |of: fn(&Detail) -> &str| detail.and_then(|detail| kept(of(detail), violation, ledger));
@@ -136,7 +137,7 @@ impl Notes {
 }
 
 /// Claims of the answer: the executions that it cites, and the codes of violations in its text.
-pub fn claims(tally: &Tally) -> Vec<Claim> {
+pub fn claims(tally: &ExchangeFindings) -> Vec<Claim> {
     let cited = tally.citations.iter().map(|id| Claim { execution: Some(id.as_str().into()), code: None });
     let wrong = tally.violations.iter().filter(|violation| violation.code.place() == Place::Text);
     cited.chain(wrong.map(|violation| Claim { execution: None, code: Some(violation.code) })).collect()

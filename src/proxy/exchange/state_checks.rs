@@ -43,7 +43,7 @@ impl Run {
         if !choice.turn.calls.is_empty() {
             return;
         }
-        let due = state_checks::due(&rules.state, self.context.request(), &text, &rules.natures);
+        let due = state_checks::due(&rules.state, self.context.request(), &text, &self.context.natures);
         let new: Vec<Due> = due.iter().filter(|own| !self.asked.0.iter().any(|(known, _)| known == *own)).cloned().collect();
         let app = self.worker.app.clone();
         let ask = |own: Due| {

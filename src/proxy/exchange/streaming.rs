@@ -15,19 +15,20 @@ use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream, End},
         answer_error::Fault,
+        attempts::NextStep,
         context::JudgedChoice,
-        decision::{self, Decision, Final},
-        request_error::Refusal,
+        decision::ChoiceOutcome,
+        text::places::claims,
         turn::EchoedTurn,
     },
     openai::error::{Reported, masked},
     proxy::{
         exchange::{
             driver::{Reply, Run},
-            exhausted,
             tool_rounds::Next,
+            unprocessable,
         },
-        http::{body::Outlet, error_response::Failure},
+        http::{body::Outlet, failure::Failure},
         server::error_key_removal,
         upstream::{self, pool::Answer},
     },
@@ -75,7 +76,7 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
     let whole = ended.is_ok();
     let mut breaks = false;
     if let Err(Broken::Exhausted(words)) = ended {
-        let verdict = run.tally.json();
+        let verdict = run.attempts.findings().json();
         let memo = judge.explain(&run.made(&words, &verdict), &mut out);
         run.remember_without_answer(memo);
         run.finish(StatusCode::OK);
@@ -83,12 +84,14 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
         // An error that the upstream reports itself ends a stream as it would without toolmark. Any other ending must not
         // be taken for the end of an answer, also not by those who know nothing of errors in streams.
         breaks = !matches!(broken, Broken::Fault(Fault::Reported(_)));
-        run.tally.failed |= !run.tally.blocked;
+        if !run.attempts.findings().blocked {
+            run.attempts.fail();
+        }
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (docs/wire-facts.md#emission-rules).
         run.finish(StatusCode::BAD_GATEWAY);
         if !run.context.observes() {
-            out.extend_from_slice(format!(": toolmark {}\n\n", run.tally.json()).as_bytes());
+            out.extend_from_slice(format!(": toolmark {}\n\n", run.attempts.findings().json()).as_bytes());
         }
         judge.fail(&failure, &mut out);
     }
@@ -96,7 +99,7 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
     let kept = if whole { run.keep_streamed_rounds::<A>().await } else { Ok(()) };
     let committed = run.commit().await;
     if let Err(failure) = kept.and(committed) {
-        run.tally.blocked = true;
+        run.attempts.block();
         out.clear();
         judge.fail(&failure.json(), &mut out);
         breaks = true;
@@ -117,7 +120,6 @@ async fn attempts<A: Adapter>(
     out: &mut BytesMut,
 ) -> Result<(), Broken> {
     let mut response = first;
-    let mut released = false;
     loop {
         let ended = read::<A>(run, response, judge, outlet, out).await;
         run.step_aside(run.received).await;
@@ -127,7 +129,7 @@ async fn attempts<A: Adapter>(
             Err(broken) => Err(broken),
         };
         let turn = match concluded {
-            Ok(judged) => match settle::<A>(run, judge, judged, released, outlet, out).await? {
+            Ok(judged) => match settle::<A>(run, judge, judged, outlet, out).await? {
                 Settled::Ended => return Ok(()),
                 Settled::AskOn => None,
                 Settled::Repair(turn) => Some(turn),
@@ -135,7 +137,9 @@ async fn attempts<A: Adapter>(
             Err(Broken::Fault(Fault::Reported(json))) => Some(failed_call(run, json)?),
             Err(broken) => return Err(broken),
         };
-        released |= judge.released();
+        if judge.released() {
+            run.attempts.text_sent();
+        }
         if let Some(turn) = turn {
             run.ask_again::<A>(&turn, judge.usage())?;
         }
@@ -149,11 +153,18 @@ async fn attempts<A: Adapter>(
 fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
     let turn = Reported::read(json.as_bytes()).filter(|_| !run.context.observes()).and_then(|error| run.failed_call(&error));
     let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
-    run.tally.violations.extend(turn.violations.iter().cloned());
-    if decision::may_repair(&run.budget(Some(&turn), false)) {
-        return Ok(turn);
+    rejected_call(run, turn)
+}
+
+/// Decides on a call of the model that the upstream rejected: the turn to be repaired.
+fn rejected_call(run: &mut Run, turn: EchoedTurn) -> Result<EchoedTurn, Broken> {
+    match run.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => Ok(turn),
+        NextStep::Replace { text, .. } => Err(Broken::Exhausted(text)),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation).into()),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&run.endpoint().settings.name, "no call").into()),
     }
-    Err(Broken::Exhausted(exhausted(run, &turn)?))
 }
 
 /// Judges an answer that has ended; again with the ledger's replies, if judging asks the ledger.
@@ -182,7 +193,6 @@ async fn settle<A: Adapter>(
     run: &mut Run,
     judge: &mut A::Stream,
     mut judged: Vec<JudgedChoice>,
-    released: bool,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<Settled, Broken> {
@@ -196,33 +206,29 @@ async fn settle<A: Adapter>(
         let said = judge.said(0).text;
         kept_alive(Box::pin(run.verify(verifier, &mut judged, said)), KEEP_ALIVE, outlet).await;
     }
-    run.found(&judged);
+    if judge.released() {
+        run.attempts.text_sent();
+    }
     run.learn(&judged);
     run.notes.usage_text(judge.usage());
+    let next = run.decide(judged, |at| judge.said(at));
     if judge.unjudged() {
-        run.not_judged();
+        let context = run.context.clone();
+        run.attempts.not_judged(&context);
     }
-    let bad = judged.iter().position(JudgedChoice::blocks);
-    let turn = bad.and_then(|at| Some(decision::echo(judged.get(at)?, judge.said(at))));
-    let budget = run.budget(turn.as_ref(), released || judge.released());
-    let policy = &run.context.rules.policy;
-    let replaced = match (decision::decide(&judged, &budget, policy.mode, policy.calls.on_exhausted), turn) {
-        (Decision::Repair, Some(turn)) => return Ok(Settled::Repair(turn)),
-        (Decision::Refuse(violation), turn) => {
-            turn.iter().for_each(|turn| run.reject(turn));
-            run.tally.blocked = true;
-            let refusal = Failure { status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(&violation).into() };
-            return Err(refusal.into());
+    let finished = match next {
+        NextStep::Repair(turn) => return Ok(Settled::Repair(turn)),
+        NextStep::Refuse { violation, rejected } => {
+            rejected.iter().for_each(|turn| run.reject(turn));
+            return Err(unprocessable(&violation).into());
         }
-        (Decision::Accept, _) => false,
-        (Decision::Replace | Decision::Repair, _) => true,
+        NextStep::Replace { text, .. } => return Err(Broken::Exhausted(text)),
+        NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
     };
-    run.tally.blocked = replaced;
-    if !replaced {
-        run.tally.cite(&judged);
+    if !run.attempts.findings().blocked {
         run.record_hosted(|| judge.said(0));
     }
-    let mut finals = run.finals(judged, replaced);
+    let mut finals = run.finals(finished);
     if run.rounds.begun() {
         finals = match own_calls::<A>(run, judge, finals, outlet, out).await? {
             Next::Again => return Ok(Settled::AskOn),
@@ -230,8 +236,9 @@ async fn settle<A: Adapter>(
         };
     }
     run.keep_beside(&finals, |at| judge.said(at));
-    let (verdict, as_member) = (run.tally.json(), run.tally.verdict() != Verdict::Pass);
-    let memo = judge.end(End { finals, earlier: run.usage.take(), verdict: &verdict, as_member }, out);
+    let findings = run.attempts.findings();
+    let (verdict, as_member) = (findings.json(), findings.verdict() != Verdict::Pass);
+    let memo = judge.end(End { finals, earlier: run.attempts.take_usage(), verdict: &verdict, as_member }, out);
     run.remember(memo);
     run.finish(StatusCode::OK);
     Ok(Settled::Ended)
@@ -241,7 +248,7 @@ async fn settle<A: Adapter>(
 async fn own_calls<A: Adapter>(
     run: &mut Run,
     judge: &mut A::Stream,
-    finals: Vec<Final>,
+    finals: Vec<ChoiceOutcome>,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<Next, Failure> {
@@ -369,10 +376,7 @@ async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answ
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
             Reply::Error(_, _, body) => return Err(Fault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
             Reply::FailedCall(turn) => {
-                run.tally.violations.extend(turn.violations.iter().cloned());
-                if !decision::may_repair(&run.budget(Some(&turn), false)) {
-                    return Err(Broken::Exhausted(exhausted(run, &turn)?));
-                }
+                let turn = rejected_call(run, turn)?;
                 run.ask_again::<A>(&turn, None)?;
             }
         }
@@ -392,8 +396,10 @@ fn failure_json(run: &Run, broken: Broken) -> String {
         }
     };
     tracing::error!(exchange = %run.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
-    let envelope = Reported::read(json.as_bytes())
-        .map_or_else(|| Failure::protocol(name, "an error that can't be read").json(), |error| error.judged_envelope(&run.context));
+    let envelope = Reported::read(json.as_bytes()).map_or_else(
+        || Failure::protocol(name, "an error that can't be read").json(),
+        |error| error.judged_envelope(|text| claims(&run.context, text)),
+    );
     let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
     masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
 }

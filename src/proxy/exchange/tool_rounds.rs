@@ -7,7 +7,7 @@
 //!          ──none of ours──▶ the answer leaves; rounds before it are kept for the next request
 //! ```
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -15,10 +15,12 @@ use http::StatusCode;
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         adapter::Adapter,
+        attempts::RoundPermit,
         context::{Basis, Begun, Upstream},
         conversation::Memo,
-        decision::Final,
+        decision::ChoiceOutcome,
         hidden_turns::{Kept, Key, key_of_answer, key_of_mark, key_of_response},
         request_error::Refusal,
         turn::Said,
@@ -26,16 +28,10 @@ use crate::{
     judge::{call::ValidCall, loops::Beyond},
     marks::{Moment, Scope},
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
-    openai::usage,
     proxy::{
-        app::Standard,
-        conversations::hidden_turns,
-        exchange::{
-            basis,
-            driver::Run,
-            idempotency::{self, Due, Identity, Ordinals},
-        },
-        http::error_response::Failure,
+        conversations::journal::{Due, Identity, Ordinals},
+        exchange::{basis, driver::Run, idempotency},
+        http::failure::Failure,
     },
     violation::{Code, Violation},
     wire::{json::Document, sse::Parser},
@@ -48,9 +44,6 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub struct Rounds {
     begun: Option<Box<Origin>>,
-    count: u32,
-    /// End of the last round, from which the time for repairs is counted.
-    pub(in crate::proxy) since: Option<Instant>,
     /// Ordinals of its calls so far.
     pub(in crate::proxy) ordinals: Ordinals,
     before: Vec<String>,
@@ -88,7 +81,7 @@ pub enum Next {
     /// The model is asked again, with the results of its calls.
     Again,
     /// The answer ends with these choices.
-    End(Vec<Final>),
+    End(Vec<ChoiceOutcome>),
 }
 
 /// Refuses requests that can't be served while toolmark runs tools.
@@ -117,11 +110,6 @@ impl Rounds {
     /// True if toolmark runs tools in this exchange.
     pub fn begun(&self) -> bool {
         self.begun.is_some()
-    }
-
-    /// Number of rounds so far.
-    pub fn count(&self) -> u32 {
-        self.count
     }
 
     /// True if the application doesn't see some of the rounds.
@@ -165,12 +153,12 @@ impl Run {
     /// [`Failure`] if the conversation can't be continued.
     pub(in crate::proxy) async fn own_calls<A: Adapter>(
         &mut self,
-        mut finals: Vec<Final>,
+        mut finals: Vec<ChoiceOutcome>,
         said: Said,
         spent: Option<String>,
     ) -> Result<Next, Failure> {
         let Some(mcp) = self.worker.app.mcp.clone() else { return Ok(Next::End(finals)) };
-        let [Final::Accept(calls)] = &mut finals[..] else { return Ok(Next::End(finals)) };
+        let [ChoiceOutcome::Accept(calls)] = &mut finals[..] else { return Ok(Next::End(finals)) };
         let own = self.own(calls, &mcp);
         if !self.rounds.begun() || (own.tools.is_empty() && self.rounds.before.is_empty()) {
             return Ok(Next::End(finals));
@@ -183,17 +171,19 @@ impl Run {
                 self.rounds.last = again;
             } else {
                 // The application calls next: what came before is found by its calls.
-                let keys = marks.iter().map(|mark| key_of_mark(A::FORM, &context.scope, mark)).collect();
+                let keys = marks.iter().map(|mark| key_of_mark(A::API, &context.scope, mark)).collect();
                 let before = std::mem::take(&mut self.rounds.before);
                 self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, ..Kept::default() })));
             }
             return Ok(Next::End(finals));
         }
-        self.rounds.count += 1;
-        if self.rounds.count > own.limit.saturating_add(1) {
-            return Ok(Next::End(vec![Final::Say(self.too_many(own.limit, own.tools.first().map_or("", |(_, tool)| &tool.name)))]));
+        let permit = self.attempts.start_round(own.limit);
+        if permit == RoundPermit::LimitExceeded {
+            return Ok(Next::End(vec![ChoiceOutcome::Replace(
+                self.too_many(own.limit, own.tools.first().map_or("", |(_, tool)| &tool.name)),
+            )]));
         }
-        let outcomes = if self.rounds.count > own.limit {
+        let outcomes = if permit == RoundPermit::LimitReached {
             let limit = own.limit;
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
             own.tools.iter().map(|_| Outcome::failure(&message)).collect()
@@ -205,17 +195,15 @@ impl Run {
         let again = A::said_again(&said, &passed(calls, &marks), &context);
         let results: Vec<String> =
             own.tools.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(A::result(marks.get(*at)?, &outcome.text))).collect();
-        self.rounds.since = Some(Instant::now());
+        self.attempts.end_round(self.started.at.elapsed());
         if own.tools.len() < calls.len() {
             let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
-            let keys = theirs.map(|(_, mark)| key_of_mark(A::FORM, &context.scope, mark)).collect();
+            let keys = theirs.map(|(_, mark)| key_of_mark(A::API, &context.scope, mark)).collect();
             let before = std::mem::take(&mut self.rounds.before);
             self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, behind: results, lost: false })));
             return Ok(Next::End(finals));
         }
-        if let Some(spent) = &spent {
-            usage::add(&mut self.usage, spent);
-        }
+        self.attempts.spend(spent.as_deref());
         let count = results.len();
         let added: Vec<String> = again.into_iter().chain(results).collect();
         self.go_on::<A>(&added, count).await?;
@@ -269,12 +257,12 @@ impl Run {
     }
 
     fn too_many(&mut self, limit: u32, tool: &str) -> String {
-        self.tally.blocked = true;
+        self.attempts.block();
         let checks = &self.context.rules.checks;
         let message = format!("tools were run in {limit} rounds, which is the limit, and `{tool}` was called again");
         let violation: Option<Violation> = checks.violation(Code::LoopDetected, Some(tool), message, "");
         let words = crate::judge::messages::ended(&violation.iter().collect::<Vec<_>>());
-        self.tally.violations.extend(violation);
+        self.attempts.report(violation);
         words
     }
 
@@ -292,9 +280,9 @@ impl Run {
             context.text.ask_ledger = self.context.text.ask_ledger;
         }
         let Begun { context, body, violations } = begun;
-        let new: Vec<Violation> = violations.into_iter().filter(|own| !self.tally.violations.contains(own)).collect();
+        let new: Vec<Violation> = violations.into_iter().filter(|own| !self.attempts.findings().violations.contains(own)).collect();
         let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
-        self.tally.violations.extend(new);
+        self.attempts.report(new);
         if let Some(refusal) = refusal {
             return Err(refusal.into());
         }
@@ -321,16 +309,17 @@ impl Run {
             && !A::continues(&origin.came)
             && let Some(answer) = answer()
         {
-            let key = key_of_answer(A::FORM, &self.context.scope, &A::turns(&origin.came), &answer);
+            let key = key_of_answer(A::API, &self.context.scope, &A::turns(&origin.came), &answer);
             let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
             all.push((vec![key], Kept { before, whole, ..Kept::default() }));
         }
-        if hidden_turns::keep(&self.worker.app, all).await.is_ok() {
+        let app = &self.worker.app;
+        if app.kept.keep(app.recorder.shelf(), all, app.now_ms()).await.is_ok() {
             return Ok(());
         }
         let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";
         let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-        self.tally.violations.extend(violation.clone());
+        self.attempts.report(violation.clone());
         match violation.filter(Violation::blocks) {
             Some(_) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)),
             None => Ok(()),
@@ -347,8 +336,8 @@ impl Run {
     }
 
     /// True if an accepted answer consists only of calls that toolmark runs, and text.
-    pub(in crate::proxy) fn runs_all(&self, finals: &[Final]) -> bool {
-        let [Final::Accept(calls)] = finals else { return false };
+    pub(in crate::proxy) fn runs_all(&self, finals: &[ChoiceOutcome]) -> bool {
+        let [ChoiceOutcome::Accept(calls)] = finals else { return false };
         self.rounds.begun() && !calls.is_empty() && calls.iter().all(|(call, _)| self.context.tools.runs(call.name()).is_some())
     }
 }

@@ -3,4 +3,5 @@
 pub mod body;
 pub mod credentials;
 pub mod error_response;
+pub mod failure;
 pub(super) mod headers;

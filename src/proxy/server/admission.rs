@@ -21,15 +21,9 @@ use governor::{
 use http::StatusCode;
 
 use crate::{
-    proxy::{
-        app::{App, Caller},
-        http::error_response::Failure,
-    },
+    proxy::http::failure::Failure,
     settings::{Client, Limits},
 };
-
-/// Factor by which a request's bytes count: as received, as sent upstream, and what was parsed of them.
-pub const REQUEST_SHARE: u64 = 3;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
 
@@ -132,13 +126,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// Admits a request of this caller.
+    /// Admits a request; `client` is the caller's index in `[[clients]]`, if it has one.
     ///
     /// # Errors
     /// [`Failure`] if a limit of the proxy or of the client is exceeded.
-    pub fn new(app: &App, caller: &Caller) -> Result<Self, Failure> {
-        let of_client = app.client(caller).map(|client| app.load.of_client(client)).transpose()?.flatten();
-        Ok(Self { weight: app.load.weight(), _exchange: app.load.begin()?, _of_client: of_client })
+    pub fn new(load: &Arc<Load>, client: Option<usize>) -> Result<Self, Failure> {
+        let of_client = client.map(|client| load.of_client(client)).transpose()?.flatten();
+        Ok(Self { weight: load.weight(), _exchange: load.begin()?, _of_client: of_client })
     }
 }
 

@@ -17,6 +17,7 @@ use std::{
     net::{SocketAddr, TcpListener as StdListener},
     pin::pin,
     sync::Arc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -37,26 +38,22 @@ use super::{
     upstream::Endpoint,
 };
 use crate::{
-    admin::Admin,
     proxy::{
-        app::{App, Error},
+        app::App,
+        error::Error,
         exchange::responses,
         helper_threads::Movable,
-        http::{
-            body::Body,
-            error_response::{self, Failure},
-        },
-        upstream::{
-            candidates::{Candidate, candidates},
-            prober,
-            timeout::within,
-        },
+        http::{body::Body, error_response, failure::Failure},
+        upstream::timeout::within,
+        worker::Worker,
     },
-    sys::{clock::Began, limits},
-    telemetry::alerts,
+    sys::{
+        clock::Began,
+        limits::{self, REQUEST_SHARE},
+    },
 };
 use abreast::EVENTS_AT_ONCE;
-use admission::{Held, REQUEST_SHARE, Weight};
+use admission::{Held, Weight};
 use idle_timeout::Stalled;
 use passthrough::Passage;
 use rejections::Polite;
@@ -74,47 +71,11 @@ const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of buffered headers, at which hyper itself refuses the request.
 const HEADER_BUFFER_MAX: usize = 512 << 10;
 
-/// One worker.
-pub struct Worker {
-    /// State shared by all workers.
-    pub app: Arc<App>,
-    /// The worker's own endpoint for each upstream.
-    pub endpoints: Vec<Endpoint>,
-}
-
-impl Worker {
-    /// Upstreams that may answer for a model, the one that serves it first.
-    ///
-    /// # Errors
-    /// 404 `model_not_found`.
-    pub fn candidates(&self, model: &str) -> Result<Vec<Candidate>, Failure> {
-        let found = candidates(&self.app.settings.upstreams, model);
-        if found.is_empty() { Err(unserved(model)) } else { Ok(found) }
-    }
-
-    /// Index of the upstream that serves a model: the first whose globs match. An empty name goes to the first upstream.
-    ///
-    /// # Errors
-    /// 404 `model_not_found`.
-    pub fn endpoint_for(&self, model: &str) -> Result<usize, Failure> {
-        let serves = |endpoint: &Endpoint| model.is_empty() || endpoint.settings.serves(model);
-        self.endpoints.iter().position(serves).ok_or_else(|| unserved(model))
-    }
-}
-
-fn unserved(model: &str) -> Failure {
-    let message =
-        format!("no upstream serves the model `{model}`: GET /v1/models lists what there is, `models` of `[[upstreams]]` says it");
-    Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
-}
-
-/// Server with a bound listener.
+/// The proxy's listener, bound.
 pub struct Server {
     app: Arc<App>,
     listener: StdListener,
     address: SocketAddr,
-    admin: Option<Admin>,
-    stop: CancellationToken,
 }
 
 impl Server {
@@ -144,9 +105,7 @@ impl Server {
             );
         }
         let address = listener.local_addr()?;
-        let stop = CancellationToken::new();
-        let admin = Admin::bind(app.clone(), stop.clone())?;
-        Ok(Self { app, listener, address, admin, stop })
+        Ok(Self { app, listener, address })
     }
 
     /// Address that it listens on; for port 0 in the settings, with the port that the system chose.
@@ -154,58 +113,23 @@ impl Server {
         self.address
     }
 
-    /// Address of the admin listener; `None` if there is none.
-    pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
-    }
-
-    /// Token to cancel for a graceful shutdown.
-    pub fn stop(&self) -> CancellationToken {
-        self.stop.clone()
-    }
-
-    /// State shared by all workers.
-    pub fn app(&self) -> Arc<App> {
-        self.app.clone()
-    }
-
-    /// Serves until stopped, with a worker per core.
+    /// Starts a worker per core. Each ends after `stop` is cancelled and its exchanges are done.
     ///
     /// # Errors
     /// [`Error`] if a worker can't start.
-    pub fn run(self) -> Result<(), Error> {
+    pub fn start(self, stop: &CancellationToken) -> Result<Vec<JoinHandle<std::io::Result<()>>>, Error> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
         for number in 0..workers {
             let listener = self.listener.try_clone()?;
             let endpoints = Endpoint::all(&self.app.settings)?;
             let worker = Arc::new(Worker { app: self.app.clone(), endpoints });
-            let stop = self.stop.clone();
+            let stop = stop.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_io_events_per_tick(EVENTS_AT_ONCE).build()?;
             let serve = move || runtime.block_on(serve(worker, listener, stop));
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve)?);
         }
-        drop(self.listener);
-        let alerts = alerts::start(&self.app.settings.alerts, &self.app.observed, self.stop.clone())?;
-        let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
-        let prober = prober::start(&self.app, self.stop.clone())?;
-        for thread in threads {
-            if !matches!(thread.join(), Ok(Ok(()))) {
-                return Err(Error::System(std::io::Error::other("a worker ended badly")));
-            }
-        }
-        if admin.is_some_and(|admin| !matches!(admin.join(), Ok(Ok(())))) {
-            tracing::error!("the admin listener ended badly");
-        }
-        if let Some(prober) = prober {
-            // A panic there was reported by its own hook.
-            let _ended = prober.join();
-        }
-        if alerts.is_some_and(|alerts| alerts.join().is_err()) {
-            tracing::error!("watching for alerts ended badly");
-        }
-        self.app.observed.close();
-        Ok(())
+        Ok(threads)
     }
 }
 
@@ -311,7 +235,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         };
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     })?;
-    let held = match Held::new(&worker.app, &caller) {
+    let held = match Held::new(&worker.app.load, worker.app.client(&caller)) {
         Ok(held) => held,
         Err(failure) => {
             Box::pin(pass_over(request.into_body())).await;
@@ -355,7 +279,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
 const ADMIN_PATHS: [&str; 3] = ["/readyz", "/metrics", "/api"];
 
 fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Settings) -> Failure {
-    let path = crate::judge::messages::cut(path, 200);
+    let path = crate::wire::json::string::cut(path, 200);
     let plain = path.strip_prefix("/openai").unwrap_or(path);
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));

@@ -7,20 +7,19 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 
 use super::route::Route;
 use crate::{
-    judge::messages::cut,
     openai::error::{envelope, masked},
     proxy::{
         exchange::cassette_session,
-        http::{
-            body::Body,
-            credentials,
-            error_response::{self, Failure},
-        },
-        server::{Worker, admission::Held, error_key_removal::Unkeyed},
+        http::{body::Body, credentials, error_response, failure::Failure},
+        server::{admission::Held, error_key_removal::Unkeyed},
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
+        worker::Worker,
     },
     settings::{Credential, Upstream},
-    wire::json::{Document, Value, string::quote},
+    wire::json::{
+        Document, Value,
+        string::{cut, quote},
+    },
 };
 
 /// Maximum bytes of one upstream's list of models.

@@ -14,7 +14,7 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
-use crate::proxy::http::error_response::Failure;
+use crate::proxy::http::failure::Failure;
 
 /// Time during which a refused client may still send.
 const LINGER: Duration = Duration::from_secs(2);

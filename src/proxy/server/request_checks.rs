@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use crate::proxy::http::error_response::Failure;
-
-/// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
-pub const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of header lines; hyper has room for as many without allocating.
-pub const HEADERS_MAX: usize = 100;
+use crate::{
+    config::host::canonical_host,
+    proxy::http::failure::{Failure, HEADER_BYTES_MAX, HEADERS_MAX},
+};
 
 /// Refuses requests with too many or too long headers.
 ///
@@ -41,32 +39,6 @@ pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) ->
         }
     }
     Ok(())
-}
-
-/// Host in canonical spelling for comparison: lower case, without port, brackets and zone, an address in its normal form.
-///
-/// Addresses are read as browsers read them (WHATWG URL, "IPv4 parser"): `127.1`, `0x7f000001` and `2130706433` are 127.0.0.1, and so
-/// is `[::ffff:7f00:1]`.
-pub fn canonical_host(authority: &str) -> String {
-    let text = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        // A bare IPv6 address has more colons than one.
-        None if authority.matches(':').count() > 1 => authority,
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    let text = text.split('%').next().unwrap_or_default();
-    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    let numeric = || {
-        // Only what ends in a number is an address, not a name.
-        let last = name.rsplit('.').next().unwrap_or_default();
-        let is_number = last.starts_with(|c: char| c.is_ascii_digit());
-        let url = reqwest::Url::parse(&format!("http://{name}/")).ok().filter(|_| is_number && !name.contains(['/', '?', '#', '@', '\\']));
-        url.and_then(|url| url.host_str()?.parse::<IpAddr>().ok())
-    };
-    match name.parse::<IpAddr>().ok().or_else(numeric) {
-        Some(ip) => ip.to_canonical().to_string(),
-        None => name,
-    }
 }
 
 fn is_loopback(name: &str) -> bool {

@@ -1,7 +1,8 @@
 //! Routes by method and path. docs/contract.md, "Endpoints": a closed list; everything else is refused. Pure.
 
 use http::Method;
-use unicode_normalization::UnicodeNormalization as _;
+
+use crate::openai::path::normalised;
 
 /// Handling of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -137,56 +138,6 @@ fn matches_setting(own: &str, path: &str) -> bool {
         Some(prefix) => path.strip_prefix(prefix).is_some_and(|tail| tail.starts_with('/')),
         None => path == own,
     }
-}
-
-/// The path with single slashes and none at the end; `None` if any server might read it as another path.
-///
-/// Accepts an allowlist, as the readings of servers can't be enumerated. Refused are dot segments, also before a parameter
-/// (`..;x`), with an escape, with blanks or after a second decoding; backslashes; overlong, full-width and other spellings
-/// of a dot or a slash.
-pub fn normalised(path: &str) -> Option<String> {
-    let mut out = String::with_capacity(path.len());
-    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
-        let decoded = decoded(segment)?;
-        // Some servers drop blanks at the end of a name, and some read three dots as a parent's parent.
-        if decoded.trim().bytes().all(|byte| byte == b'.') {
-            return None;
-        }
-        out.push('/');
-        out.push_str(segment);
-    }
-    Some(out)
-}
-
-/// A segment without its escapes; `None` if it has characters that some server may read differently.
-fn decoded(segment: &str) -> Option<std::borrow::Cow<'_, str>> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,=".contains(&byte);
-    if segment.bytes().all(is_plain) {
-        return Some(segment.into());
-    }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            if byte.is_ascii() && !is_plain(byte) {
-                return None;
-            }
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-        let byte = u8::try_from(high * 16 + low).ok()?;
-        // An escaped dot or percent sign is there to be decoded by one server and not by the other.
-        if byte.is_ascii() && !(byte.is_ascii_alphanumeric() || b" -_~:@!$&'()*+,=".contains(&byte)) {
-            return None;
-        }
-        bytes.push(byte);
-    }
-    // Overlong forms are no UTF-8.
-    let text = String::from_utf8(bytes).ok()?;
-    let stands_for_itself = |c: char| c.is_ascii() || (c.is_alphanumeric() && std::iter::once(c).nfkc().eq(std::iter::once(c)));
-    text.chars().all(stands_for_itself).then(|| text.into())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod select;
 pub mod state;
 pub mod status;
 pub(super) mod timeout;
+pub mod verifier;
 
 use std::pin::pin;
 
@@ -19,11 +20,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, 
 
 use crate::{
     exchange::context,
+    openai::Api,
     proxy::{
-        app::Error,
-        http::{credentials, error_response::Failure},
+        error::Error,
+        http::{credentials, failure::Failure},
     },
-    settings::{Credential, Settings, ToolChoice, Upstream},
+    settings::{Credential, Responses, Settings, ToolChoice, Upstream},
+    sys::tls,
     upstreams::retry::Failed,
 };
 use pool::{Answer, Client, Outgoing, SendError};
@@ -35,8 +38,6 @@ use timeout::within;
 pub const ERROR_BYTES_MAX: usize = 1 << 20;
 /// Minimum length in bytes of a key that is masked in headers: a shorter one is a placeholder, whose text may occur anywhere.
 const MASKED_BYTES_MIN: usize = 4;
-/// Paths below a base URL that carry enforced exchanges.
-const ENFORCED_PATHS: [&str; 2] = ["/chat/completions", "/responses"];
 
 /// Error of a request without an answer.
 pub struct SendFailure {
@@ -71,7 +72,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error`] if a client can't be created.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Error> {
-        let tls = Client::tls(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
+        let tls = tls::client_config(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
         settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
     }
 
@@ -80,7 +81,7 @@ impl Endpoint {
         let client = Client::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
-        let targets = [target(ENFORCED_PATHS[0]).map_err(http::Error::from)?, target(ENFORCED_PATHS[1]).map_err(http::Error::from)?];
+        let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
         let chat = context::Upstream {
             tool_choice: match settings.tool_choice {
                 ToolChoice::Auto => None,
@@ -106,11 +107,11 @@ impl Endpoint {
         }
     }
 
-    /// Target of an enforced path, one of `ENFORCED_PATHS`. `None` if the query is invalid.
-    pub fn enforced(&self, path: &str, query: Option<&str>) -> Option<PathAndQuery> {
+    /// Target of an enforced API. `None` if the query is invalid.
+    pub fn enforced(&self, api: Api, query: Option<&str>) -> Option<PathAndQuery> {
         match query {
-            None => self.targets.get(ENFORCED_PATHS.iter().position(|own| *own == path)?).cloned(),
-            Some(_) => self.target(path, query),
+            None => self.targets.get(api as usize).cloned(),
+            Some(_) => self.target(api.path(), query),
         }
     }
 
@@ -135,6 +136,12 @@ impl Endpoint {
     /// True if the upstream gets the caller's credential. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
     pub fn takes_callers(&self, caller_key: bool) -> bool {
         caller_key && self.settings.credential == Credential::Caller
+    }
+
+    /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
+    /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
+    pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
+        self.settings.responses == Responses::Native && (foreign || !self.takes_callers(caller_key))
     }
 
     /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.

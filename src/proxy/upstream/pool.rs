@@ -24,7 +24,6 @@ use hyper_util::{
     client::legacy::connect::{Connection as _, HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use tower_service::Service as _;
 
 use crate::proxy::upstream::inline_connection::Driven;
@@ -124,18 +123,6 @@ impl Client {
         let origin = Uri::builder().scheme(base.scheme_str().unwrap_or("http")).authority(authority).path_and_query("/").build()?;
         let host = HeaderValue::from_str(authority)?;
         Ok(Self { connector, origin, host, connect_timeout, open: Arc::default() })
-    }
-
-    /// TLS settings that check certificates against the platform's roots; without roots if `needed` is false, as no upstream uses https.
-    ///
-    /// # Errors
-    /// [`rustls::Error`] if roots are needed and the platform has none.
-    pub fn tls(needed: bool) -> Result<rustls::ClientConfig, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let checked =
-            if needed { builder.with_platform_verifier()? } else { builder.with_root_certificates(rustls::RootCertStore::empty()) };
-        Ok(checked.with_no_client_auth())
     }
 
     /// Sends a request and waits for the head of the answer. If a pooled connection rejects the request unsent, as when the

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::status;
 use crate::{
-    chat::adapter::Chat,
-    exchange::adapter::Adapter as _,
+    openai::Api,
     proxy::{
-        app::{App, Error},
-        http::error_response::Failure,
+        app::App,
+        error::Error,
+        http::failure::Failure,
         upstream::{ERROR_BYTES_MAX, Endpoint, candidates::candidates, pool::Outgoing},
     },
     settings::{Credential, Upstream},
@@ -73,7 +73,7 @@ pub async fn ask(
 
 async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &Model, headers: &HeaderMap) -> Asked {
     let name = &*endpoint.settings.name;
-    let Some(target) = endpoint.enforced(Chat::PATH, None) else { return Asked::Failed(None) };
+    let Some(target) = endpoint.enforced(Api::Chat, None) else { return Asked::Failed(None) };
     let mut headers = headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -91,7 +91,7 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 if let Some(standing) = app.standings.get(upstream) {
                     standing.hear(&endpoint.settings, response.headers());
                 }
-                if let Err(failure) = endpoint.usable(status::Asked::Answer, Chat::PATH, &response) {
+                if let Err(failure) = endpoint.usable(status::Asked::Answer, Api::Chat.path(), &response) {
                     note_open(app, name, model, entry, &failure.message, Open::Failed);
                     return Asked::Failed(Some(failure));
                 }

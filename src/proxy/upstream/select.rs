@@ -1,6 +1,6 @@
 //! Selection of the upstream for one exchange: those that may answer it, the current one, and what is known of it.
 //!
-//! Nothing is sent here; [`crate::proxy::exchange::attempt`] sends. A caller's own credential goes to the upstream that its request was
+//! Nothing is sent here; `proxy/exchange/attempt.rs` sends. A caller's own credential goes to the upstream that its request was
 //! routed to, and to no other.
 
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::{
-    chat::adapter::Chat,
-    exchange::adapter::Adapter as _,
+    openai::Api,
     proxy::{
         app::App,
-        http::{credentials, error_response::Failure},
-        server::Worker,
+        http::{credentials, failure::Failure},
         upstream::candidates::Candidate,
+        worker::Worker,
     },
     settings::{Responses, Upstream},
     upstreams::breaker::Outcome,
@@ -26,8 +25,8 @@ pub struct Way {
     candidates: Vec<Candidate>,
     /// Index of the current candidate.
     pub(in crate::proxy) at: usize,
-    /// Path of the caller's API.
-    path: &'static str,
+    /// API of the request.
+    api: Api,
     /// Query for the upstream that the request was routed to.
     query: Option<String>,
     /// Query for the others.
@@ -45,11 +44,11 @@ pub struct Way {
 }
 
 impl Way {
-    /// Selection for a request to `path` of the caller's API.
+    /// Selection for a request of this API.
     ///
     /// # Errors
     /// 404 `model_not_found`.
-    pub fn new(worker: &Worker, path: &'static str, model: &str, query: Option<String>, came: HeaderMap) -> Result<Self, Failure> {
+    pub fn new(worker: &Worker, api: Api, model: &str, query: Option<String>, came: HeaderMap) -> Result<Self, Failure> {
         let candidates = worker.candidates(model)?;
         let first = candidates.first().map_or(0, |candidate| candidate.upstream);
         let caller_key = worker.app.settings.clients.is_empty();
@@ -58,7 +57,7 @@ impl Way {
         let plain_query = query.as_deref().and_then(credentials::plain_query);
         let query = endpoint.and_then(|endpoint| endpoint.query(query, caller_key));
         let came = (candidates.len() > 1).then_some(came);
-        Ok(Self { candidates, at: 0, path, query, plain_query, came, headers, tries: 0, chosen: false, answered: None })
+        Ok(Self { candidates, at: 0, api, query, plain_query, came, headers, tries: 0, chosen: false, answered: None })
     }
 
     /// Index of the current upstream in `[[upstreams]]`.
@@ -76,9 +75,9 @@ impl Way {
         self.at > 0
     }
 
-    /// True if the caller uses chat completions.
-    pub fn is_chat(&self) -> bool {
-        self.path == Chat::PATH
+    /// API of the request.
+    pub fn api(&self) -> Api {
+        self.api
     }
 
     /// Number of upstreams that may answer, at least one.
@@ -118,12 +117,12 @@ impl Way {
 
     /// True if the current upstream gets chat completions, and its answers are translated to the Responses API.
     pub fn translates(&self, settings: &Upstream) -> bool {
-        self.path != Chat::PATH && settings.responses == Responses::Translate
+        self.api == Api::Responses && settings.responses == Responses::Translate
     }
 
-    /// Path for the current upstream.
-    pub fn path(&self, settings: &Upstream) -> &'static str {
-        if self.translates(settings) { Chat::PATH } else { self.path }
+    /// API in which the current upstream is asked.
+    pub fn api_of(&self, settings: &Upstream) -> Api {
+        if self.translates(settings) { Api::Chat } else { self.api }
     }
 }
 

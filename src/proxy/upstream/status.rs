@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, Method, StatusCode, header};
 
-use crate::judge::messages::cut;
+use crate::wire::json::string::cut;
 
 /// Maximum bytes of a redirect's URL that a message quotes.
 const PLACE_BYTES_MAX: usize = 300;
@@ -66,7 +66,7 @@ fn redirect(status: StatusCode, headers: &HeaderMap, base_url: &str, rest: &str,
     let Some(place) = headers.get(header::LOCATION) else {
         return format!("it is a redirect (status {status}) that says not where to, and none is followed: {doubt}");
     };
-    let asked = reqwest::Url::parse(&format!("{}{rest}", base_url.trim_end_matches('/')));
+    let asked = url::Url::parse(&format!("{}{rest}", base_url.trim_end_matches('/')));
     let place = asked.ok().zip(std::str::from_utf8(place.as_bytes()).ok()).and_then(|(asked, place)| asked.join(place).ok());
     let Some(mut place) = place.filter(|place| matches!(place.scheme(), "http" | "https")) else {
         return format!("it is a redirect (status {status}) to what is no URL of http, and none is followed: {doubt}");
@@ -91,7 +91,7 @@ fn redirect(status: StatusCode, headers: &HeaderMap, base_url: &str, rest: &str,
 }
 
 /// Base URL below which this URL is `rest`.
-fn shown_base(place: &reqwest::Url, rest: &str) -> Option<String> {
+fn shown_base(place: &url::Url, rest: &str) -> Option<String> {
     let prefix = place.path().trim_end_matches('/').strip_suffix(rest)?.trim_end_matches('/').to_owned();
     let mut base = place.clone();
     base.set_path(&prefix);

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    chat::messages::text_of,
     exchange::evidence::exhibit::Exhibit,
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 

@@ -5,13 +5,12 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
-    chat::messages::text_of,
     exchange::request_error::{Refusal, array, unique},
     judge::{
         call::CallKind,
-        history::{Item, PastCall},
+        history::{Item, PastCall, result_classifier::Natures},
     },
-    policy::compiled::Rules,
+    openai::content::text_of,
     responses::call_name::tool_name,
     tools::registry::Registry,
     wire::json::Value,
@@ -147,8 +146,15 @@ pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
     input.items().map(InputItem::read).collect()
 }
 
-/// The items as history, one element for each. `gone` tells if the item at an index is not sent to the upstream.
-pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, gone: impl Fn(usize) -> bool) -> Vec<Item<'d>> {
+/// The items as history, one element for each. `gone` tells if the item at an index is not sent to the upstream; `large`:
+/// bytes above which a result is large.
+pub fn history<'d>(
+    items: &[InputItem<'d>],
+    registry: &Registry,
+    natures: &Natures,
+    large: u64,
+    gone: impl Fn(usize) -> bool,
+) -> Vec<Item<'d>> {
     // Results of built-in calls, as a search for tools, come as a function's too.
     let built_in: HashSet<Cow<'d, str>> =
         items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
@@ -160,7 +166,7 @@ pub fn history<'d>(items: &[InputItem<'d>], registry: &Registry, rules: &Rules, 
         Kind::Output(_) => {
             let raw = item.output().map_or("", Value::raw_str);
             let text = || item.output().and_then(text_of).unwrap_or_default();
-            Item::Result(rules.natures.result(item.call_id(), None, raw, rules.policy.results.large, text))
+            Item::Result(natures.result(item.call_id(), None, raw, large, text))
         }
         Kind::User => Item::User,
         Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,

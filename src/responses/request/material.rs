@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::{
-    chat::messages::text_of,
     exchange::evidence::material::Words,
     judge::history::Answered,
+    openai::content::text_of,
     responses::request::{
         Head, Input,
         input_items::{InputItem, Kind},

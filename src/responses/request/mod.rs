@@ -6,6 +6,7 @@
 pub mod exhibit;
 pub mod input_items;
 pub mod material;
+pub mod named;
 pub mod prepare;
 pub mod statefulness;
 #[cfg(test)]
@@ -16,13 +17,13 @@ use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 pub use crate::policy::Stateful;
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::{Basis, Begun},
         conversation::{Fate, KnownCall, Thread},
         request_error::{Refusal, array, unique},
         tool_set::{Brought, Dialect},
     },
+    openai::content::text_of,
     wire::json::{Document, Value},
 };
 use input_items::{InputItem, Kind, read_items};

@@ -12,7 +12,6 @@ use bytes::Bytes;
 
 use super::material::words_of;
 use crate::{
-    chat::messages::text_of,
     exchange::{
         context::{Basis, Prepared},
         conversation::{Fate, Hidden, KnownCall, Owed, Thread},
@@ -24,6 +23,7 @@ use crate::{
         stamp::{self, Stamp},
     },
     marks::CallMark,
+    openai::content::text_of,
     policy::{Mode, compiled::Rules},
     responses::request::{
         Head, Input, Recalled, Stateful,
@@ -46,7 +46,9 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
     let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
     let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
-    let steps = input_items::history(head.items(), &tools.registry, rules, |at| matches!(fates.get(&at), Some(Fate::Dropped)));
+    let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, |at| {
+        matches!(fates.get(&at), Some(Fate::Dropped))
+    });
     let past = verify(&steps, recalled, hidden_part, basis);
     let mut edits = Edits::default();
     if enforced {

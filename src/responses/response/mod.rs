@@ -16,7 +16,7 @@ use crate::{
         answer_error::Fault,
         context::{AnswerNature, Context, JudgedChoice},
         conversation::{Left, Owed},
-        decision::Final,
+        decision::ChoiceOutcome,
         text::{place::TextPlace, places::stray},
         turn::{Said, SaidItem},
     },
@@ -104,7 +104,7 @@ impl WholeAnswer for Answer {
         self.document.root().get_some("usage")
     }
 
-    fn write(&self, finals: Vec<Final>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
+    fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         if context.observes() {
             return Written { body: self.came.clone(), memo: None };
         }
@@ -115,17 +115,17 @@ impl WholeAnswer for Answer {
         let remember =
             |calls: &[_], owed, items| conversation_update::remember(context, id.as_deref(), conversation.as_deref(), calls, owed, items);
         // Without a word about it nothing of the answer leaves.
-        let ending = finals.into_iter().next().unwrap_or_else(|| Final::Say(String::new()));
+        let ending = finals.into_iter().next().unwrap_or_else(|| ChoiceOutcome::Replace(String::new()));
         let memo = match ending {
-            Final::Accept(calls) => remember(&self.accept(&mut edits, &calls, context), Vec::new(), Vec::new()),
-            Final::Say(said) => {
+            ChoiceOutcome::Accept(calls) => remember(&self.accept(&mut edits, &calls, context), Vec::new(), Vec::new()),
+            ChoiceOutcome::Replace(said) => {
                 self.say(&mut edits, &said, context);
                 let ids: Vec<String> = self.items().filter_map(|item| text(item.get("id"))).collect();
                 let items = conversation_update::replaced(ids.iter().map(String::as_str), &synthetic::item_id(context), &said);
                 remember(&[], self.owed.get().cloned().unwrap_or_default(), items)
             }
             // INVARIANT: only where the upstream keeps nothing, so there is nothing to be remembered.
-            Final::Call(call) => {
+            ChoiceOutcome::ReplaceByCall(call) => {
                 let mark = context.mint(call.0.name(), call.0.arguments(), call.1);
                 self.replace(&mut edits, &synthetic::call_item(&call.0, call.0.arguments(), &mark, "completed", context), "");
                 remember(&[], self.owed.get().cloned().unwrap_or_default(), Vec::new())

@@ -9,7 +9,7 @@ use crate::{
     exchange::{
         adapter::End,
         conversation::{Left, Memo},
-        decision::Final,
+        decision::ChoiceOutcome,
         text::place::is_nothing,
     },
     judge::call::{CallKind, ValidCall},
@@ -35,7 +35,7 @@ pub(super) struct Accepted {
     hidden: bool,
 }
 
-/// Final state of the response object.
+/// ChoiceOutcome state of the response object.
 struct Ended<'e> {
     /// `output`, JSON; if `None`, the upstream's output is edited in place.
     output: Option<String>,
@@ -52,7 +52,7 @@ impl ResponseStream {
         let End { finals, earlier, verdict, as_member } = end;
         self.flush(out);
         match finals.into_iter().next()? {
-            Final::Accept(calls) => {
+            ChoiceOutcome::Accept(calls) => {
                 let accepted = self.accept(calls, out);
                 let ended = Ended { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
                 let left = self.write_terminal(ended, out);
@@ -68,12 +68,12 @@ impl ResponseStream {
                 );
                 conversation_update::worth_keeping(as_left(self.known_upstream_as(memo), left))
             }
-            said @ (Final::Say(_) | Final::Call(_)) => {
+            said @ (ChoiceOutcome::Replace(_) | ChoiceOutcome::ReplaceByCall(_)) => {
                 self.queue.clear();
                 match said {
-                    Final::Say(text) => self.speak(&text, out),
-                    Final::Call(call) => self.speak_as_call(&call.0, call.1, out),
-                    Final::Accept(_) => {}
+                    ChoiceOutcome::Replace(text) => self.speak(&text, out),
+                    ChoiceOutcome::ReplaceByCall(call) => self.speak_as_call(&call.0, call.1, out),
+                    ChoiceOutcome::Accept(_) => {}
                 }
                 let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
                 let left = self.write_terminal(ended, out);

@@ -20,7 +20,8 @@ use std::{
 
 use super::readiness::State;
 use crate::{
-    ledger::record::{Api, CallOutcome, ExchangeRecord},
+    ledger::record::{CallOutcome, ExchangeRecord},
+    openai::Api,
     telemetry::stats::{
         aggregate::{ending, invented},
         counters::Field,
@@ -43,7 +44,7 @@ pub const ENDINGS: [(Field, &str); 6] = [
     (Field::Abandoned, "abandoned"),
 ];
 /// The APIs, in the order of the counters.
-pub const APIS: [Api; 2] = [Api::Chat, Api::Responses];
+pub const APIS: [Api; 2] = Api::ALL;
 /// The policy's reactions to a violation, in the order of the counters.
 pub const ACTIONS: [&str; 3] = ["info", "warn", "block"];
 /// The outcomes of a repair, in the order of the counters.

@@ -18,7 +18,8 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::ExchangeTrace;
 use crate::{
-    ledger::record::{Api, Attempt, ExchangeRecord, ExecutionRecord, Witness},
+    ledger::record::{Attempt, ExchangeRecord, ExecutionRecord, Witness},
+    openai::Api,
     violation::Code,
 };
 

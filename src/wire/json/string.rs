@@ -118,6 +118,11 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// `text` cut to at most `bytes_max` bytes, at a character boundary.
+pub fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -10,7 +10,7 @@ use crate::{
         assembler::Slot,
         stream::chunk::{self, Changes, Identity},
     },
-    exchange::{context::Context, decision::Final},
+    exchange::{context::Context, decision::ChoiceOutcome},
     judge::call::{CallKind, ValidCall},
     marks::Moment,
     wire::{
@@ -24,11 +24,11 @@ use crate::{
 
 impl ChoiceStream {
     /// Ends the choice: writes the rest of its events, and returns the one with the `finish_reason`.
-    pub fn end(&mut self, ending: Final, context: &Context, identity: Option<&Identity>, out: &mut BytesMut) -> Option<Bytes> {
+    pub fn end(&mut self, ending: ChoiceOutcome, context: &Context, identity: Option<&Identity>, out: &mut BytesMut) -> Option<Bytes> {
         let mut queue: Vec<Pending> = std::mem::take(&mut self.queue).into();
         let template = self.last_event.clone();
         match ending {
-            Final::Accept(calls) => {
+            ChoiceOutcome::Accept(calls) => {
                 // Only the very last event may both end the choice and say something: what follows it would be too late.
                 let last = queue.pop_if(|pending| pending.finish);
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
@@ -47,12 +47,12 @@ impl ChoiceStream {
                     None => finish_made(ended.or(template), finish, identity),
                 }
             }
-            Final::Say(text) => {
+            ChoiceOutcome::Replace(text) => {
                 self.say(&text, context.words_are_refusal(), identity, template.as_ref(), out);
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }
-            Final::Call(call) => {
+            ChoiceOutcome::ReplaceByCall(call) => {
                 let mark = context.mint(call.0.name(), call.0.arguments(), call.1);
                 self.say_as_call(&call.0, &mark, identity, template.as_ref(), out);
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);

@@ -16,7 +16,7 @@ use std::{
 use postgres::{Client, Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{ledger::store::StoreError, proxy::upstream::pool};
+use crate::{ledger::store::StoreError, sys::tls};
 
 /// Connections for reading that are kept open.
 const READERS_MAX: usize = 8;
@@ -83,7 +83,7 @@ impl PostgresStore {
             config.application_name("toolmark");
         }
         config.tcp_user_timeout(UNACKNOWLEDGED);
-        let tls = pool::Client::tls(true).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
+        let tls = tls::client_config(true).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| StoreError::Unavailable(format!("no random numbers: {error}")))?;
         Ok(Self {

@@ -2,10 +2,7 @@
 
 mod calls;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, uri::PathAndQuery};
@@ -16,23 +13,23 @@ use crate::{
         faults::{self, Kind},
         format::{self, PolicyUsed, Ran},
         player::{self, Miss, Mode, Player, Take},
-        recorder::{Recorder, Tape},
+        recorder::Tape,
     },
     exchange::context::Basis,
-    marks::{KeyRing, Moment, RecordedMarks},
+    marks::Moment,
+    openai::Api,
     policy,
     proxy::{
-        app::Error,
+        cassettes::Cassettes,
         exchange::driver::Run,
-        http::error_response::Failure,
+        http::failure::Failure,
         upstream::{
             SendFailure,
             pool::Outgoing,
             response::{Answer, AnswerBody, Disturbance},
         },
     },
-    replay::{offline::Api, rejudge::recorded},
-    settings::Settings,
+    replay::rejudge::recorded,
     upstreams::retry::Failed,
     wire::json::Document,
 };
@@ -41,68 +38,6 @@ use crate::{
 const DROPPED_AFTER: usize = 160;
 /// Pause of `slow_stream` before each piece.
 const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
-
-/// Recorder, players and fault rules of a process.
-#[derive(Default)]
-pub struct Cassettes {
-    /// Recorder; `None` if nothing is recorded.
-    pub recorder: Option<Recorder>,
-    /// Player that answers in place of each upstream, by its index.
-    players: Vec<Option<Arc<Player>>>,
-    faults: Vec<faults::Rule>,
-    /// Number of upstream requests so far, from which faults are drawn.
-    requests: AtomicU64,
-}
-
-impl Cassettes {
-    /// Opens the cassettes that the settings name. Returns the marks recorded in those that are played.
-    ///
-    /// # Errors
-    /// [`Error`] if a cassette can't be read.
-    pub fn open(settings: &Settings) -> Result<(Self, Option<RecordedMarks>), Error> {
-        let own = &settings.cassettes;
-        let mut marks: Option<RecordedMarks> = None;
-        let mut open = |path: &std::path::Path| -> Result<Arc<Player>, Error> {
-            let (player, found) = Player::open(path, own.playing.clone())?;
-            for notice in &player.notices {
-                tracing::warn!("{notice}");
-            }
-            let mode = own.playing.mode;
-            tracing::warn!(cassette = %path.display(), exchanges = player.len(), ?mode, "REPLAY: a cassette answers in place of the upstream");
-            marks.get_or_insert_default().extend(found);
-            Ok(Arc::new(player))
-        };
-        let all = own.replay.as_deref().map(&mut open).transpose()?;
-        let mut players = Vec::new();
-        for upstream in &settings.upstreams {
-            players.push(match (&upstream.cassette, &all) {
-                (Some(path), _) if own.replay.as_ref() != Some(path) => Some(open(path)?),
-                (_, all) => all.clone(),
-            });
-        }
-        for rule in &own.faults {
-            let (kind, probability, seed) = (rule.kind.as_str(), rule.probability, rule.seed);
-            tracing::warn!(kind, probability, seed, "FAULTS ARE ON: `{kind}` is put into answers on purpose; never in production");
-        }
-        Ok((Self { recorder: None, players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
-    }
-
-    /// Starts recording, if the settings ask for it.
-    ///
-    /// # Errors
-    /// [`Error`] if the cassette can't be written.
-    pub fn record(&mut self, settings: &Settings, ring: Arc<KeyRing>) -> Result<(), Error> {
-        if let Some(recording) = &settings.cassettes.record {
-            self.recorder = Some(Recorder::start(recording.clone(), ring)?);
-        }
-        Ok(())
-    }
-
-    /// Player that answers in place of this upstream, if any.
-    pub fn player(&self, upstream: usize) -> Option<&Arc<Player>> {
-        self.players.get(upstream)?.as_ref()
-    }
-}
 
 /// Recording and playback of one exchange.
 #[derive(Default)]
@@ -217,7 +152,7 @@ impl Run {
     }
 
     fn played(&self, take: &Take) -> Result<Answer, (Failure, Option<Failed>)> {
-        let Some(attempt) = take.attempt(self.attempts.saturating_sub(1) as usize) else {
+        let Some(attempt) = take.attempt(self.attempts.started().saturating_sub(1) as usize) else {
             let why = format!(
                 "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
                 take.id,
@@ -241,12 +176,7 @@ impl Run {
 
     /// Fault to inject into this attempt, if any.
     fn fault(&self) -> Option<Kind> {
-        let cassettes = &self.worker.app.cassettes;
-        if cassettes.faults.is_empty() {
-            return None;
-        }
-        let request = cassettes.requests.fetch_add(1, Ordering::Relaxed);
-        let kind = faults::pick(&cassettes.faults, request, self.tally.repairs > 0)?;
+        let kind = self.worker.app.cassettes.fault(self.attempts.findings().repairs)?;
         tracing::warn!(exchange = %self.context.id, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
     }
@@ -279,7 +209,7 @@ impl Run {
         let rules = &self.context.rules;
         let policy =
             PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
-        let verdict = self.outcome.map(|_| recorded(&self.tally));
+        let verdict = self.outcome.map(|_| recorded(self.attempts.findings()));
         let moments = std::mem::take(&mut self.stage.moments);
         let mcp = self.servers();
         tape.note(|raw| {
@@ -318,7 +248,7 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
         }
     }
     if !answer.headers().contains_key(header::CONTENT_TYPE) {
-        let streamed = response.body.as_ref().is_some_and(|body| crate::replay::offline::looks_streamed(&body.bytes()));
+        let streamed = response.body.as_ref().is_some_and(|body| crate::wire::sse::is_event_stream(&body.bytes()));
         let kind = if streamed { "text/event-stream" } else { "application/json" };
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }

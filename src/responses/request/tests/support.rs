@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         context::{Basis, Begun, Upstream},
         conversation::KnownCall,
         request_error::Refusal,
     },
     marks::{KeyRing, Moment, Scope},
     policy::{Policy, load::PolicySource},
-    proxy::app::Standard,
     responses::request::{self, Head, Recalled},
     tools::registry::SchemaCache,
     wire::json::Document,
@@ -74,6 +74,7 @@ impl Bench {
             id: uuid::Uuid::nil(),
             rules,
             call_rules: &self.standard.calls,
+            natures: &self.standard.natures,
             text: &self.standard.text,
             ring: &self.ring,
             scope: Scope::shared(),

@@ -66,8 +66,8 @@ fn judge(body: &str, context: &Context) -> Result<Outcome, Fault> {
     let choice = judged.pop().filter(|_| judged.is_empty()).expect("one choice");
     let (codes, blocks) = (choice.violations().map(|violation| violation.code).collect(), choice.blocks());
     let ending = match blocks {
-        true => Final::Say(decision::words(&choice, 0)),
-        false => Final::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
+        true => ChoiceOutcome::Replace(decision::replacement(&choice, 0)),
+        false => ChoiceOutcome::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
     };
     let Written { body, memo } = answer.write(vec![ending], context, None, None);
     Ok(Outcome { codes, blocks, body: String::from_utf8(body.to_vec()).unwrap(), memo })
@@ -308,11 +308,11 @@ fn usage_verdict_and_refusals_in_json() {
     let write = |ending, verdict| -> serde_json::Value {
         serde_json::from_slice(&answer.write(vec![ending], &context, earlier(), verdict).body).unwrap()
     };
-    let value = write(Final::Say("No.".into()), Some("{\"verdict\":\"blocked\"}"));
+    let value = write(ChoiceOutcome::Replace("No.".into()), Some("{\"verdict\":\"blocked\"}"));
     assert_eq!(value["output"][0]["content"], json!([{"type": "refusal", "refusal": "No."}]));
     assert_eq!((&value["usage"]["total_tokens"], &value["toolmark"]["verdict"]), (&json!(7), &json!("blocked")));
     assert_eq!(value["output_text"], "");
-    let value = write(Final::Accept(Vec::new()), None);
+    let value = write(ChoiceOutcome::Accept(Vec::new()), None);
     assert!(value.get("toolmark").is_none() && value["usage"]["total_tokens"] == 7);
     let made = crate::exchange::adapter::Made { words: "W \"q\"", model: "m", created: 5, verdict: "{\"verdict\":\"blocked\"}" };
     let value: serde_json::Value = serde_json::from_slice(&synthetic::words(&made, &CONTEXT)).unwrap();

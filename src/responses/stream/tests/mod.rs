@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     exchange::{
         adapter::WholeAnswer as _,
-        decision::{self, Final},
+        decision::{self, ChoiceOutcome},
     },
     responses::{
         response::Answer,
@@ -35,10 +35,10 @@ struct Outcome {
     fault: Option<String>,
 }
 
-fn finals(judged: Vec<JudgedChoice>) -> Vec<Final> {
+fn finals(judged: Vec<JudgedChoice>) -> Vec<ChoiceOutcome> {
     let end = |choice: JudgedChoice| match choice.blocks() {
-        true => Final::Say(decision::words(&choice, 0)),
-        false => Final::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
+        true => ChoiceOutcome::Replace(decision::replacement(&choice, 0)),
+        false => ChoiceOutcome::Accept(choice.turn.into_calls().unwrap().into_iter().map(|call| (call, MOMENT)).collect()),
     };
     judged.into_iter().map(end).collect()
 }
