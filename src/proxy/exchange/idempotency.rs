@@ -16,8 +16,7 @@ use crate::{
     ledger::{lookup::Unanswered, sealed_kv},
     marks::{Moment, Scope},
     mcp::{Mcp, outcome::Outcome, runner::Asked},
-    proxy::{app::App, exchange::driver::Run},
-    violation::{Code, Violation},
+    proxy::app::App,
     wire::json::canonical::canonical,
 };
 
@@ -117,60 +116,46 @@ impl Due {
     }
 }
 
-impl Run {
-    /// Looks up whether an earlier attempt started these calls. To be called before their marks are used.
-    pub(in crate::proxy) async fn due(&mut self, asked: Vec<(Asked, Moment)>) -> Vec<Due> {
-        let app = self.worker.app.clone();
-        let identity = self.rounds.identity();
-        let mut dues: Vec<Due> = Vec::new();
-        for (asked, moment) in asked {
-            let key = self.rounds.ordinals.key(&identity, &asked.tool.name, &asked.arguments);
-            dues.push(Due { asked, moment, key, known: Known::Nothing, noted: sealed_kv::Noted::default() });
-        }
-        if !identity.again {
-            return dues;
-        }
-        let mut unknown = Vec::new();
-        for due in dues.iter_mut().filter(|due| is_journaled(&due.asked)) {
-            match app.journal.0.get(&due.key) {
-                Some(begun) => due.known = Known::Here(begun),
-                None => unknown.push(due.key),
-            }
-        }
-        let told = app.recorder.shelf().find(unknown.clone(), app.now_ms()).await;
-        for due in dues.iter_mut().filter(|due| unknown.contains(&due.key)) {
-            due.known = before(told.as_deref(), &due.key);
-        }
-        dues
+/// Looks up whether an earlier attempt started these calls. To be called before their marks are used.
+pub(super) async fn plan(app: &App, identity: &Identity, ordinals: &mut Ordinals, asked: Vec<(Asked, Moment)>) -> Vec<Due> {
+    let mut dues: Vec<Due> = Vec::new();
+    for (asked, moment) in asked {
+        let key = ordinals.key(identity, &asked.tool.name, &asked.arguments);
+        dues.push(Due { asked, moment, key, known: Known::Nothing, noted: sealed_kv::Noted::default() });
     }
+    if !identity.again {
+        return dues;
+    }
+    let mut unknown = Vec::new();
+    for due in dues.iter_mut().filter(|due| is_journaled(&due.asked)) {
+        match app.journal.0.get(&due.key) {
+            Some(begun) => due.known = Known::Here(begun),
+            None => unknown.push(due.key),
+        }
+    }
+    let told = app.recorder.shelf().find(unknown.clone(), app.now_ms()).await;
+    for due in dues.iter_mut().filter(|due| unknown.contains(&due.key)) {
+        due.known = before(told.as_deref(), &due.key);
+    }
+    dues
+}
 
-    /// Records in the journal that these calls start, before they do.
-    ///
-    /// # Errors
-    /// The violation, if that can't be recorded and the policy blocks on it.
-    pub(in crate::proxy) async fn begin_calls(&mut self, dues: &mut [Due]) -> Result<(), Violation> {
-        let app = self.worker.app.clone();
-        let begin = async |due: &mut Due| -> Result<(), Unanswered> {
-            let begun = Begun::of(due, None);
-            let body = begun.bytes();
-            app.journal.0.insert(due.key, begun);
-            if let Some(body) = body {
-                due.noted = app.recorder.shelf().begin(due.key, body, app.now_ms()).await?;
-            }
-            Ok(())
-        };
-        let new = dues.iter_mut().filter(|due| is_journaled(&due.asked) && matches!(due.known, Known::Nothing));
-        let noted = join_all(new.map(begin)).await;
-        if noted.iter().any(Result::is_err) {
-            let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
-            let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-            self.attempts.report(violation.clone());
-            if let Some(violation) = violation.filter(Violation::blocks) {
-                return Err(violation);
-            }
+/// Records in the journal that these calls start, before they do.
+///
+/// # Errors
+/// [`Unanswered`] if that can't be recorded.
+pub(super) async fn record_starts(app: &App, dues: &mut [Due]) -> Result<(), Unanswered> {
+    let begin = async |due: &mut Due| -> Result<(), Unanswered> {
+        let begun = Begun::of(due, None);
+        let body = begun.bytes();
+        app.journal.0.insert(due.key, begun);
+        if let Some(body) = body {
+            due.noted = app.recorder.shelf().begin(due.key, body, app.now_ms()).await?;
         }
         Ok(())
-    }
+    };
+    let new = dues.iter_mut().filter(|due| is_journaled(&due.asked) && matches!(due.known, Known::Nothing));
+    join_all(new.map(begin)).await.into_iter().collect()
 }
 
 impl Begun {

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use quick_cache::sync::Cache;
 
 use crate::{
-    exchange::context::JudgedChoice,
+    exchange::context::{Context, JudgedChoice},
     judge::{
         text::Evidence as _,
         verifier::{
@@ -31,7 +31,7 @@ use crate::{
     proxy::{
         app::App,
         error::Error,
-        exchange::driver::Run,
+        exchange::clock::ExchangeClock,
         helper_threads,
         upstream::{
             Endpoint, is_encoded,
@@ -276,31 +276,26 @@ async fn body(mut response: Answer) -> Result<Bytes, Failed> {
     }
 }
 
-impl Run {
-    /// Verifier to ask about this answer: `None` unless it is a single text that cites something, isn't blocked, and isn't JSON alone.
-    pub(in crate::proxy) fn verifier(&self, judged: &[JudgedChoice]) -> Option<Arc<Verifier>> {
-        let verifier = self.worker.app.verifier.as_ref()?;
-        let [choice] = judged else { return None };
-        let context = &self.context;
-        let asks = !choice.citations.is_empty()
+/// True if a stream's text must be held until the second opinion.
+pub fn holds_text(context: &Context) -> bool {
+    context.rules.checks.severity(Code::VerifierContradiction) == Severity::Block
+}
+
+impl Verifier {
+    /// True if it is to be asked about this answer: a single text that cites something, isn't blocked, and isn't JSON alone.
+    pub fn is_asked(context: &Context, judged: &[JudgedChoice]) -> bool {
+        let [choice] = judged else { return false };
+        !choice.citations.is_empty()
             && !choice.turn.has_calls()
             && !choice.blocks()
             && !context.json_only
             && !context.observes()
             && context.choices <= 1
             && context.rules.checks.severity(Code::VerifierContradiction) != Severity::Off
-            && !self.stage.plays();
-        asks.then(|| verifier.clone())
-    }
-
-    /// True if a stream's text must be held until the second opinion.
-    pub(in crate::proxy) fn holds_for_verifier(&self) -> bool {
-        self.context.rules.checks.severity(Code::VerifierContradiction) == Severity::Block
     }
 
     /// Gets a second opinion on an answer, and adds its findings to the violations. It never fails, and takes no longer than its deadline.
-    pub(in crate::proxy) async fn verify(&mut self, verifier: Arc<Verifier>, judged: &mut [JudgedChoice], answer: String) {
-        let (context, worker) = (self.context.clone(), self.worker.clone());
+    pub async fn verify(&self, worker: &Worker, context: &Context, clock: &mut ExchangeClock, judged: &mut [JudgedChoice], answer: String) {
         let ([choice], Some(grounds)) = (judged, context.grounds()) else { return };
         let source = |id: &String| {
             let source = grounds.result(id)?;
@@ -315,7 +310,7 @@ impl Run {
         if results.is_empty() || answer.trim().is_empty() {
             return;
         }
-        let (settings, counts) = (&verifier.settings, &verifier.counts);
+        let (settings, counts) = (&self.settings, &self.counts);
         let question = Question { answer: &answer, results };
         // Of a longer stream not all is kept.
         if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
@@ -325,12 +320,10 @@ impl Run {
         if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
             return counts.count(Outcome::Decided);
         }
-        let since = self.waits(Instant::now());
-        let opinion = verifier.opinion(&worker, &question).await;
+        clock.start_wait();
+        let opinion = self.opinion(worker, &question).await;
         // It is waited for like an upstream, but is none of the attempts.
-        self.waiting = None;
-        self.seen = Instant::now();
-        self.upstream_time += self.seen.saturating_duration_since(since);
+        clock.end_wait();
         if let Some(checked) = opinion {
             let checks = &context.rules.checks;
             choice.of_text.extend(check::violations(&checked.findings, &question.results, &settings.model, checks));

@@ -392,9 +392,9 @@ impl Client<'_> {
         };
         // Judged as it would have been when it was asked for.
         let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
-        let (mut run, _) = responses::begin(self.worker.clone(), incoming).await?;
-        run.way.go_to_holder(holder.upstream, self.worker);
-        Ok(exchange::fetched::<Responses>(run, answer).await)
+        let mut driver = responses::begin(self.worker.clone(), incoming).await?;
+        driver.selection.go_to_holder(holder.upstream, self.worker);
+        Ok(exchange::run_fetched::<Responses>(driver, answer).await)
     }
 
     /// The same answer that the application got before.

@@ -1,0 +1,116 @@
+//! Updates of the conversation that an exchange belongs to, where the upstream stores it: what later exchanges need to know.
+
+use crate::{
+    exchange::{
+        context::Context,
+        conversation::{Fate, Left, Memo, RejectedUpdate},
+    },
+    proxy::{
+        app::App,
+        conversations::originals::{Got, Object},
+        upstream::select::UpstreamSelection,
+    },
+    settings::Credential,
+    wire::json::string::quote,
+};
+
+/// Updates of one exchange that are still to be stored.
+#[derive(Default)]
+pub struct ConversationUpdates {
+    /// Update to store if the exchange ends without an accepted turn.
+    unanswered: Option<Memo>,
+    /// Dispositions of items of rejected attempts, if the upstream stores them.
+    dropped: Vec<(String, Fate)>,
+    /// The start of the stream's response was stored.
+    is_begun: bool,
+    /// The answer was requested earlier and is fetched now.
+    is_fetched: bool,
+}
+
+/// Where updates are stored: the process, the exchange and its upstream.
+#[derive(Clone, Copy)]
+pub struct ConversationPlace<'p> {
+    /// The process's state.
+    pub app: &'p App,
+    /// The exchange.
+    pub context: &'p Context,
+    /// Its upstream.
+    pub selection: &'p UpstreamSelection,
+}
+
+impl ConversationUpdates {
+    /// Records that the answer was requested earlier and is fetched now.
+    pub fn fetch(&mut self) {
+        self.is_fetched = true;
+    }
+
+    /// Records a rejected turn.
+    pub fn reject(&mut self, update: RejectedUpdate) {
+        self.dropped.extend(update.items);
+        self.unanswered = update.unanswered;
+    }
+
+    /// Stores the update that later exchanges need.
+    pub fn store(&mut self, place: ConversationPlace<'_>, memo: Option<Memo>) {
+        self.unanswered = None;
+        let Some(mut memo) = memo else { return };
+        let ConversationPlace { app, context, selection } = place;
+        let mut dropped = std::mem::take(&mut self.dropped);
+        if let Some(Left::Whole(left)) = &memo.left {
+            // Upstreams may number the items of each answer anew: what was passed on stands.
+            dropped.retain(|(id, _)| memchr::memmem::find(left, quote(id).as_bytes()).is_none());
+        }
+        memo.items.append(&mut dropped);
+        if let (Some(left), Some(id)) = (memo.left.take(), memo.responses.first()) {
+            let request = || Got::Awaited(context.request().bytes().clone());
+            self.keep_object(place, id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
+        }
+        if let Some(id) = &memo.conversation {
+            // With a key of toolmark's own, an id that a request merely names proves nothing.
+            let upstream = app.settings.upstreams.get(selection.upstream());
+            let own_key = upstream.is_some_and(|upstream| matches!(upstream.credential, Credential::Own { .. }));
+            if !own_key || app.originals.get(&context.scope, id).is_some() {
+                self.keep_object(place, id, Got::Withheld);
+            }
+        }
+        app.memory.keep(&context.scope, memo);
+    }
+
+    /// [`Self::store`] if the upstream gave no answer in the end: the conversation stays where the attempt before left it.
+    pub fn store_without_answer(&mut self, place: ConversationPlace<'_>, memo: Option<Memo>) {
+        let unanswered = self.unanswered.take();
+        self.store(place, memo.map(|memo| Memo { conversation: None, ..memo }));
+        self.unanswered = unanswered;
+    }
+
+    /// Stores what is left if the exchange ends without an accepted turn.
+    pub fn end(&mut self, app: &App, context: &Context) {
+        if let Some(mut memo) = self.unanswered.take() {
+            memo.items.append(&mut self.dropped);
+            app.memory.keep(&context.scope, memo);
+        }
+    }
+
+    /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
+    /// generated in the background.
+    pub fn begin_response(&mut self, place: ConversationPlace<'_>, id: impl FnOnce() -> Option<String>) {
+        let context = place.context;
+        if self.is_begun || self.is_fetched || !context.hidden.store || context.observes() {
+            return;
+        }
+        let Some(id) = id().filter(|id| !id.is_empty()) else { return };
+        self.is_begun = true;
+        let got = if context.hidden.background { Got::Awaited(context.request().bytes().clone()) } else { Got::Withheld };
+        self.keep_object(place, &id, got);
+    }
+
+    /// Stores the upstream that has an object, and what the application got of it.
+    fn keep_object(&self, place: ConversationPlace<'_>, id: &str, got: Got) {
+        let ConversationPlace { app, context, selection } = place;
+        // Who has it is known, and stays so.
+        let known = self.is_fetched.then(|| app.originals.get(&context.scope, id)).flatten();
+        let (upstream, foreign) =
+            known.map_or_else(|| (selection.upstream(), selection.is_foreign()), |known| (known.upstream, known.foreign));
+        app.originals.keep(&context.scope, id, Object { upstream, foreign, got });
+    }
+}
