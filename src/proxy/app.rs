@@ -16,16 +16,20 @@ use crate::{
     mcp::{Mcp, catalog::Catalog},
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
     proxy::{
-        conversations::{cache::Memory, hidden_turns::KeptRounds, originals::Originals},
+        cassettes::Cassettes,
+        conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals, owners::Owners},
         error::Error,
-        exchange::{cassette_session::Cassettes, http_probe, idempotency::Journal, verifier::Verifier},
+        exchange::http_probe,
         http::credentials,
         loop_control::LoopControl,
         server::admission::Load,
-        upstream::state::{self, Standing},
+        upstream::{
+            state::{self, Standing},
+            verifier::Verifier,
+        },
     },
     settings::{self, Settings},
-    sys::clock::unix_ms,
+    sys::clock::{Uptime, unix_ms},
     telemetry::{Observed, readiness::State, stats::rollup::Rollup},
     tools::registry::SchemaCache,
 };
@@ -59,6 +63,8 @@ pub struct App {
     pub memory: Memory,
     /// Cache of objects that upstreams store.
     pub originals: Originals,
+    /// Owners of the objects that upstreams store under toolmark's own keys.
+    pub owners: Owners,
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
@@ -71,7 +77,7 @@ pub struct App {
     pub load: Arc<Load>,
     /// State of each upstream, in the order of `[[upstreams]]`.
     pub standings: Arc<[Standing]>,
-    started: Instant,
+    uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and the application didn't see.
@@ -132,27 +138,29 @@ impl App {
         let counter = Counter::new(u16::from_le_bytes(seed));
         let load = Load::new(&settings.limits, &settings.clients);
         let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
-        let (shown, of, started) = (standings.clone(), settings.upstreams.clone(), Instant::now());
+        let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
         let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
-        let describe = move || state::shown(&of, &shown, started.elapsed().as_millis() as u64, unix_ms());
+        let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
+        let kept = KeptRounds::new(&settings);
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
             originals: Originals::default(),
+            owners: Owners::default(),
             observed,
             recorder,
             loops,
             cassettes,
             load,
             standings,
-            started,
+            uptime,
             mcp,
-            kept: KeptRounds::default(),
+            kept,
             verifier,
             journal: Journal::default(),
             counter,
@@ -178,12 +186,17 @@ impl App {
 
     /// Milliseconds since the start, by a monotonic clock.
     pub fn uptime_ms(&self) -> u64 {
-        self.uptime_ms_at(Instant::now())
+        self.uptime.ms()
+    }
+
+    /// The clock that counts from the start.
+    pub fn uptime(&self) -> Uptime {
+        self.uptime
     }
 
     /// Milliseconds from the start to a known instant.
     pub fn uptime_ms_at(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.started).as_millis() as u64
+        self.uptime.ms_at(at)
     }
 
     /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
@@ -227,11 +240,6 @@ impl App {
             Some(mcp) if standard.offered.0 != mcp.generation() => policy.offer(&standard, mcp.catalog()),
             _ => standard,
         }
-    }
-
-    /// True if toolmark is configured to run the tools of at least one MCP server.
-    pub fn runs_tools(&self) -> bool {
-        self.settings.mcp.iter().any(|server| server.execute == settings::Execute::Proxy)
     }
 
     /// True if a policy has conversations tracked that upstreams store.

@@ -1,6 +1,7 @@
 //! The shell: sockets, clocks, waiting. Judging is done in [`crate::judge`] and [`crate::chat`].
 
 pub mod app;
+pub mod cassettes;
 pub mod conversations;
 pub mod error;
 pub mod exchange;

@@ -89,7 +89,7 @@ fn written(request: &Document) -> Vec<u64> {
 /// The update with the application's version of the response: all of it, or nothing yet while the response is still
 /// being made.
 pub fn with_left(mut memo: Memo, left: impl FnOnce() -> Left) -> Memo {
-    if !memo.responses.is_empty() {
+    if !memo.responses.is_empty() || memo.conversation.is_some() {
         memo.left = Some(left());
     }
     memo

@@ -221,6 +221,37 @@ fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
     String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(Ruling::Unknown, Ruling::Passes)
 }
 
+/// IDs of the objects that an answer made.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Ids {
+    /// ID of the response.
+    pub response: Option<String>,
+    /// ID of its conversation.
+    pub conversation: Option<String>,
+    /// IDs of its items.
+    pub items: Vec<String>,
+}
+
+impl Ids {
+    /// IDs in an answer. `left`: a response, or the event that contains it.
+    pub fn of(left: &Bytes) -> Self {
+        let Ok(document) = Document::parse(left.clone()) else { return Self::default() };
+        let response = response_of(document.root());
+        let text = |value: Value<'_>| value.text().map(|text| text.into_owned());
+        let conversation = response.get_some("conversation");
+        Self {
+            response: response.get("id").and_then(text),
+            conversation: conversation.and_then(|own| text(own).or_else(|| text(own.get("id")?))),
+            items: response.get("output").map(Self::items_of).unwrap_or_default(),
+        }
+    }
+
+    /// IDs of the items of an array.
+    pub fn items_of(array: Value<'_>) -> Vec<String> {
+        array.items().filter_map(|item| item.get("id")?.text()).map(|id| id.into_owned()).collect()
+    }
+}
+
 /// Collects the items of an answer as the application got them, by id. `left`: a response, or the event that contains
 /// it.
 pub fn given(left: &Bytes, into: &mut HashMap<String, String>) {

@@ -107,6 +107,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// True if toolmark is configured to run the tools of at least one MCP server.
+    pub fn runs_tools(&self) -> bool {
+        self.mcp.iter().any(|server| server.execute == Execute::Proxy)
+    }
+
     /// The upstream for a model; without a model, the first one.
     pub fn upstream_for(&self, model: Option<&str>) -> Option<&Upstream> {
         match model {

@@ -1,6 +1,28 @@
-//! Start of an exchange by two clocks. Later timestamps are derived from the `Instant`, which avoids a second clock read.
+//! Clocks. Of an exchange only the start is read by both clocks: later timestamps are derived from the `Instant`, which avoids a second
+//! clock read.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Monotonic clock that counts from the process's start.
+#[derive(Clone, Copy, Debug)]
+pub struct Uptime(Instant);
+
+impl Uptime {
+    /// Clock that starts now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Milliseconds since the start.
+    pub fn ms(self) -> u64 {
+        self.ms_at(Instant::now())
+    }
+
+    /// Milliseconds from the start to a known instant.
+    pub fn ms_at(self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.0).as_millis() as u64
+    }
+}
 
 /// Start of an exchange, as an `Instant` and as Unix time.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Stored responses and conversations: what comes out of them is what was given, or was judged; never what was refused.
 
 mod keeper;
+mod ownership;
 
 use serde_json::{Value, json};
 use toolmark::testing::{Received, Reply as Scripted};

@@ -12,10 +12,10 @@ use crate::{
         adapter::Adapter,
         hidden_turns::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
     },
-    ledger::lookup::Unanswered,
+    ledger::{lookup::Unanswered, sealed_kv::Shelf},
     marks::Scope,
     policy::Mode,
-    proxy::app::App,
+    settings::Settings,
     violation::{Code, Violation},
     wire::json::Document,
 };
@@ -27,7 +27,11 @@ const EXPECTED: usize = 1 << 12;
 const MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Cache of hidden rounds by key, each with the Unix time of its insertion in milliseconds.
-pub struct KeptRounds(Cache<Key, (u64, Arc<Kept>), ByBytes>);
+pub struct KeptRounds {
+    entries: Cache<Key, (u64, Arc<Kept>), ByBytes>,
+    /// toolmark runs the tools of an MCP server; else no round was ever hidden.
+    runs_tools: bool,
+}
 
 #[derive(Clone)]
 struct ByBytes;
@@ -35,12 +39,6 @@ struct ByBytes;
 impl Weighter<Key, (u64, Arc<Kept>)> for ByBytes {
     fn weight(&self, _: &Key, (_, kept): &(u64, Arc<Kept>)) -> u64 {
         kept.bytes() as u64 + 256
-    }
-}
-
-impl Default for KeptRounds {
-    fn default() -> Self {
-        Self(Cache::with_weighter(EXPECTED, BYTES_MAX, ByBytes))
     }
 }
 
@@ -56,91 +54,95 @@ pub struct Restored {
 }
 
 impl KeptRounds {
+    /// An empty store.
+    pub fn new(settings: &Settings) -> Self {
+        Self { entries: Cache::with_weighter(EXPECTED, BYTES_MAX, ByBytes), runs_tools: settings.runs_tools() }
+    }
+
     fn get(&self, key: &Key, now_ms: u64) -> Option<Arc<Kept>> {
-        self.0.get(key).filter(|(at, _)| at.saturating_add(MS_MAX) > now_ms).map(|(_, kept)| kept)
+        self.entries.get(key).filter(|(at, _)| at.saturating_add(MS_MAX) > now_ms).map(|(_, kept)| kept)
     }
 
     fn put(&self, key: Key, kept: Arc<Kept>, now_ms: u64) {
-        self.0.insert(key, (now_ms, kept));
+        self.entries.insert(key, (now_ms, kept));
     }
-}
 
-/// Stores rounds for turns that the application has, each under all of its keys. Returns once the next request can find them.
-///
-/// # Errors
-/// [`Unanswered`] if it isn't known whether they were stored.
-pub async fn keep(app: &App, all: Vec<(Vec<Key>, Kept)>) -> Result<(), Unanswered> {
-    let (now_ms, shelf) = (app.now_ms(), app.recorder.shelf());
-    let mut entries = Vec::new();
-    for (keys, kept) in all {
-        let kept = Arc::new(kept.bounded());
-        keys.iter().for_each(|key| app.kept.put(*key, kept.clone(), now_ms));
-        if shelf.is_lasting() {
-            // INVARIANT: it is strings, which are always JSON.
-            let body = serde_json::to_vec(&*kept).unwrap_or_default();
-            entries.extend(keys.into_iter().map(|key| (key, body.clone())));
-        }
-    }
-    shelf.put_for_next(entries, now_ms).await
-}
-
-/// The upstream's ID of a response, if the application knows the response by another.
-pub async fn upstream_id(app: &App, scope: &Scope, id: &str) -> Option<Arc<str>> {
-    let key = key_of_response(scope, id);
-    let (found, _) = look_up(app, vec![key]).await;
-    found.get(&key)?.whole.first().map(|own| own.as_str().into())
-}
-
-/// Restores the rounds that were hidden from the sender of this request.
-pub async fn restore<A: Adapter>(app: &App, standard: &Standard, came: &Document, scope: &Scope) -> Restored {
-    let mut restored = Restored::default();
-    if !app.runs_tools() || standard.rules.policy.mode == Mode::Observe {
-        return restored;
-    }
-    let turns = A::turns(came);
-    let mut places = places(A::API, scope, &turns, A::continues(came));
-    if places.is_empty() {
-        return restored;
-    }
-    let surplus = places.len().saturating_sub(PLACES_MAX);
-    let mut lost = places.drain(..surplus).filter(|place| place.surely).count();
-    let (found, unanswered) = look_up(app, places.iter().flat_map(|place| place.keys.iter().copied()).collect()).await;
-    let mut untold = 0;
-    for Place { turn, how, keys, surely } in places {
-        match keys.iter().find_map(|key| found.get(key)) {
-            Some(kept) if kept.lost => lost += 1,
-            Some(kept) => restored.back.push(Back { turn, how, kept: kept.clone() }),
-            None if surely => lost += 1,
-            None => untold += usize::from(unanswered),
-        }
-    }
-    let checks = &standard.rules.checks;
-    if lost + untold > 0 {
-        let message = match lost {
-            0 => "the ledger didn't say in time whether toolmark ran calls that this history lacks".to_owned(),
-            count => format!("calls that toolmark ran itself beside {count} of the turns in this history aren't known any more"),
-        };
-        restored.violations.extend(checks.violation(Code::HistoryIncomplete, None, message, "begin a new conversation if they matter"));
-    }
-    restored.body = A::put_back(came, &turns, &restored.back);
-    restored
-}
-
-/// Entries under these keys, and true if there may be more, because the ledger didn't answer.
-async fn look_up(app: &App, keys: Vec<Key>) -> (HashMap<Key, Arc<Kept>>, bool) {
-    let now_ms = app.now_ms();
-    let mut found: HashMap<Key, Arc<Kept>> = keys.iter().filter_map(|key| Some((*key, app.kept.get(key, now_ms)?))).collect();
-    let unknown: Vec<Key> = keys.into_iter().filter(|key| !found.contains_key(key)).collect();
-    let Ok(rows) = app.recorder.shelf().find(unknown, now_ms).await else { return (found, true) };
-    for (key, body) in rows {
-        match serde_json::from_slice::<Kept>(&body) {
-            Ok(kept) => {
-                let kept = Arc::new(kept);
-                app.kept.put(key, kept.clone(), now_ms);
-                found.insert(key, kept);
+    /// Stores rounds for turns that the application has, each under all of its keys. Returns once the next request can find them.
+    ///
+    /// # Errors
+    /// [`Unanswered`] if it isn't known whether they were stored.
+    pub async fn keep(&self, shelf: &Shelf, all: Vec<(Vec<Key>, Kept)>, now_ms: u64) -> Result<(), Unanswered> {
+        let mut entries = Vec::new();
+        for (keys, kept) in all {
+            let kept = Arc::new(kept.bounded());
+            keys.iter().for_each(|key| self.put(*key, kept.clone(), now_ms));
+            if shelf.is_lasting() {
+                // INVARIANT: it is strings, which are always JSON.
+                let body = serde_json::to_vec(&*kept).unwrap_or_default();
+                entries.extend(keys.into_iter().map(|key| (key, body.clone())));
             }
-            Err(error) => tracing::error!(%error, "rounds that are kept in the ledger can't be read"),
         }
+        shelf.put_for_next(entries, now_ms).await
     }
-    (found, false)
+
+    /// The upstream's ID of a response, if the application knows the response by another.
+    pub async fn upstream_id(&self, shelf: &Shelf, scope: &Scope, id: &str, now_ms: u64) -> Option<Arc<str>> {
+        let key = key_of_response(scope, id);
+        let (found, _) = self.look_up(shelf, vec![key], now_ms).await;
+        found.get(&key)?.whole.first().map(|own| own.as_str().into())
+    }
+
+    /// Restores the rounds that were hidden from the sender of this request.
+    pub async fn restore<A: Adapter>(&self, shelf: &Shelf, standard: &Standard, came: &Document, scope: &Scope, now_ms: u64) -> Restored {
+        let mut restored = Restored::default();
+        if !self.runs_tools || standard.rules.policy.mode == Mode::Observe {
+            return restored;
+        }
+        let turns = A::turns(came);
+        let mut places = places(A::API, scope, &turns, A::continues(came));
+        if places.is_empty() {
+            return restored;
+        }
+        let surplus = places.len().saturating_sub(PLACES_MAX);
+        let mut lost = places.drain(..surplus).filter(|place| place.surely).count();
+        let keys = places.iter().flat_map(|place| place.keys.iter().copied()).collect();
+        let (found, unanswered) = self.look_up(shelf, keys, now_ms).await;
+        let mut untold = 0;
+        for Place { turn, how, keys, surely } in places {
+            match keys.iter().find_map(|key| found.get(key)) {
+                Some(kept) if kept.lost => lost += 1,
+                Some(kept) => restored.back.push(Back { turn, how, kept: kept.clone() }),
+                None if surely => lost += 1,
+                None => untold += usize::from(unanswered),
+            }
+        }
+        let checks = &standard.rules.checks;
+        if lost + untold > 0 {
+            let message = match lost {
+                0 => "the ledger didn't say in time whether toolmark ran calls that this history lacks".to_owned(),
+                count => format!("calls that toolmark ran itself beside {count} of the turns in this history aren't known any more"),
+            };
+            restored.violations.extend(checks.violation(Code::HistoryIncomplete, None, message, "begin a new conversation if they matter"));
+        }
+        restored.body = A::put_back(came, &turns, &restored.back);
+        restored
+    }
+
+    /// Entries under these keys, and true if there may be more, because the ledger didn't answer.
+    async fn look_up(&self, shelf: &Shelf, keys: Vec<Key>, now_ms: u64) -> (HashMap<Key, Arc<Kept>>, bool) {
+        let mut found: HashMap<Key, Arc<Kept>> = keys.iter().filter_map(|key| Some((*key, self.get(key, now_ms)?))).collect();
+        let unknown: Vec<Key> = keys.into_iter().filter(|key| !found.contains_key(key)).collect();
+        let Ok(rows) = shelf.find(unknown, now_ms).await else { return (found, true) };
+        for (key, body) in rows {
+            match serde_json::from_slice::<Kept>(&body) {
+                Ok(kept) => {
+                    let kept = Arc::new(kept);
+                    self.put(key, kept.clone(), now_ms);
+                    found.insert(key, kept);
+                }
+                Err(error) => tracing::error!(%error, "rounds that are kept in the ledger can't be read"),
+            }
+        }
+        (found, false)
+    }
 }

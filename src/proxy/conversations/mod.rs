@@ -2,5 +2,7 @@
 
 pub mod cache;
 pub mod hidden_turns;
+pub mod journal;
 pub mod originals;
+pub mod owners;
 pub mod session_calls;

@@ -95,7 +95,7 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
         upstream: selection.upstream(),
         exchange: context.id,
         number: attempts.started().saturating_sub(1) as usize,
-        is_repair: attempts.findings().repairs > 0,
+        repairs: attempts.findings().repairs,
         target,
         headers: tracer.attempt(app, selection.headers()),
         body,

@@ -1,16 +1,20 @@
 //! Updates of the conversation that an exchange belongs to, where the upstream stores it: what later exchanges need to know.
 
+use bytes::Bytes;
+
 use crate::{
     exchange::{
         context::Context,
         conversation::{Fate, Left, Memo, RejectedUpdate},
     },
+    ledger::sealed_kv::{Noted, cipher::Key},
+    openai::Api,
     proxy::{
         app::App,
         conversations::originals::{Got, Object},
-        upstream::select::UpstreamSelection,
+        upstream::{Endpoint, select::UpstreamSelection},
     },
-    settings::Credential,
+    responses::stored::Ids,
     wire::json::string::quote,
 };
 
@@ -25,6 +29,8 @@ pub struct ConversationUpdates {
     is_begun: bool,
     /// The answer was requested earlier and is fetched now.
     is_fetched: bool,
+    /// Entries for the ledger of the objects that the caller owns now.
+    owned: Vec<(Key, Vec<u8>)>,
 }
 
 /// Where updates are stored: the process, the exchange and its upstream.
@@ -36,6 +42,16 @@ pub struct ConversationPlace<'p> {
     pub context: &'p Context,
     /// Its upstream.
     pub selection: &'p UpstreamSelection,
+    /// The same, as this worker reaches it.
+    pub endpoint: &'p Endpoint,
+}
+
+impl ConversationPlace<'_> {
+    /// True if the upstream would open what this exchange stores there to every caller.
+    fn is_everybodys(&self) -> bool {
+        let caller_key = self.app.settings.clients.is_empty();
+        self.selection.api() == Api::Responses && self.endpoint.opens_everybodys(caller_key, self.selection.is_foreign())
+    }
 }
 
 impl ConversationUpdates {
@@ -54,7 +70,12 @@ impl ConversationUpdates {
     pub fn store(&mut self, place: ConversationPlace<'_>, memo: Option<Memo>) {
         self.unanswered = None;
         let Some(mut memo) = memo else { return };
-        let ConversationPlace { app, context, selection } = place;
+        let ConversationPlace { app, context, .. } = place;
+        let items = match &memo.left {
+            Some(Left::Whole(left)) if place.is_everybodys() => Ids::of(left).items,
+            Some(_) | None => Vec::new(),
+        };
+        self.note_owned(place, Ids { response: memo.responses.first().cloned(), conversation: memo.conversation.clone(), items });
         let mut dropped = std::mem::take(&mut self.dropped);
         if let Some(Left::Whole(left)) = &memo.left {
             // Upstreams may number the items of each answer anew: what was passed on stands.
@@ -66,12 +87,7 @@ impl ConversationUpdates {
             self.keep_object(place, id, if let Left::Whole(left) = left { Got::Whole(left) } else { request() });
         }
         if let Some(id) = &memo.conversation {
-            // With a key of toolmark's own, an id that a request merely names proves nothing.
-            let upstream = app.settings.upstreams.get(selection.upstream());
-            let own_key = upstream.is_some_and(|upstream| matches!(upstream.credential, Credential::Own { .. }));
-            if !own_key || app.originals.get(&context.scope, id).is_some() {
-                self.keep_object(place, id, Got::Withheld);
-            }
+            self.keep_object(place, id, Got::Withheld);
         }
         app.memory.keep(&context.scope, memo);
     }
@@ -83,8 +99,38 @@ impl ConversationUpdates {
         self.unanswered = unanswered;
     }
 
+    /// Notes that the caller owns the objects that an answer made: a response, or the event that contains it.
+    pub fn note_owned_of(&mut self, place: ConversationPlace<'_>, answer: &Bytes) {
+        if place.is_everybodys() {
+            self.note_owned(place, Ids::of(answer));
+        }
+    }
+
+    /// Notes that the caller owns these objects. INVARIANT: those that the request itself names were found to be the
+    /// caller's before it was sent.
+    fn note_owned(&mut self, place: ConversationPlace<'_>, mut ids: Ids) {
+        if !place.is_everybodys() {
+            return;
+        }
+        let ConversationPlace { app, context, endpoint, .. } = place;
+        if context.observes() && context.hidden.conversation.is_some() {
+            // What nobody is known to own is asked for there, and to name it makes nobody its owner.
+            ids.conversation = None;
+        }
+        self.owned.extend(app.owners.note(&context.scope, &endpoint.settings.name, &ids));
+    }
+
+    /// Takes the entries for the ledger of the objects that the caller owns now.
+    pub fn take_owned(&mut self) -> Vec<(Key, Vec<u8>)> {
+        std::mem::take(&mut self.owned)
+    }
+
     /// Stores what is left if the exchange ends without an accepted turn.
     pub fn end(&mut self, app: &App, context: &Context) {
+        if !self.owned.is_empty() {
+            // What couldn't be kept is known to this process.
+            let _kept = app.recorder.shelf().put_behind(self.take_owned(), Noted::default(), app.now_ms());
+        }
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
             app.memory.keep(&context.scope, memo);
@@ -95,18 +141,22 @@ impl ConversationUpdates {
     /// generated in the background.
     pub fn begin_response(&mut self, place: ConversationPlace<'_>, id: impl FnOnce() -> Option<String>) {
         let context = place.context;
-        if self.is_begun || self.is_fetched || !context.hidden.store || context.observes() {
+        if self.is_begun || self.is_fetched || !context.hidden.store {
             return;
         }
         let Some(id) = id().filter(|id| !id.is_empty()) else { return };
         self.is_begun = true;
+        self.note_owned(place, Ids { response: Some(id.clone()), ..Ids::default() });
+        if context.observes() {
+            return;
+        }
         let got = if context.hidden.background { Got::Awaited(context.request().bytes().clone()) } else { Got::Withheld };
         self.keep_object(place, &id, got);
     }
 
     /// Stores the upstream that has an object, and what the application got of it.
     fn keep_object(&self, place: ConversationPlace<'_>, id: &str, got: Got) {
-        let ConversationPlace { app, context, selection } = place;
+        let ConversationPlace { app, context, selection, .. } = place;
         // Who has it is known, and stays so.
         let known = self.is_fetched.then(|| app.originals.get(&context.scope, id)).flatten();
         let (upstream, foreign) =

@@ -16,7 +16,7 @@ use super::{
     state_checks::StateChecks,
     tool_rounds::ToolRounds,
     trace::ExchangeTracer,
-    verifier::Verifier,
+    verifier,
 };
 use crate::{
     exchange::{
@@ -36,6 +36,7 @@ use crate::{
         upstream::{
             Endpoint,
             select::{PendingRequest, UpstreamSelection},
+            verifier::Verifier,
         },
         worker::Worker,
     },
@@ -162,7 +163,7 @@ impl ExchangeDriver {
     /// The updates of the conversation, and where they are stored.
     pub(super) fn conversing(&mut self) -> (&mut ConversationUpdates, ConversationPlace<'_>) {
         let Self { conversation, worker, context, selection, .. } = self;
-        (conversation, ConversationPlace { app: &worker.app, context, selection })
+        (conversation, ConversationPlace { app: &worker.app, context, selection, endpoint: selection.endpoint(worker) })
     }
 
     /// The builder of the record, and the state that it is made of.
@@ -210,12 +211,12 @@ impl ExchangeDriver {
     /// Verifier to ask about this answer, if it is to be asked.
     pub(super) fn verifier(&self, judged: &[JudgedChoice]) -> Option<Arc<Verifier>> {
         let verifier = self.worker.app.verifier.as_ref()?;
-        (!self.cassette.plays() && Verifier::is_asked(&self.context, judged)).then(|| verifier.clone())
+        (!self.cassette.plays() && verifier::is_asked(&self.context, judged)).then(|| verifier.clone())
     }
 
     /// Gets a second opinion on an answer with this text.
     pub(super) async fn verify(&mut self, verifier: Arc<Verifier>, judged: &mut [JudgedChoice], text: String) {
-        verifier.verify(&self.worker, &self.context, &mut self.clock, judged, text).await;
+        verifier::verify(&verifier, &self.worker, &self.context, &mut self.clock, judged, text).await;
     }
 
     /// Decides on a judged answer. `turn`: the model's turn in one choice.
@@ -291,6 +292,12 @@ impl ExchangeDriver {
     /// Parts of an answer in toolmark's own words. `verdict`: a JSON object.
     pub(super) fn synthetic<'m>(&'m self, words: &'m str, verdict: &'m str) -> Made<'m> {
         Made { words, model: &self.model, created: self.now_ms() / 1000, verdict }
+    }
+
+    /// Notes that the caller owns the objects that this answer made.
+    pub(super) fn note_owned(&mut self, answer: &Bytes) {
+        let (conversation, place) = self.conversing();
+        conversation.note_owned_of(place, answer);
     }
 
     /// Stores the conversation update that later exchanges need.

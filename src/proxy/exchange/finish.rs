@@ -6,10 +6,13 @@ use uuid::Uuid;
 use super::driver::ExchangeDriver;
 use crate::{
     ledger::record::ExchangeRecord,
-    proxy::http::{
-        body::Body,
-        failure::Failure,
-        headers::{EXCHANGE, REPAIRS, UPSTREAM, VERDICT, VIOLATIONS},
+    proxy::{
+        conversations::owners,
+        http::{
+            body::Body,
+            failure::Failure,
+            headers::{EXCHANGE, REPAIRS, UPSTREAM, VERDICT, VIOLATIONS},
+        },
     },
     violation::{Code, Violation},
 };
@@ -39,6 +42,10 @@ impl ExchangeDriver {
     /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
     pub(super) async fn wait_for_durability(&mut self) -> Result<(), Failure> {
         let app = self.worker.app.clone();
+        let owned = self.conversation.take_owned();
+        if !owned.is_empty() {
+            owners::keep(&app, owned).await;
+        }
         if !app.recorder.commits() {
             return Ok(());
         }

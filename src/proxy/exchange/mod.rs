@@ -49,9 +49,9 @@ use crate::{
     judge::loops::Beyond,
     marks::Scope,
     openai::error::{Reported, masked},
+    proxy::conversations::journal::Identity,
     proxy::{
         app::{App, Caller},
-        conversations::hidden_turns,
         helper_threads,
         http::{
             body::{Body, Outlet},
@@ -71,7 +71,6 @@ use attempt::{Downstream, Reply};
 use cassette_session::CassetteSession;
 use driver::{ExchangeDriver, PreparedRun};
 use finish::VerdictState;
-use idempotency::Identity;
 use record_builder::{CallerInfo, Delivery};
 use tool_rounds::{RoundBase, RoundOutcome, ToolRounds};
 
@@ -109,14 +108,14 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDr
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
-    let restored = hidden_turns::restore::<Chat>(&app, &standard, &came, &caller.scope).await;
+    let restored = app.kept.restore::<Chat>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
     tool_rounds::check(&standard, head.choices)?;
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
-    let identity = if app.runs_tools() { identity() } else { Identity::default() };
+    let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let selection = UpstreamSelection::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
@@ -323,6 +322,7 @@ async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answe
     let (answer, mut judged) = match read_and_judge::<A>(driver, &body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
+            driver.note_owned(&body);
             driver.attempts.not_judged(&context);
             return Ok(Some(pass_on(driver, status, headers, body)));
         }
@@ -361,6 +361,9 @@ async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answe
     }
     provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
     let verdict = (driver.attempts.findings().verdict() != Verdict::Pass).then(|| driver.attempts.findings().json());
+    if context.observes() {
+        driver.note_owned(&body);
+    }
     let written = answer.write(finals, &context, driver.attempts.take_usage(), verdict.as_deref());
     driver.store_conversation(written.memo);
     tool_rounds::store_hidden::<A>(driver, || A::text_of(&written.body)).await?;

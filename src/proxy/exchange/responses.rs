@@ -6,19 +6,21 @@ use http::{Response, StatusCode};
 
 use crate::{
     exchange::{
+        active_policy::Standard,
         context::{Basis, Begun},
         conversation::Thread,
         hidden_turns::{How, RoundForm as _},
     },
     marks::Scope,
     policy::Mode,
+    proxy::conversations::journal::Identity,
     proxy::{
-        conversations::{cache::Memory, hidden_turns},
+        app::App,
+        conversations::{cache::Memory, owners},
         exchange::{
             Incoming, basis,
             cassette_session::CassetteSession,
             driver::{ExchangeDriver, PreparedRun},
-            idempotency::Identity,
             read,
             record_builder::{CallerInfo, Delivery},
             run,
@@ -26,13 +28,13 @@ use crate::{
         },
         helper_threads,
         http::{body::Body, failure::Failure},
-        upstream::select::UpstreamSelection,
+        upstream::{Endpoint, select::UpstreamSelection},
         worker::Worker,
     },
     responses::{
         adapter::Responses,
         hidden_turns::known_calls,
-        request::{self, DEPTH_NOTED, Head, Recalled},
+        request::{self, DEPTH_NOTED, Head, Recalled, statefulness},
     },
     wire::json::Document,
 };
@@ -54,26 +56,27 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     tool_rounds::check(&standard, 1)?;
-    let restored = hidden_turns::restore::<Responses>(&app, &standard, &came, &caller.scope).await;
+    let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
-    if head.background && app.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
+    if head.background && app.settings.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
         let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
         return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
     }
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Responses::API.path(), &headers, came.bytes());
-    let identity = if app.runs_tools() { identity() } else { Identity::default() };
+    let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[selection.upstream()];
     let translates = selection.translates(&endpoint.settings);
     let mut recalled = recall(&app.memory, &caller.scope, &head);
-    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.runs_tools()) {
+    if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
-        let upstream_id = hidden_turns::upstream_id(&app, &caller.scope, previous).await;
+        let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
+    check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;
     let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
     further.extend(head.further_tools());
     let rules = &standard.rules;
@@ -125,6 +128,28 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         began: started,
         held,
     }))
+}
+
+/// Refuses a request that names stored objects which the upstream would open with toolmark's own key, and which aren't the
+/// caller's. In observe mode only those that are known to be somebody else's.
+pub(in crate::proxy) async fn check_named(
+    app: &App,
+    standard: &Standard,
+    scope: &Scope,
+    endpoint: &Endpoint,
+    head: &Head<'_>,
+    recalled: &Recalled,
+) -> Result<(), Failure> {
+    let (policy, caller_key) = (&standard.rules.policy, app.settings.clients.is_empty());
+    if !endpoint.opens_everybodys(caller_key, false) {
+        return Ok(());
+    }
+    let observes = policy.mode == Mode::Observe;
+    if !observes {
+        statefulness::check(head, policy.responses.stateful)?;
+    }
+    let named = head.named(|id| !observes && recalled.items.iter().any(|(own, _)| own == id));
+    owners::check(app, scope, &endpoint.settings.name, &named, observes).await
 }
 
 pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {

@@ -29,12 +29,8 @@ use crate::{
     marks::{Moment, Scope},
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     proxy::{
-        conversations::hidden_turns,
-        exchange::{
-            basis,
-            driver::ExchangeDriver,
-            idempotency::{self, Due, Identity, Ordinals},
-        },
+        conversations::journal::{Due, Identity, Ordinals},
+        exchange::{basis, driver::ExchangeDriver, idempotency},
         http::failure::Failure,
     },
     violation::{Code, Violation},
@@ -262,14 +258,14 @@ async fn run_calls<A: Adapter>(
         return Ok(outcomes);
     }
     let identity = rounds.base.as_ref().map(|base| base.identity.clone()).unwrap_or_default();
-    let mut dues: Vec<Due> = idempotency::plan(app, &identity, &mut rounds.ordinals, asked).await;
+    let mut dues: Vec<Due> = app.journal.due(app.recorder.shelf(), &identity, &mut rounds.ordinals, asked, app.now_ms()).await;
     for ((at, _), due) in own.tools.iter().zip(&dues) {
         if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
             record.moved(*moment, due.moment());
             *moment = due.moment();
         }
     }
-    if idempotency::record_starts(app, &mut dues).await.is_err() {
+    if app.journal.begin(app.recorder.shelf(), &mut dues, app.now_ms()).await.is_err() {
         let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
         let violation = context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
         attempts.report(violation.clone());
@@ -336,7 +332,8 @@ pub async fn store_hidden<A: Adapter>(driver: &mut ExchangeDriver, answer: impl 
         return Ok(());
     }
     let all = rounds.take_hidden::<A>(context, answer);
-    if hidden_turns::keep(&worker.app, all).await.is_ok() {
+    let app = &worker.app;
+    if app.kept.keep(app.recorder.shelf(), all, app.now_ms()).await.is_ok() {
         return Ok(());
     }
     let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";

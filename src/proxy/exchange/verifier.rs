@@ -1,279 +1,29 @@
-//! The verifier asks one model of one upstream for a second opinion on an answer that cites, within a deadline and a cap.
+//! The second opinion on an answer that cites: which answers get one, and what becomes of its findings.
 //!
-//! Only a finding that the policy blocks stops or changes an answer. Failures are counted, and logged once a minute at
-//! most. The question and the reading of its answer are in [`crate::judge::verifier`].
-
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
-
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use quick_cache::sync::Cache;
+//! Only a finding that the policy blocks stops or changes an answer.
 
 use crate::{
     exchange::context::{Context, JudgedChoice},
     judge::{
         text::Evidence as _,
-        verifier::{
-            Shown, Verdict,
-            check::{self, Checked},
-            question::{Question, tokens_of},
-            reading::{self, ANSWER_BYTES_MAX, Read},
-            undecided::is_undecided,
-        },
+        verifier::{Shown, check, question::Question, undecided::is_undecided},
     },
-    openai::Api,
-    proxy::{
-        app::App,
-        error::Error,
-        exchange::clock::ExchangeClock,
-        helper_threads,
-        upstream::{
-            Endpoint, is_encoded,
-            pool::{Answer, Outgoing},
-            response,
-            state::Standing,
-        },
-        worker::Worker,
-    },
-    settings::{self, When},
-    telemetry::metrics::verifier::{OfVerifier, Outcome},
-    upstreams::{
-        allowance::{Allowance, Reserved},
-        breaker::{self, Admission, Condition},
-        health::Gauge,
-        quirks::{Attempt, fit},
-        retry,
-    },
+    proxy::{exchange::clock::ExchangeClock, helper_threads, upstream::verifier::Verifier, worker::Worker},
+    settings::When,
+    telemetry::metrics::verifier::Outcome,
     violation::{Code, Severity},
 };
 
-/// Minimum interval between log lines on failures, in milliseconds.
-const SAID_EVERY_MS: u64 = 60_000;
-/// Estimate of an answer's tokens before it is known.
-const ANSWER_TOKENS: u64 = 1_000;
-
-/// Client for second opinions: cache, caps, health and counts.
-pub struct Verifier {
-    settings: settings::Verifier,
-    secret: [u8; 32],
-    cache: Option<Cache<[u8; 32], Arc<Checked>>>,
-    /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
-    gauge: Gauge,
-    allowance: Mutex<Allowance>,
-    counts: Arc<OfVerifier>,
-    quiet_until_ms: AtomicU64,
-    unsaid: AtomicU64,
-}
-
-/// Failure to get a second opinion.
-struct Failed {
-    outcome: Outcome,
-    why: String,
-    /// Pause that the upstream asks for (`retry-after`).
-    pause: Option<Duration>,
-}
-
-impl Failed {
-    fn new(outcome: Outcome, why: impl Into<String>) -> Self {
-        Self { outcome, why: why.into(), pause: None }
-    }
-}
-
-/// Admitted call of the verifier. If it is dropped without an outcome, it counts as abandoned.
-struct Asking<'v> {
-    verifier: &'v Verifier,
-    app: &'v App,
-    trial: bool,
-    since: Instant,
-    told: bool,
-}
-
-impl Asking<'_> {
-    fn end(mut self, outcome: breaker::Outcome) {
-        self.told = true;
-        self.verifier.counts.time(self.since.elapsed());
-        self.verifier.gauge.report(self.trial, outcome, self.app.uptime_ms());
-    }
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        if !self.told {
-            self.verifier.counts.count(Outcome::Abandoned);
-            self.verifier.gauge.report(self.trial, breaker::Outcome::Abandoned, self.app.uptime_ms());
-        }
-    }
-}
-
-impl Verifier {
-    /// Verifier with these settings.
-    ///
-    /// # Errors
-    /// [`Error`] if the system provides no random numbers.
-    pub fn new(settings: &settings::Verifier, counts: Arc<OfVerifier>) -> Result<Self, Error> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(Error::Random)?;
-        Ok(Self {
-            settings: settings.clone(),
-            secret,
-            cache: (settings.cache > 0).then(|| Cache::new(settings.cache)),
-            gauge: Gauge::default(),
-            allowance: Mutex::new(Allowance::new(settings.calls_per_hour, settings.tokens_per_hour)),
-            counts,
-            quiet_until_ms: AtomicU64::new(0),
-            unsaid: AtomicU64::new(0),
-        })
-    }
-
-    fn allowance(&self) -> MutexGuard<'_, Allowance> {
-        // Held for a few instructions, twice per call.
-        self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Findings on an answer; `None` if there is no second opinion.
-    async fn opinion(&self, worker: &Worker, question: &Question<'_>) -> Option<Arc<Checked>> {
-        let Self { settings, counts, .. } = self;
-        let key = self.cache.as_ref().map(|cache| (cache, question.key(&self.secret, &settings.upstream, &settings.model)));
-        if let Some(known) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
-            counts.count(Outcome::Cached);
-            return Some(known);
-        }
-        match self.ask(worker, question).await {
-            Ok(checked) => {
-                let objects = |verdict: Verdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
-                counts.claims([checked.supported, objects(Verdict::Contradicted), objects(Verdict::Unsupported), checked.dropped]);
-                counts.count(if checked.findings.is_empty() { Outcome::Supported } else { Outcome::Objected });
-                let checked = Arc::new(checked);
-                if let Some((cache, key)) = key {
-                    cache.insert(key, checked.clone());
-                }
-                Some(checked)
-            }
-            Err(failed) => {
-                counts.count(failed.outcome);
-                self.say(&failed, worker.app.uptime_ms());
-                None
-            }
-        }
-    }
-
-    /// Makes one call, within its deadline.
-    async fn ask(&self, worker: &Worker, question: &Question<'_>) -> Result<Checked, Failed> {
-        let (app, at) = (&*worker.app, self.settings.at);
-        let resting = || Failed::new(Outcome::Resting, "it failed of late and is left alone for a while");
-        let endpoint = worker.endpoints.get(at).ok_or_else(resting)?;
-        let standing = app.standings.get(at).ok_or_else(resting)?;
-        let now_ms = app.uptime_ms();
-        if standing.gauge.condition(now_ms) == Condition::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
-            return Err(resting());
-        }
-        let request = self.request(endpoint, standing, question)?;
-        let input = tokens_of(request.len());
-        let spent = || Failed::new(Outcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
-        let reserved = self.allowance().reserve(input.saturating_add(ANSWER_TOKENS), now_ms).ok_or_else(spent)?;
-        let trial = match self.gauge.admit(now_ms) {
-            Admission::Pass => false,
-            Admission::Trial => true,
-            Admission::Refuse(_) => {
-                self.allowance().give_back(reserved);
-                return Err(resting());
-            }
-        };
-        let asking = Asking { verifier: self, app, trial, since: Instant::now(), told: false };
-        let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, reserved, input, question)).await;
-        let came = asked.unwrap_or_else(|_| Err(Failed::new(Outcome::Late, "no verdict within `deadline`")));
-        if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
-            self.gauge.pause(app.uptime_ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));
-        }
-        asking.end(if came.is_ok() { breaker::Outcome::Answered } else { breaker::Outcome::Failed });
-        came
-    }
-
-    /// Request body of the question, without the parameters that its upstream is known to reject.
-    fn request(&self, endpoint: &Endpoint, standing: &Standing, question: &Question<'_>) -> Result<Bytes, Failed> {
-        let request = Bytes::from(question.request(&self.settings.model));
-        let known = standing.models.find(&self.settings.model).map(|model| model.known().clone());
-        let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
-        let attempt = Attempt { model: None, foreign: false, refused, recall: &|_| None };
-        fit(&request, standing.fitting(&endpoint.settings), &attempt)
-            .map_err(|why| Failed::new(Outcome::Error, format!("the question can't be made to fit: {why}")))
-    }
-
-    async fn exchange(
-        &self,
-        endpoint: &Endpoint,
-        request: Bytes,
-        reserved: Reserved,
-        input: u64,
-        question: &Question<'_>,
-    ) -> Result<Checked, Failed> {
-        let error = |why: String| Failed::new(Outcome::Error, why);
-        let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
-        // Nothing of the caller's.
-        let mut headers = endpoint.headers(&HeaderMap::new(), false);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let sent = endpoint.send_quietly(Method::POST, target, headers, Outgoing::Whole(request)).await;
-        let response = sent.map_err(|why| Failed::new(Outcome::Unreachable, crate::proxy::upstream::chain(&why)))?;
-        if response.status() != StatusCode::OK || is_encoded(response.headers()) {
-            let said = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-            let pause = retry::retry_after(said("retry-after-ms"), said(header::RETRY_AFTER.as_str()));
-            let pause = pause.filter(|_| matches!(response.status().as_u16(), 429 | 503));
-            return Err(Failed { pause, ..error(format!("it answered with status {}", response.status().as_u16())) });
-        }
-        let body = body(response).await?;
-        let Read { tokens, verdicts } = reading::read(&body);
-        let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
-        self.counts.tokens(input, output);
-        self.allowance().settle(reserved, input.saturating_add(output));
-        helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-        let (entries, beyond) = verdicts.map_err(|why| Failed::new(Outcome::Invalid, why.to_string()))?;
-        Ok(check::check(&entries, beyond, question.answer, &question.results))
-    }
-
-    /// Logs that there is no second opinion, at most once per interval.
-    fn say(&self, failed: &Failed, now_ms: u64) {
-        let Some(times) = self.unsaid(now_ms) else { return };
-        let (upstream, model, why) = (&*self.settings.upstream, &*self.settings.model, &*failed.why);
-        let outcome = failed.outcome.as_str();
-        tracing::warn!(
-            upstream,
-            model,
-            outcome,
-            why,
-            times,
-            "the verifier gave no second opinion ({outcome}): {why}; answers go on without it, and this is said once a minute at most"
-        );
-    }
-
-    /// Counts a failure. Returns the number of failures since the last log line, if another is due.
-    fn unsaid(&self, now_ms: u64) -> Option<u64> {
-        self.unsaid.fetch_add(1, Ordering::Relaxed);
-        let until = self.quiet_until_ms.load(Ordering::Relaxed);
-        let next = now_ms.saturating_add(SAID_EVERY_MS);
-        // Of several at once one says it.
-        let says = now_ms >= until && self.quiet_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        says.then(|| self.unsaid.swap(0, Ordering::Relaxed))
-    }
-}
-
-/// Body of an answer, bounded in bytes.
-async fn body(mut response: Answer) -> Result<Bytes, Failed> {
-    let mut body = BytesMut::new();
-    loop {
-        let broken = |why: response::Interrupted| Failed::new(Outcome::Unreachable, format!("its answer broke off: {why}"));
-        let Some(chunk) = response.body_mut().chunk().await.map_err(broken)? else { return Ok(body.freeze()) };
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(Failed::new(Outcome::Invalid, reading::Invalid::TooLong.to_string()));
-        }
-        body.extend_from_slice(&chunk);
-    }
+/// True if the verifier is to be asked about this answer: a single text that cites something, isn't blocked, and isn't JSON alone.
+pub fn is_asked(context: &Context, judged: &[JudgedChoice]) -> bool {
+    let [choice] = judged else { return false };
+    !choice.citations.is_empty()
+        && !choice.turn.has_calls()
+        && !choice.blocks()
+        && !context.json_only
+        && !context.observes()
+        && context.choices <= 1
+        && context.rules.checks.severity(Code::VerifierContradiction) != Severity::Off
 }
 
 /// True if a stream's text must be held until the second opinion.
@@ -281,75 +31,42 @@ pub fn holds_text(context: &Context) -> bool {
     context.rules.checks.severity(Code::VerifierContradiction) == Severity::Block
 }
 
-impl Verifier {
-    /// True if it is to be asked about this answer: a single text that cites something, isn't blocked, and isn't JSON alone.
-    pub fn is_asked(context: &Context, judged: &[JudgedChoice]) -> bool {
-        let [choice] = judged else { return false };
-        !choice.citations.is_empty()
-            && !choice.turn.has_calls()
-            && !choice.blocks()
-            && !context.json_only
-            && !context.observes()
-            && context.choices <= 1
-            && context.rules.checks.severity(Code::VerifierContradiction) != Severity::Off
+/// Gets a second opinion on an answer, and adds its findings to the violations. It never fails, and takes no longer than its deadline.
+pub async fn verify(
+    verifier: &Verifier,
+    worker: &Worker,
+    context: &Context,
+    clock: &mut ExchangeClock,
+    judged: &mut [JudgedChoice],
+    answer: String,
+) {
+    let ([choice], Some(grounds)) = (judged, context.grounds()) else { return };
+    let source = |id: &String| {
+        let source = grounds.result(id)?;
+        Some(Shown { execution_id: source.execution_id.as_deref()?, tool: &source.tool, arguments: &source.arguments, text: &source.text })
+    };
+    let results: Vec<Shown<'_>> = choice.citations.iter().filter_map(source).collect();
+    if results.is_empty() || answer.trim().is_empty() {
+        return;
     }
-
-    /// Gets a second opinion on an answer, and adds its findings to the violations. It never fails, and takes no longer than its deadline.
-    pub async fn verify(&self, worker: &Worker, context: &Context, clock: &mut ExchangeClock, judged: &mut [JudgedChoice], answer: String) {
-        let ([choice], Some(grounds)) = (judged, context.grounds()) else { return };
-        let source = |id: &String| {
-            let source = grounds.result(id)?;
-            Some(Shown {
-                execution_id: source.execution_id.as_deref()?,
-                tool: &source.tool,
-                arguments: &source.arguments,
-                text: &source.text,
-            })
-        };
-        let results: Vec<Shown<'_>> = choice.citations.iter().filter_map(source).collect();
-        if results.is_empty() || answer.trim().is_empty() {
-            return;
-        }
-        let (settings, counts) = (&self.settings, &self.counts);
-        let question = Question { answer: &answer, results };
-        // Of a longer stream not all is kept.
-        if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
-            return counts.count(Outcome::TooLarge);
-        }
-        helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-        if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
-            return counts.count(Outcome::Decided);
-        }
-        clock.start_wait();
-        let opinion = self.opinion(worker, &question).await;
-        // It is waited for like an upstream, but is none of the attempts.
-        clock.end_wait();
-        if let Some(checked) = opinion {
-            let checks = &context.rules.checks;
-            choice.of_text.extend(check::violations(&checked.findings, &question.results, &settings.model, checks));
-        }
+    let (settings, counts) = (verifier.settings(), verifier.counts());
+    let question = Question { answer: &answer, results };
+    // Of a longer stream not all is kept.
+    if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
+        return counts.count(Outcome::TooLarge);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_log_says_it_once_a_minute() {
-        let settings = settings::Verifier {
-            upstream: "u".into(),
-            at: 0,
-            model: "m".into(),
-            when: When::All,
-            deadline: Duration::from_secs(5),
-            calls_per_hour: 1,
-            tokens_per_hour: 1,
-            cache: 0,
-            max_bytes: 1,
-        };
-        let verifier = Verifier::new(&settings, Arc::default()).unwrap();
-        let said: Vec<u64> = (0..150).filter_map(|second| verifier.unsaid(7_000 + second * 1_000)).collect();
-        assert_eq!(said, [1, 60, 60]);
+    helper_threads::step_for(question.bytes().saturating_mul(2)).await;
+    if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
+        return counts.count(Outcome::Decided);
+    }
+    let at = verifier.upstream();
+    let upstream = worker.endpoints.get(at).zip(worker.app.standings.get(at));
+    clock.start_wait();
+    let opinion = verifier.opinion(upstream, worker.app.uptime(), &question).await;
+    // It is waited for like an upstream, but is none of the attempts.
+    clock.end_wait();
+    if let Some(checked) = opinion {
+        let checks = &context.rules.checks;
+        choice.of_text.extend(check::violations(&checked.findings, &question.results, &settings.model, checks));
     }
 }

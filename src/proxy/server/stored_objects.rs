@@ -29,7 +29,10 @@ use crate::{
     policy::{Mode, Stateful},
     proxy::{
         app::App,
-        conversations::originals::{Got, Object},
+        conversations::{
+            originals::{Got, Object},
+            owners,
+        },
         exchange::{self, Incoming, basis, cassette_session, read, responses},
         helper_threads,
         http::{
@@ -49,8 +52,11 @@ use crate::{
     responses::{
         adapter::Responses,
         conversation_update,
-        request::{self, DEPTH_NOTED, Head},
-        stored::{self, Known},
+        request::{
+            self, DEPTH_NOTED, Head, Recalled,
+            named::{Named, ObjectKind},
+        },
+        stored::{self, Ids, Known},
     },
     settings::{self, Credential},
     violation::{Code, Severity, Violation},
@@ -164,20 +170,40 @@ impl Client<'_> {
         })
     }
 
-    /// Upstream that has a conversation. An unknown conversation may be requested only with the caller's own key.
-    fn holder_of(&self, id: &str) -> Result<Holder, Failure> {
+    /// Upstream that has a conversation. Where toolmark's own key would open it, it must be the caller's.
+    async fn holder_of(&self, id: &str) -> Result<Holder, Failure> {
         self.check_stateful()?;
         if let Some(object) = self.app.originals.get(self.scope, id) {
             return Ok(Holder::of(&object));
         }
         let holder = self.keeper()?;
-        if self.endpoint(holder.upstream)?.takes_callers(self.own_keys()) {
-            return Ok(holder);
+        self.check_owner(holder, ObjectKind::Conversation, id).await?;
+        Ok(holder)
+    }
+
+    /// Refuses an object that the upstream would open with toolmark's own key, and that isn't the caller's. In observe mode
+    /// only one that is known to be somebody else's.
+    async fn check_owner(&self, holder: Holder, kind: ObjectKind, id: &str) -> Result<(), Failure> {
+        let endpoint = self.endpoint(holder.upstream)?;
+        if !endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+            return Ok(());
         }
-        let message = format!(
-            "toolmark doesn't know the conversation `{id}` of this caller, and its own key would open anybody's: it was made before a restart, by another caller or replica, or not through toolmark. Begin a new one with POST /v1/conversations"
-        );
-        Err(not_found("unknown_conversation", message))
+        let named = [Named { kind, id: id.to_owned(), param: None }];
+        let observes = self.standard.rules.policy.mode == Mode::Observe;
+        owners::check(self.app, self.scope, &endpoint.settings.name, &named, observes).await
+    }
+
+    /// [`Self::check_owner`] for all that the body of a request names.
+    async fn check_named(&self, holder: Holder, head: &Head<'_>, recalled: &Recalled) -> Result<(), Failure> {
+        responses::check_named(self.app, self.standard, self.scope, self.endpoint(holder.upstream)?, head, recalled).await
+    }
+
+    /// Notes that the caller owns these objects.
+    async fn own(&self, holder: Holder, ids: &Ids) {
+        let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
+        if endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+            owners::keep(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
+        }
     }
 
     /// Upstream for requests that name no model: the first that serves the Responses API. The caller's own key is used only at
@@ -310,9 +336,16 @@ impl Client<'_> {
             None if matches!(what, Stored::Compact | Stored::InputTokens) => self.holder_for_model(&incoming.body)?,
             None => self.keeper()?,
         };
+        if known.is_none() {
+            self.check_unjudged(holder, what, id, &incoming.body).await?;
+        }
         let came = self.ask(holder, method, &rest, incoming.query.as_deref(), &incoming.headers, incoming.body.clone()).await?;
         Ok(match came {
             Came::Whole(headers, body) => {
+                if let (Stored::Conversations, Ok(document)) = (what, Document::parse(body.clone())) {
+                    let conversation = document.root().get("id").and_then(Value::text).map(|id| id.into_owned());
+                    self.own(holder, &Ids { conversation, ..Ids::default() }).await;
+                }
                 let mut response = Response::new(Body::Whole(body));
                 *response.headers_mut() = headers;
                 response
@@ -325,6 +358,31 @@ impl Client<'_> {
             }
             Came::Error(response) => response,
         })
+    }
+
+    /// Refuses what [`Self::unjudged`] would open although it is known to be somebody else's.
+    async fn check_unjudged(&self, holder: Holder, what: &Stored, id: &str, body: &Bytes) -> Result<(), Failure> {
+        if !self.endpoint(holder.upstream)?.opens_everybodys(self.own_keys(), holder.foreign) {
+            return Ok(());
+        }
+        match what {
+            Stored::Response(_) | Stored::Cancel(_) | Stored::InputItems(_) => {
+                return self.check_owner(holder, ObjectKind::Response, id).await;
+            }
+            Stored::Conversation(_) | Stored::Item(..) => return self.check_owner(holder, ObjectKind::Conversation, id).await,
+            Stored::Items(_) => self.check_owner(holder, ObjectKind::Conversation, id).await?,
+            Stored::Compact | Stored::InputTokens | Stored::Conversations => {}
+        }
+        if body.is_empty() {
+            return Ok(());
+        }
+        let mut document = read(body.clone(), self.standard, DEPTH_NOTED)?;
+        if matches!(what, Stored::Items(_) | Stored::Conversations) {
+            unique(document.root(), "the request")?;
+            let items = document.root().get_some("items").map_or("[]", |items| items.raw_str());
+            document = read(format!("{{\"input\":{items}}}").into(), self.standard, DEPTH_NOTED)?;
+        }
+        self.check_named(holder, &Head::read(&document)?, &Recalled::default()).await
     }
 
     fn holder_for_model(&self, body: &Bytes) -> Result<Holder, Failure> {
@@ -427,18 +485,18 @@ impl Client<'_> {
         let thread = self.app.memory.response(self.scope, id);
         let rest = format!("/responses/{}/input_items", self.upstream_id(id));
         let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
-        self.listed(holder, came, thread.as_deref())
+        self.listed(holder, came, thread.as_deref()).await
     }
 
     async fn items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
-        let holder = self.holder_of(id)?;
+        let holder = self.holder_of(id).await?;
         let rest = format!("/conversations/{id}/items");
         let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
-        self.listed(holder, came, self.app.memory.conversation(self.scope, id).as_deref())
+        self.listed(holder, came, self.app.memory.conversation(self.scope, id).as_deref()).await
     }
 
     async fn item(&self, id: &str, item: &str, method: Method, incoming: &Incoming) -> Result<Response<Body>, Failure> {
-        let holder = self.holder_of(id)?;
+        let holder = self.holder_of(id).await?;
         let rest = format!("/conversations/{id}/items/{item}");
         let (headers, body) =
             whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
@@ -459,12 +517,20 @@ impl Client<'_> {
         }
     }
 
+    /// Notes that the caller owns the items of a list.
+    async fn own_items(&self, holder: Holder, list: &str) {
+        let Ok(document) = Document::parse(Bytes::copy_from_slice(list.as_bytes())) else { return };
+        let items = document.root().get("data").map(Ids::items_of).unwrap_or_default();
+        self.own(holder, &Ids { items, ..Ids::default() }).await;
+    }
+
     /// A list of items for the application.
-    fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
+    async fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
         let (headers, body) = whole!(came);
         let document = self.document(holder, body)?;
         let (json, unknown) = self.known(thread, |known| stored::list(&document, known)).map_err(|fault| self.fault(holder, &fault))?;
         let violations = self.incomplete(unknown)?;
+        self.own_items(holder, &json).await;
         Ok(self.answer(holder, headers, json, &violations))
     }
 
@@ -515,10 +581,11 @@ impl Client<'_> {
     }
 
     /// Prepares written items as the input of a request.
-    fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
+    async fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let document = read(body, self.standard, DEPTH_NOTED)?;
         let head = Head::read(&document)?;
         let recalled = responses::recall(&self.app.memory, self.scope, &head);
+        self.check_named(holder, &head, &recalled).await?;
         let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
         further.extend(head.further_tools());
         let rules = &self.standard.rules;
@@ -531,8 +598,8 @@ impl Client<'_> {
     }
 
     /// [`Self::begun`]; refuses the request if the policy blocks on what was found.
-    fn verified(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
-        let (document, begun) = self.begun(holder, body)?;
+    async fn verified(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
+        let (document, begun) = self.begun(holder, body).await?;
         match begun.violations.iter().find(|violation| violation.blocks()) {
             Some(violation) => Err(Refusal::of(violation).into()),
             None => Ok((document, begun)),
@@ -541,7 +608,7 @@ impl Client<'_> {
 
     async fn input_tokens(&self, incoming: &Incoming) -> Result<Response<Body>, Failure> {
         let holder = self.holder_for_model(&incoming.body)?;
-        let (document, begun) = self.begun(holder, incoming.body.clone())?;
+        let (document, begun) = self.begun(holder, incoming.body.clone()).await?;
         let asked = prepared(&document, &begun)?;
         let came = self.ask(holder, Method::POST, "/responses/input_tokens", incoming.query.as_deref(), &incoming.headers, asked).await?;
         let (headers, body) = whole!(came);
@@ -552,7 +619,7 @@ impl Client<'_> {
 
     async fn compact(&self, incoming: &Incoming) -> Result<Response<Body>, Failure> {
         let holder = self.holder_for_model(&incoming.body)?;
-        let (document, begun) = self.verified(holder, incoming.body.clone())?;
+        let (document, begun) = self.verified(holder, incoming.body.clone()).await?;
         let asked = prepared(&document, &begun)?;
         // The conversation goes on from what is kept, not from this.
         let memo = conversation_update::remember(&begun.context, None, Some("compacted"), &[], Vec::new(), Vec::new());
@@ -565,6 +632,7 @@ impl Client<'_> {
         let passed = self.known(Some(&memo.thread), |known| known.items(output)).map_err(fault)?;
         let mut violations = begun.violations;
         violations.extend(self.incomplete(passed.unknown)?);
+        self.own(holder, &Ids { items: Ids::items_of(output), ..Ids::default() }).await;
         let head = head.strip_suffix('}').unwrap_or("{");
         let comma = if head.len() > 1 { "," } else { "" };
         let usage = document.root().get("usage").map_or("null", |usage| if stored::is_figures(usage) { usage.raw_str() } else { "null" });
@@ -577,12 +645,13 @@ impl Client<'_> {
         let holder = self.keeper()?;
         let came = if incoming.body.is_empty() { Bytes::from_static(b"{}") } else { incoming.body.clone() };
         let document = read(came, self.standard, DEPTH_NOTED)?;
-        let Writing { body, begun } = self.writing(holder, &document, None)?;
+        let Writing { body, begun } = self.writing(holder, &document, None).await?;
         let asked = self.ask(holder, Method::POST, "/conversations", incoming.query.as_deref(), &incoming.headers, body).await?;
         let (headers, body) = whole!(asked);
         let answered = self.document(holder, body)?;
         let json = stored::bare(&answered, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
         if let Some(id) = answered.root().get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
+            self.own(holder, &Ids { conversation: Some(id.clone().into_owned()), ..Ids::default() }).await;
             self.app.originals.keep(self.scope, &id, Object { upstream: holder.upstream, foreign: false, got: Got::Withheld });
             let memo = match &begun {
                 Some((_, begun)) => conversation_update::remember(&begun.context, None, Some(&id), &[], Vec::new(), Vec::new()),
@@ -596,7 +665,7 @@ impl Client<'_> {
     }
 
     async fn conversation(&self, id: &str, method: Method, incoming: &Incoming) -> Result<Response<Body>, Failure> {
-        let holder = self.holder_of(id)?;
+        let holder = self.holder_of(id).await?;
         let body = if method == Method::POST { incoming.body.clone() } else { Bytes::new() };
         if method == Method::POST {
             let document = read(body.clone(), self.standard, DEPTH_NOTED)?;
@@ -617,12 +686,12 @@ impl Client<'_> {
     }
 
     async fn write_items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
-        let holder = self.holder_of(id)?;
+        let holder = self.holder_of(id).await?;
         let document = read(incoming.body.clone(), self.standard, DEPTH_NOTED)?;
         if document.root().get("items").is_none() {
             return Err(Refusal::new("invalid_request", Some("items"), "`items` is missing").into());
         }
-        let Writing { body, begun } = self.writing(holder, &document, Some(id))?;
+        let Writing { body, begun } = self.writing(holder, &document, Some(id)).await?;
         let rest = format!("/conversations/{id}/items");
         let came = self.ask(holder, Method::POST, &rest, incoming.query.as_deref(), &incoming.headers, body).await?;
         let (headers, body) = whole!(came);
@@ -638,11 +707,12 @@ impl Client<'_> {
             self.known(thread.as_deref(), |known| stored::list(&answered, known)).map_err(|fault| self.fault(holder, &fault))?;
         // What was written is written: that it can't be shown is no reason to write it again.
         violations.extend(self.incomplete(unknown).unwrap_or_default());
+        self.own_items(holder, &json).await;
         Ok(self.answer(holder, headers, json, &violations))
     }
 
     /// Request that writes items, which are prepared.
-    fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<Writing, Failure> {
+    async fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<Writing, Failure> {
         let root = document.root();
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object").into());
@@ -653,7 +723,7 @@ impl Client<'_> {
             return Err(Refusal::wrong("items", "an array of items").into());
         }
         let of = conversation.map(|id| format!(",\"conversation\":{}", quote(id))).unwrap_or_default();
-        let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into())?;
+        let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into()).await?;
         let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
         let input = prepared.root().get("input").ok_or_else(internal)?;
         let mut edits = Edits::default();

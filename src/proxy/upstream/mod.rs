@@ -11,6 +11,7 @@ pub mod select;
 pub mod state;
 pub mod status;
 pub(super) mod timeout;
+pub mod verifier;
 
 use std::pin::pin;
 
@@ -24,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, Settings, ToolChoice, Upstream},
+    settings::{Credential, Responses, Settings, ToolChoice, Upstream},
     sys::tls,
     upstreams::retry::Failed,
 };
@@ -135,6 +136,12 @@ impl Endpoint {
     /// True if the upstream gets the caller's credential. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
     pub fn takes_callers(&self, caller_key: bool) -> bool {
         caller_key && self.settings.credential == Credential::Caller
+    }
+
+    /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
+    /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
+    pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
+        self.settings.responses == Responses::Native && (foreign || !self.takes_callers(caller_key))
     }
 
     /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.

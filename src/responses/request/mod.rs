@@ -6,6 +6,7 @@
 pub mod exhibit;
 pub mod input_items;
 pub mod material;
+pub mod named;
 pub mod prepare;
 pub mod statefulness;
 #[cfg(test)]

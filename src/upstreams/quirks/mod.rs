@@ -199,8 +199,11 @@ fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
         return Err(Misfit::Kept("background"));
     }
     for item in root.get("input").into_iter().flat_map(Value::items) {
-        let kind = item.get("type").and_then(Value::text);
+        let kind = item.get_some("type").and_then(Value::text);
         match kind.as_deref() {
+            // An upstream takes an item without a type for a reference, where it has nothing else.
+            None if item.get_some("id").is_some() && item.get_some("role").is_none() => return Err(Misfit::Kept("item_reference")),
+            Some("image_generation_call") if item.get_some("result").is_none() => return Err(Misfit::Kept("image_generation_call")),
             Some("item_reference") => return Err(Misfit::Kept("item_reference")),
             // Encrypted, or known by its id alone.
             Some("reasoning") => return Err(Misfit::Kept("reasoning")),

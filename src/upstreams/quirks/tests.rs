@@ -151,6 +151,9 @@ fn fallbacks_are_converted_or_refused_by_name() {
         (r#"{"model":"m","background":true,"input":"x"}"#, "background"),
         (r#"{"model":"m","input":[{"type":"item_reference","id":"x"}]}"#, "item_reference"),
         (r#"{"model":"m","input":[{"type":"reasoning","id":"rs_1"}]}"#, "reasoning"),
+        (r#"{"model":"m","input":[{"id":"msg_1"}]}"#, "item_reference"),
+        (r#"{"model":"m","input":[{"id":"msg_1","type":null}]}"#, "item_reference"),
+        (r#"{"model":"m","input":[{"type":"image_generation_call","id":"ig_1"}]}"#, "image_generation_call"),
     ] {
         assert_eq!(fitted(body, &Preset::OpenAi.fitting(), &foreign), Err(Misfit::Kept(misfit)), "{body}");
         assert!(fitted(body, &Preset::OpenAi.fitting(), &PLAIN).is_ok(), "{body}");

@@ -10,8 +10,11 @@ use crate::harness::{Answer, post};
 pub struct Stage {
     pub proxy: Proxy,
     pub upstreams: Vec<ScriptedUpstream>,
-    _directory: TempDir,
+    settings: String,
+    directory: TempDir,
 }
+
+const KEYS: [(&str, &str); 2] = [("OWN_KEY", "sk-own"), ("OTHER_KEY", "sk-other")];
 
 pub type Script = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
 
@@ -24,8 +27,16 @@ impl Stage {
         for (at, upstream) in upstreams.iter().enumerate() {
             settings = settings.replace(&format!("${at}"), &upstream.base_url());
         }
-        let proxy = Proxy::start(&settings, &[("OWN_KEY", "sk-own"), ("OTHER_KEY", "sk-other")], directory.path()).unwrap();
-        Self { proxy, upstreams, _directory: directory }
+        let proxy = Proxy::start(&settings, &KEYS, directory.path()).unwrap();
+        Self { proxy, upstreams, settings, directory }
+    }
+
+    /// The same after the proxy was stopped and started again.
+    pub fn restarted(self) -> Self {
+        let Self { proxy, upstreams, settings, directory } = self;
+        drop(proxy);
+        let proxy = Proxy::start(&settings, &KEYS, directory.path()).unwrap();
+        Self { proxy, upstreams, settings, directory }
     }
 
     pub fn chat(&self, body: &Value) -> Answer {

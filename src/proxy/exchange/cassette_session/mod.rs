@@ -2,10 +2,7 @@
 
 mod calls;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, uri::PathAndQuery};
@@ -17,18 +14,18 @@ use crate::{
         faults::{self, Kind},
         format::{self, PolicyUsed, Ran},
         player::{self, Miss, Mode, Player, Take},
-        recorder::{Recorder, Tape},
+        recorder::Tape,
     },
     exchange::{
         context::{Basis, Context},
         decision::ExchangeFindings,
     },
-    marks::{KeyRing, Moment, RecordedMarks},
+    marks::Moment,
     openai::Api,
     policy,
     proxy::{
         app::App,
-        error::Error,
+        cassettes::Cassettes,
         http::failure::Failure,
         upstream::{
             Endpoint, SendFailure,
@@ -37,7 +34,6 @@ use crate::{
         },
     },
     replay::rejudge::recorded,
-    settings::Settings,
     upstreams::retry::Failed,
     wire::json::Document,
 };
@@ -46,68 +42,6 @@ use crate::{
 const DROPPED_AFTER: usize = 160;
 /// Pause of `slow_stream` before each piece.
 const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
-
-/// Recorder, players and fault rules of a process.
-#[derive(Default)]
-pub struct Cassettes {
-    /// Recorder; `None` if nothing is recorded.
-    pub recorder: Option<Recorder>,
-    /// Player that answers in place of each upstream, by its index.
-    players: Vec<Option<Arc<Player>>>,
-    faults: Vec<faults::Rule>,
-    /// Number of upstream requests so far, from which faults are drawn.
-    requests: AtomicU64,
-}
-
-impl Cassettes {
-    /// Opens the cassettes that the settings name. Returns the marks recorded in those that are played.
-    ///
-    /// # Errors
-    /// [`Error`] if a cassette can't be read.
-    pub fn open(settings: &Settings) -> Result<(Self, Option<RecordedMarks>), Error> {
-        let own = &settings.cassettes;
-        let mut marks: Option<RecordedMarks> = None;
-        let mut open = |path: &std::path::Path| -> Result<Arc<Player>, Error> {
-            let (player, found) = Player::open(path, own.playing.clone())?;
-            for notice in &player.notices {
-                tracing::warn!("{notice}");
-            }
-            let mode = own.playing.mode;
-            tracing::warn!(cassette = %path.display(), exchanges = player.len(), ?mode, "REPLAY: a cassette answers in place of the upstream");
-            marks.get_or_insert_default().extend(found);
-            Ok(Arc::new(player))
-        };
-        let all = own.replay.as_deref().map(&mut open).transpose()?;
-        let mut players = Vec::new();
-        for upstream in &settings.upstreams {
-            players.push(match (&upstream.cassette, &all) {
-                (Some(path), _) if own.replay.as_ref() != Some(path) => Some(open(path)?),
-                (_, all) => all.clone(),
-            });
-        }
-        for rule in &own.faults {
-            let (kind, probability, seed) = (rule.kind.as_str(), rule.probability, rule.seed);
-            tracing::warn!(kind, probability, seed, "FAULTS ARE ON: `{kind}` is put into answers on purpose; never in production");
-        }
-        Ok((Self { recorder: None, players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
-    }
-
-    /// Starts recording, if the settings ask for it.
-    ///
-    /// # Errors
-    /// [`Error`] if the cassette can't be written.
-    pub fn record(&mut self, settings: &Settings, ring: Arc<KeyRing>) -> Result<(), Error> {
-        if let Some(recording) = &settings.cassettes.record {
-            self.recorder = Some(Recorder::start(recording.clone(), ring)?);
-        }
-        Ok(())
-    }
-
-    /// Player that answers in place of this upstream, if any.
-    pub fn player(&self, upstream: usize) -> Option<&Arc<Player>> {
-        self.players.get(upstream)?.as_ref()
-    }
-}
 
 /// Recording and playback of one exchange.
 #[derive(Default)]
@@ -260,8 +194,8 @@ pub struct UpstreamRequest<'r> {
     pub exchange: Uuid,
     /// Number of the request in its exchange, from 0.
     pub number: usize,
-    /// True if it asks for a repair.
-    pub is_repair: bool,
+    /// Number of repairs so far.
+    pub repairs: u32,
     /// Path and query.
     pub target: PathAndQuery,
     /// Headers.
@@ -296,12 +230,7 @@ impl UpstreamRequest<'_> {
 
     /// Fault to inject into this attempt, if any.
     fn fault(&self) -> Option<Kind> {
-        let cassettes = &self.app.cassettes;
-        if cassettes.faults.is_empty() {
-            return None;
-        }
-        let request = cassettes.requests.fetch_add(1, Ordering::Relaxed);
-        let kind = faults::pick(&cassettes.faults, request, self.is_repair)?;
+        let kind = self.app.cassettes.fault(self.repairs)?;
         tracing::warn!(exchange = %self.exchange, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
     }

@@ -1,0 +1,85 @@
+//! Objects that a request names and that its upstream stores: what it would read with the request. Pure.
+//!
+//! Source: OpenAI API reference, "Create a model response"; "Image generation: multi-turn editing" for calls that are
+//! named by their IDs alone.
+
+use super::{
+    Head,
+    input_items::{InputItem, Kind},
+};
+use crate::wire::json::Value;
+
+/// Kind of a stored object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ObjectKind {
+    /// A response.
+    Response,
+    /// A conversation.
+    Conversation,
+    /// An item of a response or a conversation.
+    Item,
+}
+
+/// Object that a request names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Named {
+    /// Kind of the object.
+    pub kind: ObjectKind,
+    /// Its ID.
+    pub id: String,
+    /// Member of the request that names it, if it is named in the body.
+    pub param: Option<&'static str>,
+}
+
+impl Head<'_> {
+    /// Stored objects that the request names. `known`: items that toolmark itself replaces or leaves out.
+    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<Named> {
+        let previous = self.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
+        let conversation = self.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
+        let items = self.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
+        let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
+        let named = all.filter(|(_, id, _)| !id.is_empty()).map(|(kind, id, param)| Named { kind, id, param: Some(param) });
+        named.collect()
+    }
+}
+
+/// ID of an item whose content isn't in the request, but stored by the upstream.
+fn named_item(item: &InputItem<'_>) -> Option<String> {
+    let id = item.value.get_some("id")?;
+    let lacks = |name: &str| item.value.get_some(name).is_none_or(|value| matches!(value.raw(), b"\"\"" | b"[]"));
+    let kind = item.value.get("type").and_then(Value::text).unwrap_or_default();
+    let names = match (item.kind, &*kind) {
+        (Kind::Reference, _) => true,
+        (Kind::Other, "reasoning") => lacks("encrypted_content") && lacks("content"),
+        (Kind::Other, "image_generation_call") => lacks("result"),
+        (Kind::Other, _) => item.value.members().all(|member| matches!(&*member.name(), "id" | "type" | "status")),
+        (Kind::Instructions | Kind::User | Kind::Assistant, _) => item.content().is_none(),
+        (Kind::Call(_) | Kind::Output(_) | Kind::Tools, _) => false,
+    };
+    names.then(|| id.text().map_or_else(|| id.raw_str().to_owned(), Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{responses::request::DEPTH_NOTED, wire::json::Document};
+
+    #[test]
+    fn what_the_upstream_would_read() {
+        let request = r#"{"previous_response_id":"r","conversation":{"id":"c"},"input":[
+            {"type":"item_reference","id":"1"},{"id":"2"},{"id":3},{"type":null,"id":"4"},
+            {"type":"reasoning","id":"5","summary":[]},{"type":"reasoning","id":"6","summary":[],"content":[],"encrypted_content":""},
+            {"type":"image_generation_call","id":"7"},{"type":"web_search_call","id":"8","status":"completed"},
+            {"type":"message","id":"9","role":"assistant"},
+            {"type":"item_reference","id":"own"},{"type":"item_reference","id":""},
+            {"type":"reasoning","id":"a","encrypted_content":"x"},{"type":"reasoning","id":"b","content":[{"text":"x"}]},
+            {"type":"image_generation_call","id":"c","result":"x"},{"type":"web_search_call","id":"d","action":{}},
+            {"type":"message","id":"e","role":"assistant","content":"x"},{"role":"user","id":"f","content":"x"},
+            {"type":"function_call","id":"g","call_id":"h","name":"n","arguments":"{}"}]}"#;
+        let document = Document::parse_noting(request.into(), DEPTH_NOTED, &[]).unwrap();
+        let named = Head::read(&document).unwrap().named(|id| id == "own");
+        let ids: Vec<&str> = named.iter().map(|named| &*named.id).collect();
+        assert_eq!(ids, ["r", "c", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+        assert_eq!((named[0].kind, named[1].kind, named[2].kind), (ObjectKind::Response, ObjectKind::Conversation, ObjectKind::Item));
+    }
+}
