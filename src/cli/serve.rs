@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, process::ExitCode};
 use super::Error;
 use crate::{
     daemon::{Control, Daemon},
-    judge::claims::language::lexicon,
+    judge::claims,
     proxy::app::App,
     settings::{self, Environment, Flags, KeySource},
     telemetry::log,
@@ -35,7 +35,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Error> {
 /// Reads the lexicons beside everything else, so that no exchange is the first to wait for them.
 fn warm_up() {
     let ready = || {
-        lexicon::warm_up();
+        claims::warm_up();
         tracing::debug!("the lexicons are ready");
     };
     // Where there is no thread to be had, the first exchange reads them.

@@ -15,7 +15,7 @@ mod script;
 #[cfg(test)]
 mod tests;
 mod wire;
-use crate::judge::claims::language::lexicon;
+use crate::judge::claims;
 
 /// A fuzz target: its name and its function, which panics if a check fails.
 pub type Target = (&'static str, fn(&[u8]));
@@ -46,7 +46,7 @@ pub const TARGETS: [Target; 18] = [
 pub fn run(name: &str, data: &[u8]) -> bool {
     // As at the program's start, so that no input is charged for the one-time compilation.
     static READY: std::sync::Once = std::sync::Once::new();
-    READY.call_once(lexicon::warm_up);
+    READY.call_once(claims::warm_up);
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     target.inspect(|(_, run)| run(data)).is_some()
 }

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Checker, Fault, Secret, raw::Raw};
+use super::{Checker, Fault, Secret};
 use crate::{config::error::maybe, policy::duration, violation::Code};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
@@ -96,12 +96,12 @@ impl RawAlert {
 }
 
 impl Checker<'_> {
-    pub(super) fn alerts(&self, raw: &Raw) -> Result<Vec<Alert>, Fault> {
+    pub(super) fn alerts(&self, all: &[RawAlert]) -> Result<Vec<Alert>, Fault> {
         let mut alerts: Vec<Alert> = Vec::new();
-        if raw.alerts.len() > ALERTS_MAX {
-            return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", raw.alerts.len())));
+        if all.len() > ALERTS_MAX {
+            return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));
         }
-        for (index, alert) in raw.alerts.iter().enumerate() {
+        for (index, alert) in all.iter().enumerate() {
             let fault = |key: &str, message: String| self.layers.fault(&format!("alerts.{index}.{key}"), message);
             if alert.name.trim().is_empty() || alert.name.chars().any(char::is_control) {
                 return Err(fault("name", "an alert needs a name".into()));

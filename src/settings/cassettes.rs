@@ -4,10 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{
-    Checker, Credential, Fault,
-    raw::{Raw, RawUpstream},
-};
+use super::{Checker, Credential, Fault, upstreams::RawUpstream};
 use crate::{
     cassette::{
         faults::{Kind, Rule},
@@ -83,14 +80,14 @@ pub struct Cassettes {
 }
 
 /// With a cassette that answers in place of all upstreams, no upstream and no upstream key is needed.
-pub(super) fn stand_in(raw: &mut Raw) {
-    let Some(file) = raw.replay.file.clone().filter(|_| raw.replay.mode != Mode::Passthrough) else { return };
-    for upstream in &mut raw.upstreams {
+pub(super) fn stand_in(replay: &RawReplay, upstreams: &mut Vec<RawUpstream>) {
+    let Some(file) = replay.file.clone().filter(|_| replay.mode != Mode::Passthrough) else { return };
+    for upstream in upstreams.iter_mut() {
         upstream.api_key_env = Some(String::new());
         upstream.probe = None;
     }
-    if raw.upstreams.is_empty() {
-        raw.upstreams.push(RawUpstream { name: "cassette".to_owned(), base_url: format!("{SCHEME}{file}"), ..RawUpstream::default() });
+    if upstreams.is_empty() {
+        upstreams.push(RawUpstream { name: "cassette".to_owned(), base_url: format!("{SCHEME}{file}"), ..RawUpstream::default() });
     }
 }
 
@@ -115,7 +112,13 @@ pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>>
 
 impl Checker<'_> {
     /// Checks the three sections. `upstreams`: those of the settings, whose own keys are redacted in recordings.
-    pub(super) fn cassettes(&self, raw: &Raw, upstreams: &[super::Upstream]) -> Result<Cassettes, Fault> {
+    pub(super) fn cassettes(
+        &self,
+        recording: &RawRecord,
+        replaying: &RawReplay,
+        faults: &[RawFault],
+        upstreams: &[super::Upstream],
+    ) -> Result<Cassettes, Fault> {
         let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, Fault> {
             let read = texts.iter().enumerate().map(|(at, text)| {
                 let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
@@ -127,16 +130,16 @@ impl Checker<'_> {
             Credential::Own { key, .. } => Some(key.expose()),
             Credential::Caller | Credential::None => None,
         });
-        let redactor = Redactor { pointers: pointers("record.redact", &raw.record.redact)?, ..Redactor::default() }.knowing(own);
-        let replay = raw.replay.file.as_ref().map(|file| self.path("replay.file", file));
+        let redactor = Redactor { pointers: pointers("record.redact", &recording.redact)?, ..Redactor::default() }.knowing(own);
+        let replay = replaying.file.as_ref().map(|file| self.path("replay.file", file));
         let playing = Playing {
-            mode: raw.replay.mode,
-            pace: self.pace(raw.replay.pace.as_deref())?,
-            canonical: Canonical { ignore: pointers("replay.ignore", &raw.replay.ignore)? },
+            mode: replaying.mode,
+            pace: self.pace(replaying.pace.as_deref())?,
+            canonical: Canonical { ignore: pointers("replay.ignore", &replaying.ignore)? },
             redactor: redactor.clone(),
         };
         let passes = replay.clone().filter(|_| playing.mode == Mode::Passthrough);
-        let path = raw.record.path.as_ref().map(|path| self.path("record.path", path));
+        let path = recording.path.as_ref().map(|path| self.path("record.path", path));
         if passes.is_some() && path.is_some() {
             return Err(self
                 .layers
@@ -145,18 +148,18 @@ impl Checker<'_> {
         if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
             return Err(self.layers.fault("record.path", "this is the cassette that is played: record into another one"));
         }
-        if replay.is_none() && raw.replay.mode == Mode::Passthrough {
+        if replay.is_none() && replaying.mode == Mode::Passthrough {
             return Err(self
                 .layers
                 .fault("replay.mode", "\"passthrough\" needs a `file`, and upstreams that what wasn't recorded goes to"));
         }
-        if raw.record.rotate_bytes == 0 || raw.record.rotate_every.is_zero() {
+        if recording.rotate_bytes == 0 || recording.rotate_every.is_zero() {
             return Err(self.layers.fault("record.rotate_bytes", "expected more than 0, also for `rotate_every`"));
         }
-        let rotation = Rotation { bytes: raw.record.rotate_bytes, every: raw.record.rotate_every };
-        let headers: Vec<String> = raw.record.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let rotation = Rotation { bytes: recording.rotate_bytes, every: recording.rotate_every };
+        let headers: Vec<String> = recording.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
         let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
-        Ok(Cassettes { record, replay, playing, faults: self.faults(&raw.faults)? })
+        Ok(Cassettes { record, replay, playing, faults: self.faults(faults)? })
     }
 
     fn faults(&self, raw: &[RawFault]) -> Result<Vec<Rule>, Fault> {

@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Checker, Fault, Secret, raw::Raw};
+use super::{Checker, Fault, Secret};
 use crate::{policy::duration, violation::Severity};
 
 /// Longest timeout of a call.
@@ -156,18 +156,18 @@ fn drift() -> Severity {
 }
 
 impl Checker<'_> {
-    pub(super) fn mcp(&self, raw: &Raw) -> Result<Vec<McpServer>, Fault> {
-        if raw.mcp.len() > SERVERS_MAX {
-            return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", raw.mcp.len())));
+    pub(super) fn mcp(&self, all: &[RawMcp]) -> Result<Vec<McpServer>, Fault> {
+        if all.len() > SERVERS_MAX {
+            return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", all.len())));
         }
-        for (index, server) in raw.mcp.iter().enumerate() {
-            let earlier = raw.mcp.iter().take(index).any(|other| other.name == server.name);
+        for (index, server) in all.iter().enumerate() {
+            let earlier = all.iter().take(index).any(|other| other.name == server.name);
             if earlier {
                 let message = format!("two servers are named `{}`: names must differ", server.name);
                 return Err(self.layers.fault(&format!("mcp.{index}.name"), message));
             }
         }
-        raw.mcp.iter().enumerate().map(|(index, server)| self.mcp_server(index, server)).collect()
+        all.iter().enumerate().map(|(index, server)| self.mcp_server(index, server)).collect()
     }
 
     fn mcp_server(&self, index: usize, raw: &RawMcp) -> Result<McpServer, Fault> {

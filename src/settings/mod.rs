@@ -166,7 +166,7 @@ pub struct Offline {
 pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
     let (layers, raw, file) = read(flags, environment, directory)?;
     let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
-    let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw)?);
+    let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw.clients)?);
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
     Ok(Offline { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
 }
@@ -177,21 +177,23 @@ pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) 
 /// The first error, with its place and its remedy.
 pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Settings, Error> {
     let (layers, mut raw, file) = read(flags, environment, directory)?;
-    cassettes::stand_in(&mut raw);
+    cassettes::stand_in(&raw.replay, &mut raw.upstreams);
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
     }
     let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let mut notices = Vec::new();
-    let upstreams = checker.upstreams(&raw)?;
-    let clients = checker.clients(&raw)?;
+    let upstreams = checker.upstreams(&raw.upstreams, raw.replay.mode)?;
+    let clients = checker.clients(&raw.clients)?;
     let ledger = checker.ledger(&raw.ledger)?;
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
     let listen = checker.listen("listen", &raw.listen)?;
-    let admin = checker.admin(&raw, listen)?;
-    checker.open_relay(&raw, listen, &upstreams)?;
-    let cassettes = checker.cassettes(&raw, &upstreams)?;
-    let verifier = checker.verifier(&raw, &upstreams)?;
+    let admin = checker.admin(&raw.admin, listen)?;
+    if !raw.allow_anonymous {
+        checker.open_relay(listen, &upstreams, &clients)?;
+    }
+    let cassettes = checker.cassettes(&raw.record, &raw.replay, &raw.faults, &upstreams)?;
+    let verifier = checker.verifier(raw.verifier.as_ref(), &raw.replay, &upstreams)?;
     let policy = checker.policy("policy", raw.policy.as_deref());
     notices.extend(checker.notices.take());
     notices.dedup();
@@ -207,10 +209,10 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         ledger,
         keys,
         scope: raw.marks.scope,
-        mcp: checker.mcp(&raw)?,
+        mcp: checker.mcp(&raw.mcp)?,
         probe_hosts: checker.probe_hosts(&raw.probe_hosts)?,
         admin,
-        alerts: checker.alerts(&raw)?,
+        alerts: checker.alerts(&raw.alerts)?,
         traces: otel_env::traces(environment)?,
         cassettes,
         verifier,

@@ -8,7 +8,7 @@ use figment::value::Value;
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, Checker, Fault, raw::RawUpstream};
+use super::{CallIds, Checker, Fault, upstreams::RawUpstream};
 use crate::{
     config::error::maybe,
     upstreams::quirks::{Default, Fitting, Mapping, NAMED, PATH_DEPTH_MAX, PutBack, presets::Preset},

@@ -1,18 +1,14 @@
 //! Settings as they are written, before anything is made of them. docs/contract.md#settings.
 //!
-//! Shapes and defaults only; [`crate::settings::upstreams`] and [`crate::settings::validate`] check the values.
+//! Shapes and defaults only: the files of the sections check the values, and those that no file is named for are checked in `validate.rs`.
 
-use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+use std::{num::NonZeroU32, time::Duration};
 
 use serde::Deserialize;
 
 use super::cassettes::{RawFault, RawRecord, RawReplay};
-use super::{CallIds, LogFormat, LogLevel, Responses, Scope, ToolChoice, alerts::RawAlert, mcp::RawMcp, verifier::RawVerifier};
-use crate::{
-    policy::{bytes, duration},
-    settings::quirks::PutBackName,
-    upstreams::quirks::presets::Preset,
-};
+use super::{LogFormat, LogLevel, Scope, alerts::RawAlert, mcp::RawMcp, upstreams::RawUpstream, verifier::RawVerifier};
+use crate::policy::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -61,55 +57,6 @@ impl Default for Raw {
             faults: Vec::new(),
             verifier: None,
         }
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawUpstream {
-    pub name: String,
-    pub base_url: String,
-    pub api_key_env: Option<String>,
-    pub models: Option<Vec<String>>,
-    #[serde(default)]
-    pub call_ids: CallIds,
-    #[serde(default)]
-    pub tool_choice: ToolChoice,
-    #[serde(default)]
-    pub fallback: Vec<String>,
-    #[serde(default)]
-    pub fallback_models: BTreeMap<String, String>,
-    pub probe: Option<String>,
-    pub responses: Option<Responses>,
-    pub preset: Option<Preset>,
-    #[serde(default)]
-    pub drop: Vec<String>,
-    #[serde(default)]
-    pub map: BTreeMap<String, BTreeMap<String, String>>,
-    #[serde(default)]
-    pub defaults: BTreeMap<String, figment::value::Value>,
-    pub put_back: Option<Vec<PutBackName>>,
-    pub uniform_strict: Option<bool>,
-    pub drop_nulls: Option<bool>,
-    pub wrap_errors: Option<bool>,
-    #[serde(default)]
-    pub timeouts: RawTimeouts,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawTimeouts {
-    #[serde(with = "duration")]
-    pub connect: Duration,
-    #[serde(with = "duration")]
-    pub first_byte: Duration,
-    #[serde(with = "duration")]
-    pub idle: Duration,
-}
-
-impl Default for RawTimeouts {
-    fn default() -> Self {
-        Self { connect: Duration::from_secs(5), first_byte: Duration::from_secs(600), idle: Duration::from_secs(300) }
     }
 }
 

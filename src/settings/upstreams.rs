@@ -2,24 +2,77 @@
 //!
 //! Keys are read from the environment here, once, and never shown.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use figment::value::{Dict, Value};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use url::Url;
 
-use super::{
-    Checker, Fault, Secret, ToolChoice, cassettes,
-    raw::{Raw, RawTimeouts, RawUpstream},
-};
+use super::{CallIds, Checker, Fault, Secret, ToolChoice, cassettes, quirks::PutBackName};
 use crate::{
+    cassette::player::Mode,
     config::error::{list, maybe},
+    policy::duration,
     upstreams::{
         capability_probe::Schedule,
         quirks::{Fitting, presets::Preset},
     },
 };
+
+/// `[[upstreams]]` as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawUpstream {
+    pub name: String,
+    pub base_url: String,
+    pub api_key_env: Option<String>,
+    pub models: Option<Vec<String>>,
+    #[serde(default)]
+    pub call_ids: CallIds,
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    #[serde(default)]
+    pub fallback: Vec<String>,
+    #[serde(default)]
+    pub fallback_models: BTreeMap<String, String>,
+    pub probe: Option<String>,
+    pub responses: Option<Responses>,
+    pub preset: Option<Preset>,
+    #[serde(default)]
+    pub drop: Vec<String>,
+    #[serde(default)]
+    pub map: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    pub defaults: BTreeMap<String, figment::value::Value>,
+    pub put_back: Option<Vec<PutBackName>>,
+    pub uniform_strict: Option<bool>,
+    pub drop_nulls: Option<bool>,
+    pub wrap_errors: Option<bool>,
+    #[serde(default)]
+    pub timeouts: RawTimeouts,
+}
+
+/// `[upstreams.timeouts]` as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawTimeouts {
+    #[serde(with = "duration")]
+    pub connect: Duration,
+    #[serde(with = "duration")]
+    pub first_byte: Duration,
+    #[serde(with = "duration")]
+    pub idle: Duration,
+}
+
+impl Default for RawTimeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(5), first_byte: Duration::from_secs(600), idle: Duration::from_secs(300) }
+    }
+}
 
 /// `[[upstreams]] responses`
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -110,9 +163,10 @@ pub(super) fn of_flag(url: &str) -> Value {
 }
 
 impl Checker<'_> {
-    pub(super) fn upstreams(&self, raw: &Raw) -> Result<Vec<Upstream>, Fault> {
+    /// Checks the section. `mode`: that of the replay.
+    pub(super) fn upstreams(&self, all: &[RawUpstream], mode: Mode) -> Result<Vec<Upstream>, Fault> {
         let mut names = HashSet::new();
-        for (index, upstream) in raw.upstreams.iter().enumerate() {
+        for (index, upstream) in all.iter().enumerate() {
             let key = format!("upstreams.{index}.name");
             if upstream.name.is_empty() || !upstream.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
                 return Err(self.layers.fault(&key, format!("`{}` is no name: use letters, digits, `-`, `_` and `.`", upstream.name)));
@@ -121,13 +175,12 @@ impl Checker<'_> {
                 return Err(self.layers.fault(&key, format!("two upstreams are named `{}`: names must differ", upstream.name)));
             }
         }
-        raw.upstreams.iter().enumerate().map(|(index, upstream)| self.upstream(raw, index, upstream)).collect()
+        all.iter().enumerate().map(|(index, upstream)| self.upstream(all, mode, index, upstream)).collect()
     }
 
-    fn upstream(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
+    fn upstream(&self, all: &[RawUpstream], mode: Mode, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
         let at = |key: &str| format!("upstreams.{index}.{key}");
-        let cassette =
-            cassettes::of_base_url(&raw.base_url, all.replay.mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
+        let cassette = cassettes::of_base_url(&raw.base_url, mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
         let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
         let base_url = base_url(url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
         self.fallbacks(all, index, raw)?;
@@ -163,11 +216,11 @@ impl Checker<'_> {
         })
     }
 
-    fn fallbacks(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+    fn fallbacks(&self, all: &[RawUpstream], index: usize, raw: &RawUpstream) -> Result<(), Fault> {
         for name in &raw.fallback {
             let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
-            let Some(other) = all.upstreams.iter().find(|other| other.name == *name) else {
-                let known: Vec<&str> = all.upstreams.iter().map(|other| other.name.as_str()).collect();
+            let Some(other) = all.iter().find(|other| other.name == *name) else {
+                let known: Vec<&str> = all.iter().map(|other| other.name.as_str()).collect();
                 return fault(format!("there is no upstream `{name}`{}; known: {}", maybe(name, &known), list(&known)));
             };
             if other.name == raw.name {
@@ -183,7 +236,7 @@ impl Checker<'_> {
         self.fallback_models(all, index, raw)
     }
 
-    fn fallback_models(&self, all: &Raw, index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+    fn fallback_models(&self, all: &[RawUpstream], index: usize, raw: &RawUpstream) -> Result<(), Fault> {
         let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
         for (from, to) in &raw.fallback_models {
             if raw.fallback.is_empty() {
@@ -193,7 +246,7 @@ impl Checker<'_> {
                 None => true,
                 Some(globs) => self.matcher("", globs).is_ok_and(|globs| globs.is_match(to)),
             };
-            if !all.upstreams.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
+            if !all.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
                 return fault(from, format!("no upstream in `fallback` serves `{to}`: see their `models`"));
             }
         }

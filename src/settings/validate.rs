@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream,
-    raw::{Raw, RawLedger, RawLimits},
+    raw::{RawAdmin, RawClient, RawLedger, RawLimits},
 };
 use crate::{
     config::host::canonical_host,
@@ -25,13 +25,13 @@ impl Checker<'_> {
         local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
     }
 
-    pub(super) fn admin(&self, raw: &Raw, listen: SocketAddr) -> Result<Admin, Fault> {
+    pub(super) fn admin(&self, raw: &RawAdmin, listen: SocketAddr) -> Result<Admin, Fault> {
         let explicit = self.layers.says("admin.listen");
         let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
-        if raw.admin.listen.trim() == "off" {
+        if raw.listen.trim() == "off" {
             return Ok(Admin { listen: None, explicit, token });
         }
-        let address = self.listen("admin.listen", &raw.admin.listen)?;
+        let address = self.listen("admin.listen", &raw.listen)?;
         if address == listen && address.port() != 0 && explicit {
             return Err(self.layers.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
         }
@@ -42,9 +42,9 @@ impl Checker<'_> {
         Ok(Admin { listen: Some(address), explicit, token })
     }
 
-    pub(super) fn clients(&self, raw: &Raw) -> Result<Vec<Client>, Fault> {
+    pub(super) fn clients(&self, all: &[RawClient]) -> Result<Vec<Client>, Fault> {
         let mut clients: Vec<Client> = Vec::new();
-        for (index, client) in raw.clients.iter().enumerate() {
+        for (index, client) in all.iter().enumerate() {
             let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
             if client.name.trim().is_empty() || client.name.chars().any(char::is_control) {
                 return fault("name", "a client needs a name".into());
@@ -73,11 +73,11 @@ impl Checker<'_> {
     }
 
     /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
-    pub(super) fn open_relay(&self, raw: &Raw, listen: SocketAddr, upstreams: &[Upstream]) -> Result<(), Fault> {
+    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[Upstream], clients: &[Client]) -> Result<(), Fault> {
         let local = listen.ip().to_canonical().is_loopback();
         let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
         match own {
-            Some(upstream) if !local && raw.clients.is_empty() && !raw.allow_anonymous => {
+            Some(upstream) if !local && clients.is_empty() => {
                 let message = format!(
                     "{listen} is beyond loopback, and upstream `{}` has a key of its own: without [[clients]] anyone could use it; \
                      add [[clients]], listen on 127.0.0.1, or say `allow_anonymous = true`",

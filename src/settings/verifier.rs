@@ -4,10 +4,11 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Checker, Credential, Fault, Upstream, raw::Raw};
+use super::{Checker, Credential, Fault, Upstream};
 use crate::{
     config::error::{list, maybe},
     policy::{bytes, duration},
+    settings::cassettes::RawReplay,
 };
 
 /// Answers with citations that are sent to the verifier.
@@ -96,8 +97,13 @@ fn max_bytes() -> u64 {
 
 impl Checker<'_> {
     /// Checks the section. `upstreams`: those of the settings.
-    pub(super) fn verifier(&self, raw: &Raw, upstreams: &[Upstream]) -> Result<Option<Verifier>, Fault> {
-        let Some(own) = &raw.verifier else { return Ok(None) };
+    pub(super) fn verifier(
+        &self,
+        raw: Option<&RawVerifier>,
+        replay: &RawReplay,
+        upstreams: &[Upstream],
+    ) -> Result<Option<Verifier>, Fault> {
+        let Some(own) = raw else { return Ok(None) };
         let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
         let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {
             let known: Vec<&str> = upstreams.iter().map(|upstream| &*upstream.name).collect();
@@ -114,7 +120,7 @@ impl Checker<'_> {
             );
             return fault("upstream", message);
         }
-        if upstream.cassette.is_some() || raw.replay.file.is_some() {
+        if upstream.cassette.is_some() || replay.file.is_some() {
             self.notices.borrow_mut().push("[verifier]: where a cassette answers, nobody is asked for a second opinion".into());
         }
         if own.model.trim().is_empty() {

@@ -7,7 +7,7 @@ use crate::{
     judge::claims::{
         evidence::{Grounds, Source, reckon},
         language::{
-            fold::{akin, fold, name_words, stands_in},
+            fold::{akin, fold, stands_in},
             lexicon::{Lexicon, Word, Words},
             number::Number,
         },
@@ -148,16 +148,10 @@ fn singular(word: &str) -> String {
     word.strip_suffix("ies").map_or_else(|| word.strip_suffix("es").unwrap_or(word).to_owned(), |stem| format!("{stem}y"))
 }
 
-/// The words of a tool's name that name no act: `get_all_players` is about `players`.
-pub fn tool_nouns(tool: &str, verbs: &Lexicon) -> Vec<String> {
-    let act = |word: &String| verbs.names_act(word) || matches!(word.as_str(), "all" | "by" | "the" | "my" | "to" | "in" | "of" | "for");
-    name_words(tool).into_iter().filter(|word| !act(word) || verbs.nouns.contains_key(word)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::language::lexicon::all;
+    use crate::judge::claims::language::{fold::name_words, lexicon::all, tool_names::tool_nouns};
 
     #[test]
     fn things() {

@@ -17,3 +17,10 @@ pub mod language;
 pub mod passage;
 pub mod plain;
 pub mod report;
+
+/// Makes the words and patterns of every language ready, so that no exchange holds its worker for it. It takes a good part of a second:
+/// not for a thread that serves.
+pub fn warm_up() {
+    language::lexicon::warm_up();
+    checks::acts::warm_up();
+}

@@ -22,13 +22,13 @@ use std::{
 
 use crate::judge::{
     claims::{
-        context::tool_nouns,
         evidence::tool_capabilities::{Ability, Effect},
         language::{
             date::{self, Dates},
             fold::{fold, stands_in},
             lexicon,
             number::{Number, Reading, numbers},
+            tool_names::tool_nouns,
             unit, url,
         },
     },

@@ -7,6 +7,7 @@ use crate::judge::claims::{
     context::Scene,
     evidence::{self, Grounds, fits},
     language::{
+        cues::Role,
         date::{self, Date},
         number::{Number, Reading, numbers},
     },
@@ -152,19 +153,6 @@ fn made_of(one: f64, other: f64, whole: bool) -> impl IntoIterator<Item = f64> {
 /// Percentages derived from two numbers.
 fn shares_of(one: f64, other: f64) -> [f64; 4] {
     [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
-}
-
-/// Role of a number by the words around it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Role {
-    /// A share of something, a change, in percent.
-    Share,
-    /// An average.
-    Average,
-    /// A total.
-    Total,
-    /// Not said, or something else.
-    Any,
 }
 
 /// May it be reckoned from others at all? A temperature is none of them more or less.

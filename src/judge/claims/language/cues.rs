@@ -9,7 +9,20 @@ use figment::{
 use serde::Deserialize;
 
 use super::{lexicon::Words, number::Number};
-use crate::judge::claims::{evidence::reckon::Role, plain::Plain};
+use crate::judge::claims::plain::Plain;
+
+/// Role of a number by the words around it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// A share of something, a change, in percent.
+    Share,
+    /// An average.
+    Average,
+    /// A total.
+    Total,
+    /// Not said, or something else.
+    Any,
+}
 
 /// The words of `lexicon/reckon.toml`.
 #[derive(Debug, Default, Deserialize)]

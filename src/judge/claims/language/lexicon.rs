@@ -18,7 +18,6 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::fold::{fold, lower};
-use crate::judge::claims::checks::acts;
 
 /// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
 pub type Words = HashSet<String, FixedState>;
@@ -282,7 +281,6 @@ pub fn warm_up() {
         let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
         let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));
     }
-    acts::warm_up();
 }
 
 fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick> {

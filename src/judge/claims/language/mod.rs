@@ -7,6 +7,7 @@ pub mod lenient_json;
 pub mod lexicon;
 pub mod number;
 pub mod request;
+pub mod tool_names;
 pub mod unit;
 pub mod url;
 pub mod voice;

@@ -8,8 +8,10 @@ use figment::{
 };
 use serde::Deserialize;
 
-use crate::judge::claims::evidence::tool_capabilities::names_act;
-use crate::judge::claims::language::lexicon::{Word, Words, words};
+use crate::judge::claims::language::{
+    lexicon::{Word, Words, words},
+    tool_names::names_act,
+};
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
 const MESSAGE_BYTES_MAX: usize = 1200;
