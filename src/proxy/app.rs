@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     exchange::active_policy::Standard,
-    ledger::recorder::Recorder,
+    ledger::recorder::LedgerHandle,
     marks::{Counter, KeyRing, Moment, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
@@ -68,7 +68,7 @@ pub struct App {
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
-    pub recorder: Recorder,
+    pub recorder: LedgerHandle,
     /// Loop control: resets, recent stops and counts.
     pub loops: Arc<LoopControl>,
     /// Cassettes that are recorded or played, and injected faults.
@@ -125,7 +125,7 @@ impl App {
         cassettes.record(&settings, ring.clone())?;
         let loops = Arc::<LoopControl>::default();
         let observed = Arc::new(Observed::new(&settings)?);
-        let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
+        let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let (store, trouble) = (recorder.store(), recorder.trouble());
         observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
             (Some(why), _) => State::Down(why),

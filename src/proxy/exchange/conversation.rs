@@ -1,17 +1,20 @@
 //! Updates of the conversation that an exchange belongs to, where the upstream stores it: what later exchanges need to know.
 
 use bytes::Bytes;
+use http::StatusCode;
 
 use crate::{
     exchange::{
         context::Context,
         conversation::{Fate, Left, Memo, RejectedUpdate},
     },
-    ledger::sealed_kv::{Noted, cipher::Key},
+    ledger::sealed_kv::{IntentSlot, cipher::KvKey},
+    marks::Scope,
     openai::Api,
     proxy::{
         app::App,
-        conversations::originals::{Got, Object},
+        conversations::originals::{Got, Object, Turn},
+        http::failure::Failure,
         upstream::{Endpoint, select::UpstreamSelection},
     },
     responses::stored::Ids,
@@ -27,10 +30,18 @@ pub struct ConversationUpdates {
     dropped: Vec<(String, Fate)>,
     /// The start of the stream's response was stored.
     is_begun: bool,
-    /// The answer was requested earlier and is fetched now.
-    is_fetched: bool,
+    /// Response that was requested earlier and is fetched now.
+    fetched: Option<Fetched>,
     /// Entries for the ledger of the objects that the caller owns now.
-    owned: Vec<(Key, Vec<u8>)>,
+    owned: Vec<(KvKey, Vec<u8>)>,
+}
+
+/// Response that is fetched after it was made in the background.
+pub struct Fetched {
+    /// ID of the response, as the application has it.
+    pub id: String,
+    /// Permit to judge it.
+    pub turn: Turn,
 }
 
 /// Where updates are stored: the process, the exchange and its upstream.
@@ -55,9 +66,31 @@ impl ConversationPlace<'_> {
 }
 
 impl ConversationUpdates {
-    /// Records that the answer was requested earlier and is fetched now.
-    pub fn fetch(&mut self) {
-        self.is_fetched = true;
+    /// Records that this response was requested earlier and is fetched now.
+    pub fn fetch(&mut self, fetched: Fetched) {
+        self.fetched = Some(fetched);
+    }
+
+    /// Records the error that the application got for a response that was fetched: it gets the same again.
+    pub fn refuse(&self, place: ConversationPlace<'_>, failure: &Failure) {
+        if let Some(fetched) = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY) {
+            self.keep_object(place, &fetched.id, Got::Refused(failure.json().into()));
+        }
+    }
+
+    /// Stores a conversation update. One of a response that is fetched is added to what is known by now.
+    fn keep(&self, app: &App, scope: &Scope, memo: Memo) {
+        let memory = &app.memory;
+        let known = self.fetched.as_ref().and_then(|fetched| memory.response(scope, &fetched.id));
+        if let (Some(id), true) = (&memo.conversation, self.fetched.is_some()) {
+            let thread = memory.conversation(scope, id).map_or_else(|| memo.thread.clone(), |thread| thread.answered(&memo));
+            memory.keep(scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
+        }
+        match known {
+            Some(thread) => memory.keep(scope, Memo { conversation: None, thread: thread.answered(&memo), ..memo }),
+            None if self.fetched.is_some() => memory.keep(scope, Memo { conversation: None, ..memo }),
+            None => memory.keep(scope, memo),
+        }
     }
 
     /// Records a rejected turn.
@@ -89,7 +122,8 @@ impl ConversationUpdates {
         if let Some(id) = &memo.conversation {
             self.keep_object(place, id, Got::Withheld);
         }
-        app.memory.keep(&context.scope, memo);
+        memo.items.extend(memo.thread.owed.iter().map(|owed| (owed.call_id.clone(), Fate::Dropped)));
+        self.keep(app, &context.scope, memo);
     }
 
     /// [`Self::store`] if the upstream gave no answer in the end: the conversation stays where the attempt before left it.
@@ -121,7 +155,7 @@ impl ConversationUpdates {
     }
 
     /// Takes the entries for the ledger of the objects that the caller owns now.
-    pub fn take_owned(&mut self) -> Vec<(Key, Vec<u8>)> {
+    pub fn take_owned(&mut self) -> Vec<(KvKey, Vec<u8>)> {
         std::mem::take(&mut self.owned)
     }
 
@@ -129,11 +163,11 @@ impl ConversationUpdates {
     pub fn end(&mut self, app: &App, context: &Context) {
         if !self.owned.is_empty() {
             // What couldn't be kept is known to this process.
-            let _kept = app.recorder.shelf().put_behind(self.take_owned(), Noted::default(), app.now_ms());
+            let _kept = app.recorder.shelf().put_behind(self.take_owned(), IntentSlot::default(), app.now_ms());
         }
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
-            app.memory.keep(&context.scope, memo);
+            self.keep(app, &context.scope, memo);
         }
     }
 
@@ -141,7 +175,7 @@ impl ConversationUpdates {
     /// generated in the background.
     pub fn begin_response(&mut self, place: ConversationPlace<'_>, id: impl FnOnce() -> Option<String>) {
         let context = place.context;
-        if self.is_begun || self.is_fetched || !context.hidden.store {
+        if self.is_begun || self.fetched.is_some() || !context.hidden.store {
             return;
         }
         let Some(id) = id().filter(|id| !id.is_empty()) else { return };
@@ -158,7 +192,7 @@ impl ConversationUpdates {
     fn keep_object(&self, place: ConversationPlace<'_>, id: &str, got: Got) {
         let ConversationPlace { app, context, selection, .. } = place;
         // Who has it is known, and stays so.
-        let known = self.is_fetched.then(|| app.originals.get(&context.scope, id)).flatten();
+        let known = self.fetched.as_ref().and_then(|_| app.originals.get(&context.scope, id));
         let (upstream, foreign) =
             known.map_or_else(|| (selection.upstream(), selection.is_foreign()), |known| (known.upstream, known.foreign));
         app.originals.keep(&context.scope, id, Object { upstream, foreign, got });

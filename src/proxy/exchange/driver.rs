@@ -294,6 +294,12 @@ impl ExchangeDriver {
         Made { words, model: &self.model, created: self.now_ms() / 1000, verdict }
     }
 
+    /// Records the error that the application gets for a response that is fetched.
+    pub(super) fn refuse_fetched(&mut self, failure: &Failure) {
+        let (conversation, place) = self.conversing();
+        conversation.refuse(place, failure);
+    }
+
     /// Notes that the caller owns the objects that this answer made.
     pub(super) fn note_owned(&mut self, answer: &Bytes) {
         let (conversation, place) = self.conversing();

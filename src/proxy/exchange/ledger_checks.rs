@@ -5,11 +5,11 @@ use crate::{
     exchange::{context::Context, evidence::trimmed},
     judge::text::Known,
     ledger::{
-        execution_cache::{Entry, session_key},
+        execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
-        lookup::Unanswered,
+        lookup::LookupUnavailable,
         record::Digest,
-        store::First,
+        store::FirstResult,
     },
     proxy::app::App,
     violation::{Code, Violation},
@@ -25,7 +25,7 @@ pub struct LedgerChecks {
 }
 
 /// A result that this process doesn't know: index of its execution, key, and what the request says of it.
-type UnknownResult = (usize, ExecutionKey, Entry);
+type UnknownResult = (usize, ExecutionKey, CachedExecution);
 
 impl LedgerChecks {
     /// Checks of an exchange in this session.
@@ -50,7 +50,7 @@ impl LedgerChecks {
         let (mut rewritten, mut unknown) = (Vec::new(), Vec::new());
         for (at, execution) in context.executions.iter().enumerate().skip(from) {
             let Some(key) = ExecutionKey::of(&execution.id) else { continue };
-            let entry = Entry { result: Digest(execution.result), session };
+            let entry = CachedExecution { result: Digest(execution.result), session };
             let known = match seen.get(&key) {
                 None if !shared && seen.is_new(&key) => seen.first(key, entry),
                 None => {
@@ -86,9 +86,9 @@ impl LedgerChecks {
     }
 
     /// Claims executions that this process doesn't know in the ledger; adds those whose result differs to `rewritten`.
-    async fn claim(&mut self, app: &App, unknown: Vec<UnknownResult>, rewritten: &mut Vec<usize>) -> Result<(), Unanswered> {
+    async fn claim(&mut self, app: &App, unknown: Vec<UnknownResult>, rewritten: &mut Vec<usize>) -> Result<(), LookupUnavailable> {
         let first =
-            |(_, key, entry): &UnknownResult| First { key: *key, result: entry.result, session: self.session.clone(), recorded: false };
+            |(_, key, entry): &UnknownResult| FirstResult { key: *key, result: entry.result, session: self.session.clone(), recorded: false };
         let answered = app.recorder.lookup().claim(unknown.iter().map(first).collect(), app.now_ms()).await;
         let firsts = match answered {
             Ok(firsts) => firsts,
@@ -100,7 +100,7 @@ impl LedgerChecks {
         };
         for (at, key, entry) in unknown {
             let first = firsts.iter().find(|first| first.key == key);
-            let known = first.map_or(entry, |first| Entry { result: first.result, session: session_key(first.session.as_deref()) });
+            let known = first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
             let before = app.recorder.seen().first(key, known);
             if before.unwrap_or(known).result != entry.result {
                 rewritten.push(at);
@@ -127,7 +127,7 @@ impl LedgerChecks {
         if !unknown.is_empty() {
             match app.recorder.lookup().known(unknown, app.now_ms()).await {
                 Ok(firsts) => known.extend(firsts.iter().map(|first| (first.key, session_key(first.session.as_deref())))),
-                Err(Unanswered) => failed = Err(Unanswered),
+                Err(LookupUnavailable) => failed = Err(LookupUnavailable),
             }
         }
         context.inquiry.answer(|id| {
