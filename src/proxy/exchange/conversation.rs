@@ -39,9 +39,16 @@ pub struct ConversationUpdates {
 /// Response that is fetched after it was made in the background.
 pub struct Fetched {
     /// ID of the response, as the application has it.
-    pub id: String,
-    /// Permit to judge it.
-    pub turn: Turn,
+    id: String,
+    /// Permit to judge it, until the exchange has ended.
+    _turn: Turn,
+}
+
+impl Fetched {
+    /// Response with this ID, as the application has it, and the permit to judge it.
+    pub fn new(id: String, turn: Turn) -> Self {
+        Self { id, _turn: turn }
+    }
 }
 
 /// Where updates are stored: the process, the exchange and its upstream.

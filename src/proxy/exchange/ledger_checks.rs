@@ -87,8 +87,12 @@ impl LedgerChecks {
 
     /// Claims executions that this process doesn't know in the ledger; adds those whose result differs to `rewritten`.
     async fn claim(&mut self, app: &App, unknown: Vec<UnknownResult>, rewritten: &mut Vec<usize>) -> Result<(), LookupUnavailable> {
-        let first =
-            |(_, key, entry): &UnknownResult| FirstResult { key: *key, result: entry.result, session: self.session.clone(), recorded: false };
+        let first = |(_, key, entry): &UnknownResult| FirstResult {
+            key: *key,
+            result: entry.result,
+            session: self.session.clone(),
+            recorded: false,
+        };
         let answered = app.recorder.lookup().claim(unknown.iter().map(first).collect(), app.now_ms()).await;
         let firsts = match answered {
             Ok(firsts) => firsts,
@@ -100,7 +104,8 @@ impl LedgerChecks {
         };
         for (at, key, entry) in unknown {
             let first = firsts.iter().find(|first| first.key == key);
-            let known = first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
+            let known =
+                first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
             let before = app.recorder.seen().first(key, known);
             if before.unwrap_or(known).result != entry.result {
                 rewritten.push(at);

@@ -69,6 +69,7 @@ use crate::{
 };
 use attempt::{Downstream, Reply};
 use cassette_session::CassetteSession;
+use conversation::Fetched;
 use driver::{ExchangeDriver, PreparedRun};
 use finish::VerdictState;
 use record_builder::{CallerInfo, Delivery};
@@ -199,8 +200,8 @@ pub(super) async fn run<A: Adapter>(mut driver: Box<ExchangeDriver>) -> Response
 }
 
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
-pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, answer: Answer) -> Response<Body> {
-    driver.conversation.fetch();
+pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, answer: Answer, fetched: Fetched) -> Response<Body> {
+    driver.conversation.fetch(fetched);
     driver.attempts.end_repairs();
     driver.rounds = ToolRounds::default();
     driver.delivery = Delivery::Whole;
@@ -212,7 +213,10 @@ pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, ans
         Ok(Some(response)) => response,
         // INVARIANT: without repairs and rounds nothing is asked again.
         Ok(None) => fail(&mut driver, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
-        Err(failure) => fail(&mut driver, &failure),
+        Err(failure) => {
+            driver.refuse_fetched(&failure);
+            fail(&mut driver, &failure)
+        }
     };
     driver.finish(response).await
 }

@@ -10,8 +10,8 @@ use crate::{
     exchange::{attempts::Attempts, context::Context, decision::ExchangeFindings, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
-        AttemptRecord, StoredText, CallOutcome, CallRecord, ClaimRecord, Digest, ExchangeRecord, ExecutionRecord, SESSION_CHARS_MAX, TOOL_CHARS_MAX, AttemptTokens,
-        ViolationRecord, Witness,
+        AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExchangeRecord, ExecutionRecord, SESSION_CHARS_MAX,
+        StoredText, TOOL_CHARS_MAX, ViolationRecord, Witness,
     },
     marks::Moment,
     openai::Api,

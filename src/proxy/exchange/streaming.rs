@@ -79,6 +79,9 @@ pub async fn stream<A: Adapter>(mut driver: Box<ExchangeDriver>, response: Answe
         driver.store_conversation_without_answer(memo);
         driver.record.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
+        if let Broken::Failure(failure) = &broken {
+            driver.refuse_fetched(failure);
+        }
         // An error that the upstream reports itself ends a stream as it would without toolmark. Any other ending must not
         // be taken for the end of an answer, also not by those who know nothing of errors in streams.
         breaks = !matches!(broken, Broken::Fault(Fault::Reported(_)));
