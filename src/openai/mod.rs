@@ -3,6 +3,7 @@
 pub mod content;
 pub mod error;
 pub mod path;
+pub mod stored_item;
 pub mod usage;
 
 use minicbor::{Decode, Encode};

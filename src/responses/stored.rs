@@ -352,8 +352,10 @@ pub fn is_error(root: Value<'_>) -> bool {
     let response = root.get("object").is_some_and(|object| object.is_text("response"));
     let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
     let flat = root.get("message").is_some_and(Value::is_string) && root.get("code").is_some();
+    // An item may have an error of its own, such as a call of an MCP server that failed.
+    let item = root.get("type").is_some_and(Value::is_string) && root.get("id").is_some_and(Value::is_string);
     let in_array = root.items().next().is_some_and(|first| first.get("error").is_some());
-    in_array || (!listed && !response && (error || flat))
+    in_array || (!listed && !response && !item && (error || flat))
 }
 
 /// Page of a list, to be passed on.

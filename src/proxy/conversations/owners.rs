@@ -14,7 +14,7 @@ use crate::{
     marks::Scope,
     proxy::{app::App, http::failure::Failure},
     responses::{
-        request::named::{Named, ObjectKind},
+        request::named::{NAMED_MAX, Named, ObjectKind},
         stored::Ids,
     },
     violation::Code,
@@ -100,6 +100,16 @@ pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
     }
 }
 
+/// Leaves the items that nobody is known to own: to list another's item, or to send its ID, makes nobody its owner.
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't say in time.
+pub async fn without_owner(app: &App, scope: &Scope, items: Vec<String>) -> Result<Vec<String>, LookupUnavailable> {
+    let named: Vec<Named> = items.into_iter().map(|id| Named { kind: ObjectKind::Item, id, param: None }).collect();
+    let owners = owners(app, scope, ANYWHERE, &named).await?;
+    Ok(named.into_iter().zip(owners).filter(|(_, owner)| *owner == Owner::Unknown).map(|(named, _)| named.id).collect())
+}
+
 /// Refuses a request that names objects of others, or that nobody is known to own. `lenient`: only those of others.
 ///
 /// # Errors
@@ -107,6 +117,10 @@ pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
 pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[Named], lenient: bool) -> Result<(), Failure> {
     if *scope == Scope::shared() || named.is_empty() {
         return Ok(());
+    }
+    if named.len() > NAMED_MAX {
+        let message = format!("the request names more than {NAMED_MAX} stored objects: send the whole conversation in `input`");
+        return Err(Failure { param: Some("input".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
     }
     let owners = owners(app, scope, upstream, named).await.map_err(|_| {
         let message = "the ledger didn't say in time whose the stored objects are that this request names: try again in a moment";

@@ -1,6 +1,6 @@
 //! One exchange of the Responses API: looks up its cached conversation; the rest is as for chat.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use http::{Response, StatusCode};
 
@@ -148,7 +148,8 @@ pub(in crate::proxy) async fn check_named(
     if !observes {
         statefulness::check(head, policy.responses.stateful)?;
     }
-    let named = head.named(|id| !observes && recalled.items.iter().any(|(own, _)| own == id));
+    let replaced: HashSet<&str> = recalled.items.iter().map(|(id, _)| &**id).collect();
+    let named = head.named(|id| !observes && replaced.contains(id));
     owners::check(app, scope, &endpoint.settings.name, &named, observes).await
 }
 

@@ -279,7 +279,7 @@ impl Client<'_> {
             let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
             let mut headers = headers;
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            return Ok(Came::Error(self.failed(endpoint, status, headers, error.judged_envelope(|_| false).into())));
+            return Ok(Came::Error(self.failed(endpoint, status, headers, error.judged_envelope(speaks_of_executions).into())));
         }
         Ok(Came::Whole(headers, body))
     }
@@ -363,9 +363,7 @@ impl Client<'_> {
             None if matches!(what, Stored::Compact | Stored::InputTokens) => self.holder_for_model(&incoming.body)?,
             None => self.keeper()?,
         };
-        if known.is_none() {
-            self.check_unjudged(holder, what, id, &incoming.body).await?;
-        }
+        self.check_unjudged(holder, what, id, &incoming.body, known.is_some()).await?;
         let came = self.ask(holder, method, &rest, incoming.query.as_deref(), &incoming.headers, incoming.body.clone()).await?;
         Ok(match came {
             Came::Whole(headers, body) => {
@@ -387,12 +385,14 @@ impl Client<'_> {
         })
     }
 
-    /// Refuses what [`Self::unjudged`] would open although it is known to be somebody else's.
-    async fn check_unjudged(&self, holder: Holder, what: &Stored, id: &str, body: &Bytes) -> Result<(), Failure> {
+    /// Refuses what [`Self::unjudged`] would open although it is known to be somebody else's. `owned`: the object of the path is
+    /// known to be the caller's.
+    async fn check_unjudged(&self, holder: Holder, what: &Stored, id: &str, body: &Bytes, owned: bool) -> Result<(), Failure> {
         if !self.endpoint(holder.upstream)?.opens_everybodys(self.own_keys(), holder.foreign) {
             return Ok(());
         }
         match what {
+            _ if owned => {}
             Stored::Response(_) | Stored::Cancel(_) | Stored::InputItems(_) => {
                 return self.check_owner(holder, ObjectKind::Response, id).await;
             }
@@ -579,6 +579,12 @@ impl Client<'_> {
     async fn own_items(&self, holder: Holder, list: &str) {
         let Ok(document) = Document::parse(Bytes::copy_from_slice(list.as_bytes())) else { return };
         let items = document.root().get("data").map(Ids::items_of).unwrap_or_default();
+        let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
+        if !endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+            return;
+        }
+        // Where the ledger is silent nothing is noted: to refer to these items is refused later, never allowed in error.
+        let Ok(items) = owners::without_owner(self.app, self.scope, items).await else { return };
         self.own(holder, &Ids { items, ..Ids::default() }).await;
     }
 
@@ -866,4 +872,10 @@ fn without(query: Option<&str>, names: &[&str]) -> Option<String> {
     let is = |part: &&str| !form_urlencoded::parse(part.as_bytes()).any(|(own, _)| names.contains(&&*own));
     let kept: Vec<&str> = query?.split('&').filter(is).collect();
     (!kept.is_empty()).then(|| kept.join("&"))
+}
+
+/// True for an error's words that speak of an execution: there is no conversation here that they could be judged by.
+fn speaks_of_executions(words: &str) -> bool {
+    let is_id = |word: &str| ExecutionId::parse(word).is_some();
+    words.to_ascii_lowercase().contains("execution") || words.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').any(is_id)
 }

@@ -3,14 +3,16 @@
 //! Source: OpenAI API reference, "Create a model response"; "Image generation: multi-turn editing" for calls that are
 //! named by their IDs alone.
 
-use super::{
-    Head,
-    input_items::{InputItem, Kind},
-};
-use crate::wire::json::Value;
+use std::collections::HashSet;
+
+use super::{Head, input_items::InputItem};
+use crate::openai::stored_item::is_named_by_id;
+
+/// Maximum objects that one request may name: each is looked up.
+pub const NAMED_MAX: usize = 1024;
 
 /// Kind of a stored object.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ObjectKind {
     /// A response.
     Response,
@@ -32,31 +34,23 @@ pub struct Named {
 }
 
 impl Head<'_> {
-    /// Stored objects that the request names. `known`: items that toolmark itself replaces or leaves out.
+    /// Stored objects that the request names, each once; at most one more than [`NAMED_MAX`]. `known`: items that toolmark itself
+    /// replaces or leaves out.
     pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<Named> {
         let previous = self.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
         let conversation = self.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
         let items = self.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
         let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
-        let named = all.filter(|(_, id, _)| !id.is_empty()).map(|(kind, id, param)| Named { kind, id, param: Some(param) });
-        named.collect()
+        let mut seen = HashSet::new();
+        let named = all.filter(|(kind, id, _)| !id.is_empty() && seen.insert((*kind, id.clone())));
+        named.take(NAMED_MAX + 1).map(|(kind, id, param)| Named { kind, id, param: Some(param) }).collect()
     }
 }
 
 /// ID of an item whose content isn't in the request, but stored by the upstream.
 fn named_item(item: &InputItem<'_>) -> Option<String> {
     let id = item.value.get_some("id")?;
-    let lacks = |name: &str| item.value.get_some(name).is_none_or(|value| matches!(value.raw(), b"\"\"" | b"[]"));
-    let kind = item.value.get("type").and_then(Value::text).unwrap_or_default();
-    let names = match (item.kind, &*kind) {
-        (Kind::Reference, _) => true,
-        (Kind::Other, "reasoning") => lacks("encrypted_content") && lacks("content"),
-        (Kind::Other, "image_generation_call") => lacks("result"),
-        (Kind::Other, _) => item.value.members().all(|member| matches!(&*member.name(), "id" | "type" | "status")),
-        (Kind::Instructions | Kind::User | Kind::Assistant, _) => item.content().is_none(),
-        (Kind::Call(_) | Kind::Output(_) | Kind::Tools, _) => false,
-    };
-    names.then(|| id.text().map_or_else(|| id.raw_str().to_owned(), Into::into))
+    is_named_by_id(item.value).then(|| id.text().map_or_else(|| id.raw_str().to_owned(), Into::into))
 }
 
 #[cfg(test)]
@@ -71,15 +65,18 @@ mod tests {
             {"type":"reasoning","id":"5","summary":[]},{"type":"reasoning","id":"6","summary":[],"content":[],"encrypted_content":""},
             {"type":"image_generation_call","id":"7"},{"type":"web_search_call","id":"8","status":"completed"},
             {"type":"message","id":"9","role":"assistant"},
-            {"type":"item_reference","id":"own"},{"type":"item_reference","id":""},
+            {"type":"item_reference","id":"own"},{"type":"item_reference","id":""},{"type":"item_reference","id":"1"},
             {"type":"reasoning","id":"a","encrypted_content":"x"},{"type":"reasoning","id":"b","content":[{"text":"x"}]},
-            {"type":"image_generation_call","id":"c","result":"x"},{"type":"web_search_call","id":"d","action":{}},
+            {"type":"image_generation_call","id":"c","result":"x"},{"type":"web_search_call","id":"d","action":{"query":"x"}},
             {"type":"message","id":"e","role":"assistant","content":"x"},{"role":"user","id":"f","content":"x"},
             {"type":"function_call","id":"g","call_id":"h","name":"n","arguments":"{}"}]}"#;
         let document = Document::parse_noting(request.into(), DEPTH_NOTED, &[]).unwrap();
         let named = Head::read(&document).unwrap().named(|id| id == "own");
         let ids: Vec<&str> = named.iter().map(|named| &*named.id).collect();
         assert_eq!(ids, ["r", "c", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+        let many: Vec<String> = (0..3000).map(|id| format!("{{\"id\":\"{id}\"}}")).collect();
+        let document = Document::parse_noting(format!("{{\"input\":[{}]}}", many.join(",")).into(), DEPTH_NOTED, &[]).unwrap();
+        assert_eq!(Head::read(&document).unwrap().named(|_| false).len(), NAMED_MAX + 1);
         assert_eq!((named[0].kind, named[1].kind, named[2].kind), (ObjectKind::Response, ObjectKind::Conversation, ObjectKind::Item));
     }
 }

@@ -14,7 +14,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::wire::json::{Document, JsonError, Value, splice::Edits, string::quote};
+use crate::{
+    openai::stored_item::is_named_by_id,
+    wire::json::{Document, JsonError, Value, splice::Edits, string::quote},
+};
 
 /// Highest number of names in a path of `drop`, as in `tools.function.parameters.$schema`.
 pub const PATH_DEPTH_MAX: usize = 4;
@@ -201,12 +204,11 @@ fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
     for item in root.get("input").into_iter().flat_map(Value::items) {
         let kind = item.get_some("type").and_then(Value::text);
         match kind.as_deref() {
-            // An upstream takes an item without a type for a reference, where it has nothing else.
-            None if item.get_some("id").is_some() && item.get_some("role").is_none() => return Err(Misfit::Kept("item_reference")),
-            Some("image_generation_call") if item.get_some("result").is_none() => return Err(Misfit::Kept("image_generation_call")),
-            Some("item_reference") => return Err(Misfit::Kept("item_reference")),
             // Encrypted, or known by its id alone.
             Some("reasoning") => return Err(Misfit::Kept("reasoning")),
+            Some("image_generation_call") if item.get_some("result").is_none() => return Err(Misfit::Kept("image_generation_call")),
+            Some("item_reference") => return Err(Misfit::Kept("item_reference")),
+            _ if is_named_by_id(item) => return Err(Misfit::Kept("item_reference")),
             _ => {}
         }
     }

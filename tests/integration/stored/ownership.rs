@@ -27,6 +27,9 @@ fn naming(response: &str, conversation: &str, item: &str) -> Vec<(String, Value,
             (json!({"input": [{"role": "user", "content": "Hi"}, {"id": item}]}), "unknown_item"),
             (json!({"input": [{"type": "reasoning", "id": item, "summary": []}]}), "unknown_item"),
             (json!({"input": [{"type": "image_generation_call", "id": item}]}), "unknown_item"),
+            (json!({"input": [{"type": "reasoning", "id": item, "summary": [], "content": [{}]}]}), "unknown_item"),
+            (json!({"input": [{"type": "web_search_call", "id": item, "status": "completed", "action": null}]}), "unknown_item"),
+            (json!({"input": [{"type": "message", "role": "assistant", "id": item, "content": []}]}), "unknown_item"),
         ] {
             let mut body = json!({"model": "m", "input": "Hi"});
             body.as_object_mut().unwrap().extend(named.as_object().cloned().unwrap());
@@ -115,6 +118,29 @@ fn items_that_were_listed_may_be_named() {
         json!({"model": "m", "input": [{"type": "item_reference", "id": listed["data"][0]["id"]}, {"role": "user", "content": "Hi"}]});
     assert_eq!(ask(&stage, "POST", "responses", "a", &request).status, 200);
     refused(&ask(&stage, "POST", "responses", "b", &request), 404, "unknown_item");
+}
+
+#[test]
+fn an_item_id_that_was_sent_and_listed_makes_nobody_its_owner() {
+    let stage = own_key("default", "");
+    let (_, _, item) = made(&stage, "a", false);
+    // The upstream keeps the IDs that it is given, and lists them.
+    let sent = json!({"items": [{"type": "message", "role": "user", "id": item, "content": "Hi"}]});
+    let conversation = ask(&stage, "POST", "conversations", "b", &sent).json();
+    let listed = ask(&stage, "GET", &format!("conversations/{}/items", id(&conversation)), "b", &Value::Null).json();
+    assert_eq!(listed["data"][0]["id"], json!(item), "{listed}");
+    let request = json!({"model": "m", "input": [{"type": "item_reference", "id": item}]});
+    refused(&ask(&stage, "POST", "responses", "b", &request), 404, "unknown_item");
+    assert_eq!(ask(&stage, "POST", "responses", "a", &request).status, 200);
+}
+
+#[test]
+fn a_request_names_a_bounded_number_of_objects() {
+    let stage = own_key("default", "");
+    let items: Vec<Value> = (0..1025).map(|number| json!({"id": format!("msg_{number}")})).collect();
+    let before = super::sent(&stage);
+    refused(&ask(&stage, "POST", "responses", "a", &json!({"model": "m", "input": items})), 400, "invalid_request");
+    assert_eq!(super::sent(&stage), before);
 }
 
 #[test]
