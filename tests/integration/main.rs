@@ -48,7 +48,6 @@ mod stall;
 mod statuses;
 mod stored;
 mod streams;
-#[path = "../tidy.rs"]
 mod tidy;
 mod traces;
 mod traffic;
