@@ -3,6 +3,7 @@
 //! everything dear. The bare client makes its calls in the same conversations, between two requests to the model; in a loop
 //! of nothing else a call is cheaper. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50`
 //! for a short one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "a benchmark fails by a panic")]
 
 use std::{
     collections::BTreeMap,

@@ -149,6 +149,7 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
                 break;
             }
             NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            #[expect(clippy::unreachable, reason = "a fuzz target fails by a panic")]
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
         let finals = outcome.finals(finished, tries.findings().blocked);
@@ -209,6 +210,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
                 break;
             }
             NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            #[expect(clippy::unreachable, reason = "a fuzz target fails by a panic")]
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
         let replaced = tries.findings().blocked;

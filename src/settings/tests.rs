@@ -60,9 +60,9 @@ fn paths_of_a_file_are_relative_to_it_and_those_of_flags_to_the_working_director
     let flags = Flags { config: Some(there.join("settings.toml")), ..Flags::default() };
     let load = |flags: &Flags, set: &[(&str, &str)]| load(flags, &Environment::of(set), here).unwrap();
     let paths = |settings: &Settings| {
-        let LedgerUrl::Sqlite(ledger) = &settings.ledger.url else { unreachable!() };
-        let PolicySource::File(policy) = &settings.policy else { unreachable!() };
-        let Some(PolicySource::File(client)) = &settings.clients[0].policy else { unreachable!() };
+        let LedgerUrl::Sqlite(ledger) = &settings.ledger.url else { panic!() };
+        let PolicySource::File(policy) = &settings.policy else { panic!() };
+        let Some(PolicySource::File(client)) = &settings.clients[0].policy else { panic!() };
         let record = settings.cassettes.record.as_ref().unwrap().path.clone();
         vec![policy.clone(), client.clone(), ledger.clone(), record, settings.upstreams[0].cassette.clone().unwrap()]
     };
