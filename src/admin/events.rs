@@ -11,7 +11,7 @@ use crate::{
         body::{Body, Outlet},
         failure::Failure,
     },
-    telemetry::events::{Event, READERS_MAX, Reader},
+    telemetry::events::{LiveEvent, READERS_MAX, Subscription},
 };
 
 /// Interval of keep-alive comments.
@@ -32,7 +32,7 @@ pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure
     Ok(response)
 }
 
-async fn follow(mut reader: Reader, outlet: Outlet, state: Arc<State>) {
+async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<State>) {
     let mut out = BytesMut::from(&b": toolmark events\n\n"[..]);
     outlet.write(&mut out);
     loop {
@@ -49,7 +49,7 @@ async fn follow(mut reader: Reader, outlet: Outlet, state: Arc<State>) {
     }
 }
 
-fn write(out: &mut BytesMut, event: &Event) {
+fn write(out: &mut BytesMut, event: &LiveEvent) {
     for part in ["event: ", event.kind, "\ndata: ", &event.data, "\n\n"] {
         out.extend_from_slice(part.as_bytes());
     }

@@ -15,7 +15,7 @@ use super::Error;
 use crate::{
     ledger::store::open::open_to_read,
     settings::{self, Environment, Flags, LedgerUrl},
-    telemetry::stats::{Calls, Stats, Totals, query::statistics},
+    telemetry::stats::{CallCounts, Stats, Totals, query::statistics},
 };
 
 /// Rows of each table at most.
@@ -71,7 +71,7 @@ pub fn table(stats: &Stats) -> String {
     let failing = stats.failing.iter().map(|row| vec![name(&row.tool), row.failures.to_string(), time(row.last_failure_ms)]);
     section(&mut out, "Tools that fail now", &["tool", "failures in a row", "last failure"], failing);
     let tools = stats.tools.iter().map(|row| {
-        let Calls { accepted, rejected, withheld } = row.calls;
+        let CallCounts { accepted, rejected, withheld } = row.calls;
         let durations =
             row.duration_ms.as_ref().map_or(["-", "-", "-"].map(String::from), |all| [all.p50, all.p90, all.p99].map(|ms| ms.to_string()));
         let counts = [accepted, rejected, withheld, row.executions].map(|count| count.to_string());

@@ -12,7 +12,7 @@ use crate::{
     },
     proxy::{exchange::driver::Run, helper_threads, upstream::verifier::Verifier},
     settings::When,
-    telemetry::metrics::verifier::Outcome,
+    telemetry::metrics::verifier::VerifierOutcome,
     violation::{Code, Severity},
 };
 
@@ -59,11 +59,11 @@ impl Run {
         let question = Question { answer: &answer, results };
         // Of a longer stream not all is kept.
         if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
-            return counts.count(Outcome::TooLarge);
+            return counts.count(VerifierOutcome::TooLarge);
         }
         helper_threads::step_for(question.bytes().saturating_mul(2)).await;
         if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
-            return counts.count(Outcome::Decided);
+            return counts.count(VerifierOutcome::Decided);
         }
         let at = verifier.upstream();
         let upstream = worker.endpoints.get(at).zip(worker.app.standings.get(at));

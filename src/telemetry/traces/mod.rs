@@ -20,7 +20,7 @@ use opentelemetry_sdk::{
     trace::{BatchSpanProcessor, IdGenerator as _, RandomIdGenerator, SpanProcessor as _},
 };
 
-use spans::Served;
+use spans::UpstreamAttributes;
 pub use traceparent::TraceParent;
 
 use crate::{
@@ -43,7 +43,7 @@ pub struct Traces {
     processor: BatchSpanProcessor,
     ids: RandomIdGenerator,
     sampler: Sampler,
-    upstreams: HashMap<Box<str>, Served>,
+    upstreams: HashMap<Box<str>, UpstreamAttributes>,
 }
 
 /// Ids and times of one exchange's spans, while it runs.
@@ -73,7 +73,8 @@ impl Traces {
         let attributes = settings.resource.iter().map(attribute).chain([version]);
         let mut processor = BatchSpanProcessor::builder(exporter).build();
         processor.set_resource(&Resource::builder().with_attributes(attributes).build());
-        let upstreams = upstreams.iter().map(|upstream| (upstream.name.clone(), Served::of(&upstream.base_url, &upstream.name))).collect();
+        let upstreams =
+            upstreams.iter().map(|upstream| (upstream.name.clone(), UpstreamAttributes::of(&upstream.base_url, &upstream.name))).collect();
         Ok(Self { processor, ids: RandomIdGenerator::default(), sampler: settings.sampler, upstreams })
     }
 
