@@ -4,7 +4,7 @@
 
 use std::{fmt::Write as _, path::Path, process::ExitCode};
 
-use super::{Error, Prepared, prepare};
+use super::{Error, LoadedConfig, prepare};
 use crate::{
     mcp::{Mcp, McpError, connection::Sdk, pins::Pins},
     policy::{
@@ -87,8 +87,8 @@ pub fn compile_tools(rules: &Rules) -> Vec<String> {
 }
 
 /// Describes everything in force.
-pub fn explain(prepared: &Prepared) -> String {
-    let Prepared { settings, rules, client_rules } = prepared;
+pub fn explain(prepared: &LoadedConfig) -> String {
+    let LoadedConfig { settings, rules, client_rules } = prepared;
     let mut out = String::new();
     surroundings(&mut out, settings);
     for (client, own) in settings.clients.iter().zip(client_rules) {

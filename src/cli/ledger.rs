@@ -28,7 +28,7 @@ const READ: usize = 500;
 
 /// `toolmark ledger`
 #[derive(Args, Clone, Debug)]
-pub struct Ledger {
+pub struct LedgerArgs {
     /// The command to run.
     #[command(subcommand)]
     pub command: LedgerCommand,
@@ -61,14 +61,14 @@ pub enum LedgerCommand {
 
 /// The output of `toolmark ledger anchor`.
 #[derive(Debug, Deserialize, Serialize)]
-struct Noted {
+struct AnchorFile {
     /// The time, as RFC 3339.
     at: String,
-    chains: Vec<NotedChain>,
+    chains: Vec<ChainAnchor>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct NotedChain {
+struct ChainAnchor {
     writer: u32,
     sequence: u64,
     mac: Digest,
@@ -78,7 +78,7 @@ struct NotedChain {
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.
-pub fn run(ledger: &Ledger, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(ledger: &LedgerArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let offline = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?;
     let store = open(&offline)?;
     match &ledger.command {
@@ -156,16 +156,16 @@ fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Re
 fn read_anchor(path: &Path) -> Result<Vec<Position>, Error> {
     let wrong = |why: String| Error::Failed(format!("the anchor {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let noted: Noted =
+    let noted: AnchorFile =
         serde_json::from_str(&text).map_err(|error| wrong(format!("{error}: it is what `toolmark ledger anchor` prints")))?;
     Ok(noted.chains.into_iter().map(|chain| Position { writer: chain.writer, sequence: chain.sequence, mac: chain.mac.0 }).collect())
 }
 
 fn anchor(store: &dyn ChainStore) -> Result<ExitCode, Error> {
     let chains = store.chains().map_err(failed)?;
-    let noted = |position: Position| NotedChain { writer: position.writer, sequence: position.sequence, mac: Digest(position.mac) };
+    let noted = |position: Position| ChainAnchor { writer: position.writer, sequence: position.sequence, mac: Digest(position.mac) };
     let chains = chains.into_iter().filter_map(|chain| chain.tip.map(noted)).collect();
-    let noted = Noted { at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(), chains };
+    let noted = AnchorFile { at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(), chains };
     let json = serde_json::to_string(&noted).map_err(|error| Error::Failed(error.to_string()))?;
     writeln!(io::stdout().lock(), "{json}").map_err(written)?;
     Ok(ExitCode::SUCCESS)

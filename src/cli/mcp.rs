@@ -23,12 +23,12 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct McpArgs {
     #[command(subcommand)]
-    what: What,
+    what: McpCommand,
 }
 
 /// The commands of `toolmark mcp`.
 #[derive(Clone, Debug, Subcommand)]
-pub enum What {
+pub enum McpCommand {
     /// Connect to the servers and list their tools; exit 1 if one is down
     #[command(after_help = "EXAMPLE\n  toolmark mcp list\n  toolmark mcp list --config /etc/toolmark.toml")]
     List,
@@ -81,11 +81,11 @@ pub fn run(args: &McpArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let mcp = Arc::new(Mcp::connect(servers, Pins::path(settings.file.as_deref()), Arc::new(Sdk)).map_err(failed)?);
     let mut out = String::new();
     let fine = match &args.what {
-        What::List => list(&mcp, &mut out),
-        What::Call { tool, arguments } => call(&mcp, tool, arguments, &mut out)?,
-        What::Pin { server } => pin(&mcp, server.as_deref(), &mut out)?,
-        What::Approve { server } => approve(&mcp, server, &mut out)?,
-        What::Diff { server } => diff(&mcp, server.as_deref(), &mut out)?,
+        McpCommand::List => list(&mcp, &mut out),
+        McpCommand::Call { tool, arguments } => call(&mcp, tool, arguments, &mut out)?,
+        McpCommand::Pin { server } => pin(&mcp, server.as_deref(), &mut out)?,
+        McpCommand::Approve { server } => approve(&mcp, server, &mut out)?,
+        McpCommand::Diff { server } => diff(&mcp, server.as_deref(), &mut out)?,
     };
     // Through `write_all`, not `println!`: a closed pipe is no panic.
     let _closed = std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes());

@@ -25,7 +25,7 @@ const NAME_CHARS_MAX: usize = 40;
 
 /// `toolmark stats`
 #[derive(Args, Clone, Debug)]
-pub struct StatsArguments {
+pub struct StatsArgs {
     /// Only of so long ago at most, e.g. 60s, 24h or 7d; up to 1h it is exact, beyond that it begins at a full hour
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub window: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct StatsArguments {
 ///
 /// # Errors
 /// Settings or a ledger that can't be read.
-pub fn run(arguments: &StatsArguments, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(arguments: &StatsArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let offline = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?;
     if offline.ledger.url == LedgerUrl::Memory {
         let message = "the ledger is kept in memory (`memory:`), so only the running process knows its statistics: ask its admin listener, GET /api/stats";

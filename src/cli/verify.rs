@@ -18,7 +18,7 @@ use crate::{
 
 /// `toolmark verify`
 #[derive(Args, Clone, Debug)]
-pub struct Verify {
+pub struct VerifyArgs {
     /// The execution ID, as it stands in a result or an answer
     #[arg(value_name = "EXECUTION_ID")]
     pub execution_id: String,
@@ -32,7 +32,7 @@ pub struct Verify {
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.
-pub fn run(verify: &Verify, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(verify: &VerifyArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let environment = Environment::of_process();
     let offline = settings::load_offline(flags, &environment, Path::new(""))?;
     let credential = match &verify.credential_env {

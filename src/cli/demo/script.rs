@@ -6,13 +6,13 @@ use crate::testing::Reply;
 
 /// One answer of the scripted model.
 #[derive(Clone, Debug, Default)]
-pub struct Turn {
+pub struct DemoTurn {
     text: Vec<String>,
     calls: Vec<(String, String, String)>,
     cut: bool,
 }
 
-impl Turn {
+impl DemoTurn {
     /// A turn with text, in the pieces in which it is streamed.
     pub fn say(pieces: &[&str]) -> Self {
         Self { text: pieces.iter().map(ToString::to_string).collect(), ..Self::default() }
