@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::BytesMut;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{State, query::Parameters};
+use super::{AdminState, query::Parameters};
 use crate::{
     proxy::http::{
         body::{Body, Outlet},
@@ -18,7 +18,7 @@ use crate::{
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Starts a feed.
-pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure> {
+pub fn events(state: &Arc<AdminState>, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let reader = state.app.observed.events.read().ok_or_else(|| {
         let message = format!("{READERS_MAX} readers follow the events already: close one");
@@ -32,7 +32,7 @@ pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure
     Ok(response)
 }
 
-async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<State>) {
+async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<AdminState>) {
     let mut out = BytesMut::from(&b": toolmark events\n\n"[..]);
     outlet.write(&mut out);
     loop {
