@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Health, Mcp, server::Figures};
+use super::{Mcp, ServerHealth, server::ToolCallStats};
 use crate::telemetry::{
     Telemetry,
     metrics::sources::{Labels, MetricFamily, MetricType},
@@ -26,11 +26,11 @@ fn state(mcp: &Mcp) -> PartState {
     if down.is_empty() { PartState::Ready } else { PartState::Degraded(down.join("; ")) }
 }
 
-fn samples(health: &[Health]) -> Vec<MetricFamily> {
-    let server = |own: &Health| vec![("server", own.name.to_string())];
+fn samples(health: &[ServerHealth]) -> Vec<MetricFamily> {
+    let server = |own: &ServerHealth| vec![("server", own.name.to_string())];
     let up = health.iter().map(|own| (server(own), if own.down.is_none() { 1.0 } else { 0.0 })).collect();
-    let of_tools = |figure: fn(&Figures) -> f64| -> Vec<(Labels, f64)> {
-        let of_server = |own: &Health| -> Vec<(Labels, f64)> {
+    let of_tools = |figure: fn(&ToolCallStats) -> f64| -> Vec<(Labels, f64)> {
+        let of_server = |own: &ServerHealth| -> Vec<(Labels, f64)> {
             let labels = |tool: &str| vec![("server", own.name.to_string()), ("tool", tool.to_owned())];
             own.figures.iter().map(|(tool, counted)| (labels(tool), figure(counted))).collect()
         };
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn every_server_and_tool_has_its_figures() {
-        let figures = Figures { calls: 3, errors: 1, total_us: 2_500_000, max_us: 2_000_000 };
-        let health = |name: &str, down: Option<&str>, figures| Health {
+        let figures = ToolCallStats { calls: 3, errors: 1, total_us: 2_500_000, max_us: 2_000_000 };
+        let health = |name: &str, down: Option<&str>, figures| ServerHealth {
             name: name.into(),
             required: false,
             execute: Execute::Proxy,
