@@ -7,7 +7,7 @@ use super::{
     scenes::{self, AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun},
     script::DemoTurn,
 };
-use crate::testing::{Mood, Proxy, ScriptedUpstream, StartError, TodoServer};
+use crate::testing::{Misbehaviour, Proxy, ScriptedUpstream, StartError, TodoServer};
 
 /// Upstream, to-do list and proxy; all stop when this is dropped.
 pub struct TodoSetup {
@@ -52,9 +52,9 @@ impl TodoSetup {
     /// Plays one scene.
     pub async fn play(&self, client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> SceneOutcome {
         match scene.name {
-            "todo-server-dies" => self.todo.becomes_for(Mood::DiesInMidCall, 1),
-            "todo-contradicted" => self.todo.becomes_for(Mood::Lies, 1),
-            _ => self.todo.becomes(Mood::Fine),
+            "todo-server-dies" => self.todo.becomes_for(Misbehaviour::DiesInMidCall, 1),
+            "todo-contradicted" => self.todo.becomes_for(Misbehaviour::Lies, 1),
+            _ => self.todo.becomes(Misbehaviour::Fine),
         }
         let (asked, ran) = (self.upstream.received().len(), self.todo.ran().len());
         let seen = match scenes::play(client, scene, mode).await {

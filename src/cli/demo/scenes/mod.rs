@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     marks::CallMark,
-    testing::{Received, Reply},
+    testing::{Received, ScriptedReply},
 };
 
 /// Form of the answer that is requested.
@@ -189,17 +189,17 @@ pub static SCENES: std::sync::LazyLock<Vec<DemoScene>> =
     std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
 
 /// Reply of the scripted upstream.
-pub fn answer(received: &Received) -> Reply {
+pub fn answer(received: &Received) -> ScriptedReply {
     answer_of(&SCENES, received)
 }
 
 /// Reply of a scripted upstream that plays these scenes.
-pub fn answer_of(scenes: &[DemoScene], received: &Received) -> Reply {
+pub fn answer_of(scenes: &[DemoScene], received: &Received) -> ScriptedReply {
     let request = received.json();
     let Some(scene) = scenes.iter().find(|scene| request["model"] == scene.name) else {
         let names = scenes.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
         let message = format!("the scripted upstream has no such model; its models are: {names}");
-        return Reply::json(
+        return ScriptedReply::json(
             404,
             json!({"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}})
                 .to_string(),
