@@ -144,13 +144,14 @@ impl App {
         let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
         let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
+        let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = KeptRounds::new(&settings);
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
-            originals: Originals::default(),
+            originals,
             owners: Owners::default(),
             observed,
             recorder,

@@ -24,7 +24,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
-            self.worker.app.memory.keep(&self.context.scope, memo);
+            self.keep_memo(memo);
         }
         if !self.owned.is_empty() {
             let shelf = self.worker.app.recorder.shelf();
