@@ -12,7 +12,10 @@ use crate::{
         compiled::{Rules, is_internal},
     },
     proxy::exchange::http_probe,
-    settings::{self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
+    settings::{
+        self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ResponsesSupport, ScopeKind, Settings, StoredContent,
+        UpstreamSettings,
+    },
     tools::registry::ToolSource,
     upstreams::{
         capability_probe::Schedule,
@@ -144,8 +147,8 @@ fn surroundings(out: &mut String, settings: &Settings) {
         KeySource::Ephemeral => "a key for this run only".into(),
     };
     let scope = match settings.scope {
-        Scope::Caller => "bound to the caller",
-        Scope::Shared => "shared by all callers",
+        ScopeKind::Caller => "bound to the caller",
+        ScopeKind::Shared => "shared by all callers",
     };
     line(out, "marks", &format!("{keys}; {scope}"));
     let ledger = match &settings.ledger.url {
@@ -154,8 +157,8 @@ fn surroundings(out: &mut String, settings: &Settings) {
         LedgerUrl::Memory => "in memory, for this run only".into(),
     };
     let kept = match settings.ledger.store {
-        Store::Digests => "digests of arguments and results",
-        Store::Bodies => "arguments and results",
+        StoredContent::Digests => "digests of arguments and results",
+        StoredContent::Bodies => "arguments and results",
     };
     let durability = if settings.ledger.durability == Durability::Commit { "; answers wait for their records" } else { "" };
     line(out, "ledger", &format!("{ledger}; {kept}, for {}{durability}", humantime::format_duration(settings.ledger.keep)));
@@ -177,7 +180,7 @@ fn surroundings(out: &mut String, settings: &Settings) {
     }
 }
 
-fn upstream(upstream: &Upstream) -> String {
+fn upstream(upstream: &UpstreamSettings) -> String {
     let key = match &upstream.credential {
         Credential::Caller => "the caller's own key".into(),
         Credential::None => "no key".into(),
@@ -185,8 +188,8 @@ fn upstream(upstream: &Upstream) -> String {
     };
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
     let responses = match upstream.responses {
-        Responses::Native => "",
-        Responses::Translate => ", Responses API translated",
+        ResponsesSupport::Native => "",
+        ResponsesSupport::Translate => ", Responses API translated",
     };
     let name = &upstream.name;
     let mut text = format!("{name}: {}, {key}, {models}{responses}", upstream.base_url);

@@ -20,7 +20,7 @@ use crate::{
         store::{ChainStore, Position, StoreError, open::open_to_read},
         verify,
     },
-    settings::{self, Environment, Flags, KeySource, LedgerUrl, Offline},
+    settings::{self, Environment, Flags, KeySource, LedgerUrl, OfflineSettings},
 };
 
 /// Records read at a time.
@@ -89,7 +89,7 @@ pub fn run(ledger: &LedgerArgs, flags: &Flags) -> Result<ExitCode, Error> {
 }
 
 /// Opens the ledger named in the settings for reading.
-pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
+pub(super) fn open(offline: &OfflineSettings) -> Result<Arc<dyn ChainStore>, Error> {
     if offline.ledger.url == LedgerUrl::Memory {
         return Err(Error::Failed("the ledger is `memory:`, which ends with its process: there is nothing to be read".into()));
     }
@@ -97,7 +97,7 @@ pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
 }
 
 /// The keys; none are created here.
-pub(super) fn keys(offline: &Offline) -> Result<Vec<[u8; 32]>, Error> {
+pub(super) fn keys(offline: &OfflineSettings) -> Result<Vec<[u8; 32]>, Error> {
     if let KeySource::File(path) = &offline.keys
         && !path.exists()
     {
@@ -117,7 +117,7 @@ fn written(error: io::Error) -> Error {
     Error::Failed(format!("the output can't be written: {error}"))
 }
 
-fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Result<ExitCode, Error> {
+fn check(offline: &OfflineSettings, store: &dyn ChainStore, anchor: Option<&Path>) -> Result<ExitCode, Error> {
     let keys = ChainKeys::new(&keys(offline)?);
     let kept = anchor.map_or(Ok(Vec::new()), read_anchor)?;
     let report = verify::verify(store, &keys, &kept);

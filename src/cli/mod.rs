@@ -197,7 +197,7 @@ pub fn prepare(flags: &Flags) -> Result<LoadedConfig, Error> {
 pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) -> Result<LoadedConfig, Error> {
     let settings = settings::load(flags, environment, directory)?;
     let rules = settings.policy.load()?;
-    let load = |client: &settings::Client| client.policy.as_ref().map(load::PolicySource::load).transpose();
+    let load = |client: &settings::ClientSettings| client.policy.as_ref().map(load::PolicySource::load).transpose();
     let client_rules = settings.clients.iter().map(load).collect::<Result<_, _>>()?;
     Ok(LoadedConfig { settings, rules, client_rules })
 }

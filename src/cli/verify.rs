@@ -13,7 +13,7 @@ use super::{Error, ledger};
 use crate::{
     ledger::store::FoundExecution,
     marks::{ExecutionId, KeyRing, Scope},
-    settings::{self, Environment, Flags, LedgerUrl, Offline},
+    settings::{self, Environment, Flags, LedgerUrl, OfflineSettings},
 };
 
 /// `toolmark verify`
@@ -47,7 +47,7 @@ pub fn run(verify: &VerifyArgs, flags: &Flags) -> Result<ExitCode, Error> {
     Ok(if ours { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn explain(id: &str, offline: &Offline, credential: Option<&str>) -> Result<(String, bool), Error> {
+fn explain(id: &str, offline: &OfflineSettings, credential: Option<&str>) -> Result<(String, bool), Error> {
     let Some(parsed) = ExecutionId::parse(id) else {
         return Ok(("NOT OURS: it doesn't have the form of an execution ID: tool_milliseconds_16 hex digits\n".to_owned(), false));
     };

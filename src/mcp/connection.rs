@@ -117,7 +117,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<RmcpConnect
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
-    let handler = ClientHandler { changed: changed.clone() };
+    let handler = ToolListListener { changed: changed.clone() };
     let service = match &server.transport {
         Transport::Command { program, arguments, environment } => {
             let mut command = Command::new(&**program);
@@ -193,11 +193,11 @@ async fn pass_on(stderr: ChildStderr, server: Box<str>) {
     }
 }
 
-struct ClientHandler {
+struct ToolListListener {
     changed: Arc<Notify>,
 }
 
-impl ClientHandler for ClientHandler {
+impl ClientHandler for ToolListListener {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("toolmark", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), own).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -210,7 +210,7 @@ impl ClientHandler for ClientHandler {
 
 struct RmcpConnection {
     peer: Peer<RoleClient>,
-    service: tokio::sync::Mutex<Option<RunningService<RoleClient, ClientHandler>>>,
+    service: tokio::sync::Mutex<Option<RunningService<RoleClient, ToolListListener>>>,
     ending: Mutex<Option<RunningServiceCancellationToken>>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Mcp, ServerHealth, server::ToolCallStats};
 use crate::telemetry::{
     Telemetry,
-    metrics::sources::{Labels, MetricFamily, MetricType},
+    metrics::sources::{Labels, MetricFamily, MetricKind},
     readiness::PartState,
 };
 
@@ -36,9 +36,9 @@ fn samples(health: &[ServerHealth]) -> Vec<MetricFamily> {
         };
         health.iter().flat_map(of_server).collect()
     };
-    let counter = |name, help, values| MetricFamily { name, help, shape: MetricType::Counter, values };
+    let counter = |name, help, values| MetricFamily { name, help, shape: MetricKind::Counter, values };
     vec![
-        MetricFamily { name: "toolmark_mcp_up", help: "Is the MCP server up", shape: MetricType::Gauge, values: up },
+        MetricFamily { name: "toolmark_mcp_up", help: "Is the MCP server up", shape: MetricKind::Gauge, values: up },
         counter("toolmark_mcp_calls", "Calls that toolmark made", of_tools(|own| own.calls as f64)),
         counter("toolmark_mcp_errors", "Calls that toolmark made and that failed", of_tools(|own| own.errors as f64)),
         counter("toolmark_mcp_call_seconds", "How long calls took together", of_tools(|own| own.total_us as f64 / 1e6)),

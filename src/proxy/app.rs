@@ -202,7 +202,7 @@ impl App {
 
     /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
     pub fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
-        let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
+        let scope = |own: Scope| if self.settings.scope == settings::ScopeKind::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
             return Some(Caller { scope: scope(credentials::scope(headers, query)), policy: 0, client: None });
         }

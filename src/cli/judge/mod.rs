@@ -27,7 +27,7 @@ use crate::{
     policy::Mode,
     replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
-    settings::{self, Environment, Flags, KeySource, Offline},
+    settings::{self, Environment, Flags, KeySource, OfflineSettings},
     violation::Violation,
     wire::{
         json::{Document, string::quote},
@@ -132,13 +132,13 @@ impl InputError {
     }
 }
 
-fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<JudgeReport, InputError> {
+fn judge_exchange(offline: &OfflineSettings, request: Bytes, response: Bytes) -> Result<JudgeReport, InputError> {
     let rules = offline.policy.load().map_err(|error| InputError::Setup(error.into()))?;
     let standard = Standard::new(rules, HELD_BYTES_MAX).map_err(|error| InputError::Setup(Error::Failed(error.to_string())))?;
     let (ring, marks) = ring(&offline.keys).map_err(InputError::Setup)?;
     let scope = match offline.scope {
-        settings::Scope::Shared => Scope::shared(),
-        settings::Scope::Caller => Scope::anonymous(),
+        settings::ScopeKind::Shared => Scope::shared(),
+        settings::ScopeKind::Caller => Scope::anonymous(),
     };
     let document = Document::parse(request).map_err(|error| InputError::Request(format!("it is {error}")))?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);

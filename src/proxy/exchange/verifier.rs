@@ -11,7 +11,7 @@ use crate::{
         verifier::{Shown, check, question::Question, undecided::is_undecided},
     },
     proxy::{exchange::driver::Run, helper_threads, upstream::verifier::Verifier},
-    settings::When,
+    settings::VerifyWhen,
     telemetry::metrics::verifier::VerifierOutcome,
     violation::{Code, Severity},
 };
@@ -62,7 +62,7 @@ impl Run {
             return counts.count(VerifierOutcome::TooLarge);
         }
         helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-        if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
+        if settings.when == VerifyWhen::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
             return counts.count(VerifierOutcome::Decided);
         }
         let at = verifier.upstream();

@@ -51,7 +51,7 @@ const ANSWER_TOKENS: u64 = 1_000;
 
 /// Client for second opinions: cache, caps, health and counts.
 pub struct Verifier {
-    settings: settings::Verifier,
+    settings: settings::VerifierSettings,
     secret: [u8; 32],
     cache: Option<Cache<[u8; 32], Arc<Checked>>>,
     /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
@@ -107,7 +107,7 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error`] if the system provides no random numbers.
-    pub fn new(settings: &settings::Verifier, counts: Arc<VerifierCounters>) -> Result<Self, Error> {
+    pub fn new(settings: &settings::VerifierSettings, counts: Arc<VerifierCounters>) -> Result<Self, Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(Error::Random)?;
         Ok(Self {
@@ -128,7 +128,7 @@ impl Verifier {
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &settings::Verifier {
+    pub fn settings(&self) -> &settings::VerifierSettings {
         &self.settings
     }
 
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn the_log_says_it_once_a_minute() {
-        let settings = settings::Verifier {
+        let settings = settings::VerifierSettings {
             upstream: "u".into(),
             at: 0,
             model: "m".into(),
-            when: settings::When::All,
+            when: settings::VerifyWhen::All,
             deadline: Duration::from_secs(5),
             calls_per_hour: 1,
             tokens_per_hour: 1,

@@ -22,9 +22,9 @@ use super::{
     metrics::{ACTIONS, APIS, ENDINGS, Metrics, ToolCounters},
 };
 use crate::{
-    settings::{Alert, Counts, Metric},
+    settings::{Alert, AlertMetric, Counts},
     telemetry::{
-        metrics::sources::{MetricFamily, MetricType},
+        metrics::sources::{MetricFamily, MetricKind},
         stats::counters::CounterField,
     },
 };
@@ -85,11 +85,11 @@ fn register(alerts: &[Alert], outcomes: &[Arc<AlertCounters>], observed: &Teleme
             }
         }
         vec![
-            MetricFamily { name: "toolmark_alert_firing", help: "Alerts that fire now", shape: MetricType::Gauge, values: firing },
+            MetricFamily { name: "toolmark_alert_firing", help: "Alerts that fire now", shape: MetricKind::Gauge, values: firing },
             MetricFamily {
                 name: "toolmark_alert_messages",
                 help: "Messages of alerts by what became of them",
-                shape: MetricType::Counter,
+                shape: MetricKind::Counter,
                 values: messages,
             },
         ]
@@ -203,13 +203,15 @@ fn total(metrics: &Metrics, counts: &Counts) -> u64 {
         metrics.tools.all().iter().filter(|(name, _)| wanted(name)).map(|(_, counters)| count(counters)).sum()
     };
     match metric {
-        Metric::Blocked => ended(metrics, CounterField::Blocked),
-        Metric::Repaired => ended(metrics, CounterField::Repaired),
-        Metric::Failed => ended(metrics, CounterField::Failed),
-        Metric::Abandoned => ended(metrics, CounterField::Abandoned),
-        Metric::RejectedCalls => of_tools(&|tool| tool.calls[1].value()),
-        Metric::FailedExecutions => of_tools(&|tool| tool.failed.value()),
-        Metric::RepairTokens => metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::Counter::value).sum(),
+        AlertMetric::Blocked => ended(metrics, CounterField::Blocked),
+        AlertMetric::Repaired => ended(metrics, CounterField::Repaired),
+        AlertMetric::Failed => ended(metrics, CounterField::Failed),
+        AlertMetric::Abandoned => ended(metrics, CounterField::Abandoned),
+        AlertMetric::RejectedCalls => of_tools(&|tool| tool.calls[1].value()),
+        AlertMetric::FailedExecutions => of_tools(&|tool| tool.failed.value()),
+        AlertMetric::RepairTokens => {
+            metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::Counter::value).sum()
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::histogram::HistogramSnapshot;
 use crate::{
     telemetry::metrics::{
         ACTIONS, ANSWERS, APIS, CALLS, ENDINGS, Metrics, REPAIRS,
-        sources::{MetricFamily, MetricSources, MetricType},
+        sources::{MetricFamily, MetricKind, MetricSources},
     },
     violation::Code,
 };
@@ -189,8 +189,8 @@ fn times(mut metric: MetricEncoder, counted: &HistogramSnapshot) -> fmt::Result 
 
 fn further(encoder: &mut DescriptorEncoder, sample: &MetricFamily) -> fmt::Result {
     let kind = match sample.shape {
-        MetricType::Counter => MetricType::Counter,
-        MetricType::Gauge => MetricType::Gauge,
+        MetricKind::Counter => MetricType::Counter,
+        MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(sample.name, sample.help, None, kind)?;
     for (labels, value) in &sample.values {
@@ -205,10 +205,10 @@ fn further(encoder: &mut DescriptorEncoder, sample: &MetricFamily) -> fmt::Resul
     Ok(())
 }
 
-fn write(metric: &mut MetricEncoder, shape: MetricType, value: f64) -> fmt::Result {
+fn write(metric: &mut MetricEncoder, shape: MetricKind, value: f64) -> fmt::Result {
     match shape {
-        MetricType::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        MetricType::Gauge => metric.encode_gauge(&value),
+        MetricKind::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+        MetricKind::Gauge => metric.encode_gauge(&value),
     }
 }
 

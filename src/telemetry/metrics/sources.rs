@@ -7,7 +7,7 @@ use std::{
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MetricType {
+pub enum MetricKind {
     /// A value that only grows; the metric's name is given without `_total`.
     Counter,
     /// A value that goes up and down.
@@ -25,7 +25,7 @@ pub struct MetricFamily {
     /// Help text of one line.
     pub help: &'static str,
     /// Type of the metric.
-    pub shape: MetricType,
+    pub shape: MetricKind,
     /// The values with their labels.
     pub values: Vec<(Labels, f64)>,
 }
@@ -33,12 +33,12 @@ pub struct MetricFamily {
 impl MetricFamily {
     /// A gauge without labels.
     pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { name, help, shape: MetricType::Gauge, values: vec![(Vec::new(), value)] }
+        Self { name, help, shape: MetricKind::Gauge, values: vec![(Vec::new(), value)] }
     }
 
     /// A counter without labels.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, shape: MetricType::Counter, values: vec![(Vec::new(), value as f64)] }
+        Self { name, help, shape: MetricKind::Counter, values: vec![(Vec::new(), value as f64)] }
     }
 }
 

@@ -25,7 +25,7 @@ pub use traceparent::TraceParent;
 
 use crate::{
     ledger::record::ExchangeRecord,
-    settings::{self, Sampler, Upstream},
+    settings::{self, Sampler, UpstreamSettings},
 };
 
 /// Time allowed for sending the last spans when the process ends.
@@ -63,7 +63,7 @@ impl Traces {
     ///
     /// # Errors
     /// The exporter can't be built.
-    pub fn start(settings: &settings::Traces, upstreams: &[Upstream]) -> Result<Self, Error> {
+    pub fn start(settings: &settings::TraceSettings, upstreams: &[UpstreamSettings]) -> Result<Self, Error> {
         let (settings, url) = (settings.clone(), settings.endpoint.to_string());
         // The blocking client has its own runtime and can't be built inside another one.
         let made = std::thread::spawn(move || exporter(&settings, &url).map(|exporter| (exporter, settings))).join();
@@ -119,7 +119,7 @@ impl Traces {
     }
 }
 
-fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Error> {
+fn exporter(settings: &settings::TraceSettings, url: &str) -> Result<SpanExporter, Error> {
     let failed = |error: &dyn std::fmt::Display| Error(error.to_string());
     // A redirect would send the credentials in the headers to another server.
     let refused = reqwest::redirect::Policy::custom(|attempt| {
