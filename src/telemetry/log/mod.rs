@@ -118,7 +118,7 @@ struct LogOutput {
 
 impl std::fmt::Debug for LogBuffer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Shared")
+        out.write_str("LogBuffer")
     }
 }
 
