@@ -33,7 +33,7 @@ use crate::{
             originals::{Got, Object},
             owners,
         },
-        exchange::{self, Incoming, basis, cassette_session, driver::Fetched, read, responses},
+        exchange::{self, Incoming, basis, cassette_session, conversation::Fetched, read, responses},
         helper_threads,
         http::{
             body::Body,
@@ -490,9 +490,9 @@ impl Client<'_> {
         };
         // Judged as it would have been when it was asked for.
         let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
-        let (mut run, _) = responses::begin(self.worker.clone(), incoming).await?;
-        run.way.go_to_holder(holder.upstream, self.worker);
-        Ok(exchange::fetched::<Responses>(run, answer, Fetched { id: id.to_owned(), turn }).await)
+        let mut driver = responses::begin(self.worker.clone(), incoming).await?;
+        driver.selection.go_to_holder(holder.upstream, self.worker);
+        Ok(exchange::run_fetched::<Responses>(driver, answer, Fetched::new(id.to_owned(), turn)).await)
     }
 
     /// The same answer that the application got before.
