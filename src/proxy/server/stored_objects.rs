@@ -24,7 +24,7 @@ use crate::{
         conversation::Thread,
         request_error::{Refusal, unique},
     },
-    marks::{CallMark, Scope},
+    marks::{CallMark, ExecutionId, Scope},
     openai::error::{Reported, enveloped, masked},
     policy::{Mode, Stateful},
     proxy::{
