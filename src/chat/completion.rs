@@ -30,7 +30,7 @@ use crate::{
         text::TextGate,
     },
     openai::usage,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// One choice of a buffered answer.
@@ -115,7 +115,7 @@ impl WholeAnswer for Answer {
 
     fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         let root = self.document.root();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         if context.observes() {
             return Written { body: self.came.clone(), memo: None };
         }
@@ -197,7 +197,7 @@ impl WholeChoice {
     }
 }
 
-fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::marks::Moment)], context: &Context) {
+fn accept(edits: &mut Splices, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::marks::MarkTime)], context: &Context) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // Both forms in one answer were refused.
@@ -251,7 +251,7 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
     }
 }
 
-fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidCall) {
+fn write_arguments(edits: &mut Splices, body: Value<'_>, name: &str, call: &ValidCall) {
     if call.renamed() {
         edits.set_member(body, "name", &quote(call.name()));
     }
@@ -261,7 +261,7 @@ fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidC
     }
 }
 
-fn say_as_call(edits: &mut Edits, value: Value<'_>, call: &ValidCall, mark: &str) {
+fn say_as_call(edits: &mut Splices, value: Value<'_>, call: &ValidCall, mark: &str) {
     let function = format!(r#"{{"name":{},"arguments":{}}}"#, quote(call.name()), quote(call.arguments()));
     let calls = format!(r#"[{{"id":{},"type":"function","function":{function}}}]"#, quote(mark));
     edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":null,"refusal":null,"tool_calls":{calls}}}"#));
@@ -271,7 +271,7 @@ fn say_as_call(edits: &mut Edits, value: Value<'_>, call: &ValidCall, mark: &str
     }
 }
 
-fn say(edits: &mut Edits, value: Value<'_>, text: &str, json_only: bool) {
+fn say(edits: &mut Splices, value: Value<'_>, text: &str, json_only: bool) {
     let quoted = quote(text);
     let (content, refusal) = if json_only { ("null", &*quoted) } else { (&*quoted, "null") };
     edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#));

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::context::{Context, JudgedChoice};
 use crate::{
     judge::{
-        call::{Outcome, turn::TurnVerdict},
-        history::calls::Trail,
-        loops::{Beyond, Limit, Stop, Watch},
+        call::{CallVerdict, turn::TurnVerdict},
+        history::calls::CallHistory,
+        loops::{ExternalCounts, Limit, LimitHit, LoopDetector},
     },
     policy::OnLimit,
     violation::{Code, Severity, Violation},
@@ -25,16 +25,16 @@ pub struct Stopped {
     /// Name of the tool; `None` if all tools are concerned.
     pub tool: Option<Box<str>>,
     /// The limit that was hit.
-    pub stop: Stop,
+    pub stop: LimitHit,
 }
 
 /// Data for loop control. The shell sets time and counts before each judgement, so that judging needs no clock.
 #[derive(Debug, Default)]
 pub struct Loops {
     /// Calls since the last user message.
-    pub trail: Trail,
+    pub trail: CallHistory,
     /// Counts from outside the conversation.
-    pub beyond: Beyond,
+    pub beyond: ExternalCounts,
     now_ms: AtomicU64,
     told: AtomicU32,
     invented: AtomicU32,
@@ -42,7 +42,7 @@ pub struct Loops {
 
 impl Loops {
     /// State at the start of an exchange. `now_ms` is the time in Unix milliseconds.
-    pub fn new(trail: Trail, beyond: Beyond, now_ms: u64) -> Self {
+    pub fn new(trail: CallHistory, beyond: ExternalCounts, now_ms: u64) -> Self {
         Self { trail, beyond, now_ms: now_ms.into(), told: 0.into(), invented: 0.into() }
     }
 
@@ -61,9 +61,9 @@ impl Context {
             return Vec::new();
         }
         let Loops { trail, beyond, now_ms, told, invented } = &self.loops;
-        let watch = Watch { limits: &self.rules.policy.loops, trail, beyond, now_ms: now_ms.load(Ordering::Relaxed) };
+        let watch = LoopDetector { limits: &self.rules.policy.loops, trail, beyond, now_ms: now_ms.load(Ordering::Relaxed) };
         let (told, invented) = (told.load(Ordering::Relaxed), invented.load(Ordering::Relaxed));
-        let object = |tool: Option<&str>, stop: &Stop| {
+        let object = |tool: Option<&str>, stop: &LimitHit| {
             let advice = if told == 0 {
                 stop.advice(watch.now_ms)
             } else {
@@ -77,11 +77,11 @@ impl Context {
         }
         let mut stops = Vec::new();
         for judged in &mut turn.calls {
-            let Outcome::Accept(call) = &judged.outcome else { continue };
+            let CallVerdict::Accept(call) = &judged.outcome else { continue };
             let Some(stop) = watch.call(call.name(), call.arguments()) else { continue };
             let (tool, violation) = (call.name().into(), object(Some(call.name()), &stop));
             if violation.as_ref().is_some_and(Violation::blocks) {
-                judged.outcome = Outcome::Reject;
+                judged.outcome = CallVerdict::Reject;
             }
             judged.violations.extend(violation);
             stops.push(Stopped { tool: Some(tool), stop });

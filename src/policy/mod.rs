@@ -19,15 +19,15 @@ use serde::Deserialize;
 
 use self::protocol::{CITE_TEXT, protocol_text};
 pub use self::{
-    loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops},
-    responses::{Responses, Stateful},
+    loops::{CallRate, Identical, LoopsPolicy, OnLimit, ToolLimits, ToolLoops},
+    responses::{ResponsesPolicy, Stateful},
 };
 use crate::violation::{Certainty, Severity};
 
 /// `mode`: whether answers are changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum PolicyMode {
     /// Judge, repair, block.
     #[default]
     Enforce,
@@ -98,8 +98,8 @@ pub enum PromoteTextual {
 impl<'de> Deserialize<'de> for PromoteTextual {
     /// `"off"`, `"exact"` or `"on"`. Older policies have booleans, where `true` means `"exact"`.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl serde::de::Visitor<'_> for Words {
+        struct PromoteTextualVisitor;
+        impl serde::de::Visitor<'_> for PromoteTextualVisitor {
             type Value = PromoteTextual;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for PromoteTextual {
                 }
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(PromoteTextualVisitor)
     }
 }
 
@@ -168,41 +168,41 @@ pub enum Hold {
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Mode: enforce or observe.
-    pub mode: Mode,
+    pub mode: PolicyMode,
     /// Tool files, and their use.
     pub tools: Tools,
     /// Instructions to the model.
     pub protocol: Protocol,
     /// Judgement and repair of calls.
-    pub calls: Calls,
+    pub calls: CallsPolicy,
     /// Results and their stamps.
     pub results: Results,
     /// Holding back of streamed text.
     pub stream: Stream,
     /// Settings for the Responses API.
-    pub responses: Responses,
+    pub responses: ResponsesPolicy,
     /// Citations in answers.
     pub citations: Citations,
     /// Loop control.
-    pub loops: Loops,
+    pub loops: LoopsPolicy,
     /// Phrase rules: claims that require a tool's success.
     pub claims: Vec<ClaimRule>,
     /// State rules, checked against the outside world.
     pub state: Vec<state_rules::StateRule>,
     /// Severities by code, as written; [`crate::violation::Checks`] is the full table.
-    pub checks: BTreeMap<String, Check>,
+    pub checks: BTreeMap<String, CheckSetting>,
 }
 
 /// A line of `[checks]`: a severity, or the certainty from which a claim is blocked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Check {
+pub enum CheckSetting {
     /// `"warn"`
     Severity(Severity),
     /// `{ block = "certain" }`: `block` from this certainty on, `warn` below it.
     Block(Certainty),
 }
 
-impl<'de> Deserialize<'de> for Check {
+impl<'de> Deserialize<'de> for CheckSetting {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(CheckVisitor)
     }
@@ -211,23 +211,23 @@ impl<'de> Deserialize<'de> for Check {
 struct CheckVisitor;
 
 impl<'de> serde::de::Visitor<'de> for CheckVisitor {
-    type Value = Check;
+    type Value = CheckSetting;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("a severity (`off`, `info`, `warn`, `block`), or { block = \"certain\" } or { block = \"likely\" }")
     }
 
-    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Check, E> {
-        Severity::deserialize(serde::de::value::StrDeserializer::new(word)).map(Check::Severity)
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<CheckSetting, E> {
+        Severity::deserialize(serde::de::value::StrDeserializer::new(word)).map(CheckSetting::Severity)
     }
 
-    fn visit_map<M: serde::de::MapAccess<'de>>(self, map: M) -> Result<Check, M::Error> {
+    fn visit_map<M: serde::de::MapAccess<'de>>(self, map: M) -> Result<CheckSetting, M::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Block {
+        struct BlockFrom {
             block: Certainty,
         }
-        Block::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(|table| Check::Block(table.block))
+        BlockFrom::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(|table| CheckSetting::Block(table.block))
     }
 }
 
@@ -299,7 +299,7 @@ pub struct Protocol {
 /// `[calls]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Calls {
+pub struct CallsPolicy {
     /// Repairs of one exchange, calls and text together; 0 to 10.
     pub max_repairs: u32,
     /// Upstream requests of one exchange, in total; 1 to 50.
@@ -325,7 +325,7 @@ pub struct Calls {
     pub long_argument: u32,
 }
 
-impl Default for Calls {
+impl Default for CallsPolicy {
     fn default() -> Self {
         Self {
             max_repairs: 2,

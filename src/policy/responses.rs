@@ -20,7 +20,7 @@ pub enum Stateful {
 /// `[responses]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Responses {
+pub struct ResponsesPolicy {
     /// Treatment of conversations that the upstream stores.
     pub stateful: Stateful,
 }

@@ -12,9 +12,9 @@ use subtle::ConstantTimeEq as _;
 use crate::{
     exchange::active_policy::Standard,
     ledger::recorder::Recorder,
-    marks::{Counter, KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
-    policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
+    policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
     proxy::{
         cassettes::Cassettes,
         conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals, owners::Owners},
@@ -86,7 +86,7 @@ pub struct App {
     pub verifier: Option<Arc<Verifier>>,
     /// Journal of tool calls that were started.
     pub journal: Journal,
-    counter: Counter,
+    counter: MarkClock,
     policies: Vec<InForce>,
     /// Index of the policy, by client.
     client_policies: Vec<usize>,
@@ -135,7 +135,7 @@ impl App {
         if let Some(mcp) = &mcp {
             crate::mcp::metrics::register(mcp, &observed);
         }
-        let counter = Counter::new(u16::from_le_bytes(seed));
+        let counter = MarkClock::new(u16::from_le_bytes(seed));
         let load = Load::new(&settings.limits, &settings.clients);
         let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
         let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
@@ -175,7 +175,7 @@ impl App {
     }
 
     /// Moment of the next mark, at this Unix time in milliseconds. `hides`: toolmark ran calls in its turn, or before it.
-    pub fn moment(&self, now_ms: u64, hides: bool) -> Moment {
+    pub fn moment(&self, now_ms: u64, hides: bool) -> MarkTime {
         self.counter.next(now_ms, hides)
     }
 
@@ -246,7 +246,7 @@ impl App {
     pub fn tracks(&self) -> bool {
         self.policies.iter().any(|policy| {
             let policy = &policy.standard.load().rules.policy;
-            policy.mode == Mode::Enforce && policy.responses.stateful == Stateful::Track
+            policy.mode == PolicyMode::Enforce && policy.responses.stateful == Stateful::Track
         })
     }
 
@@ -265,7 +265,7 @@ impl App {
         self.read_again(|source, last| source.load_changed(last, &changed.written));
     }
 
-    fn read_again(&self, load: impl Fn(&PolicySource, &Rules) -> Result<Rules, crate::policy::load::Error>) {
+    fn read_again(&self, load: impl Fn(&PolicySource, &CompiledPolicy) -> Result<CompiledPolicy, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = State::Ready;
         for policy in &self.policies {
@@ -311,7 +311,7 @@ impl InForce {
 
     fn make(
         source: PolicySource,
-        rules: Rules,
+        rules: CompiledPolicy,
         held_bytes_max: usize,
         offered: Arc<(u64, Catalog)>,
         settings: &Settings,

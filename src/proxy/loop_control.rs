@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::{
     exchange::{context::JudgedChoice, loop_guard::Stopped},
-    judge::loops::{Beyond, Limit, Resets},
+    judge::loops::{ExternalCounts, Limit, Resets},
     ledger::{
         record::{ExchangeRecord, SESSION_CHARS_MAX, ScopeDigest},
         recorder::Observer,
@@ -89,7 +89,7 @@ pub struct LoopFigures {
 
 impl LoopControl {
     /// Counts for an exchange of this session from outside its conversation: resets, and the session's calls. `scope`: that of the session.
-    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> Beyond {
+    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> ExternalCounts {
         let mut resets = Resets::default();
         for reset in self.resets.load().iter().filter(|reset| reset.session.is_none() || reset.session.as_deref() == session) {
             match &reset.tool {
@@ -100,7 +100,7 @@ impl LoopControl {
                 }
             }
         }
-        Beyond { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
+        ExternalCounts { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
     }
 
     /// Resets the counts at this time (Unix milliseconds): for this tool or all, in this session or all. `POST /api/loops/reset`.

@@ -15,7 +15,7 @@ use crate::{
         request_error::Refusal,
         turn::Said,
     },
-    judge::loops::Beyond,
+    judge::loops::ExternalCounts,
     marks::{KeyRing, Scope},
     openai::Api,
     responses::{self, adapter::Responses, request::Recalled},
@@ -79,7 +79,7 @@ impl Bench {
             upstream: when.upstream,
             protocol: standard.protocol.as_deref(),
             held_bytes_max: HELD_BYTES_MAX,
-            beyond: Beyond::default(),
+            beyond: ExternalCounts::default(),
         };
         match api {
             Api::Chat => {

@@ -17,7 +17,7 @@ use crate::{
         call::{Call, CallKind, ValidCall},
         history::calls::call_digest,
     },
-    marks::Moment,
+    marks::MarkTime,
     openai::content::text_of,
     responses::{
         output_items::Slot,
@@ -38,12 +38,12 @@ pub fn remember(
     context: &Context,
     response_id: Option<&str>,
     conversation: Option<&str>,
-    calls: &[(String, &Slot, &ValidCall, Moment)],
+    calls: &[(String, &Slot, &ValidCall, MarkTime)],
     owed: Vec<Owed>,
     items: Vec<(String, Fate)>,
 ) -> Memo {
     let hidden = &context.hidden;
-    let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, Moment)| {
+    let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, MarkTime)| {
         // Without an id of its own the call has its mark upstream too.
         let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
         let (digest, arguments) = (call_digest(call.name(), call.arguments()), kept_arguments(call.arguments()));

@@ -14,9 +14,9 @@ use crate::{
         },
     },
     judge::call::{Arguments, Call, CallKind},
-    marks::Moment,
+    marks::MarkTime,
     violation::{Code, Severity},
-    wire::json::{Kind, Value, splice::Edits, string},
+    wire::json::{Kind, Value, splice::Splices, string},
 };
 
 /// Kind of an output item.
@@ -198,7 +198,7 @@ pub fn echoed(slot: &Slot) -> String {
 }
 
 /// Sets the `status` of an item that has one.
-pub fn echoed_status(edits: &mut Edits, item: Value<'_>, status: &str) {
+pub fn echoed_status(edits: &mut Splices, item: Value<'_>, status: &str) {
     if item.get("status").is_some_and(|own| !own.is_text(status) && !own.is_text("incomplete")) {
         edits.set_member(item, "status", &string::quote(status));
     }
@@ -223,7 +223,7 @@ pub struct Minter {
 
 impl Minter {
     /// Mints the id of the next call. `call_id` is the upstream's, and may be empty.
-    pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: Moment) -> String {
+    pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: MarkTime) -> String {
         let own = self.taken.iter().all(|taken| taken != call_id).then_some(call_id);
         self.taken.push(call_id.to_owned());
         let behind = own.and_then(|id| context.ring.mint_behind(id, &context.scope, tool, arguments, moment));

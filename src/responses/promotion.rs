@@ -13,8 +13,8 @@ use crate::{
         text::place::is_nothing,
     },
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::Event,
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::SseEvent,
     },
 };
 
@@ -51,7 +51,7 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     if !allowed(context) {
         return None;
     }
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     let instead = instead(document.root(), context, &mut edits)?;
     let document = Document::parse(edits.apply(document.bytes())).ok()?;
     Some((document, instead.tools()))
@@ -64,7 +64,7 @@ impl Instead {
 }
 
 /// Replaces the only message of a response by calls.
-fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<Instead> {
+fn instead(response: Value<'_>, context: &Context, edits: &mut Splices) -> Option<Instead> {
     let kind = |item: &Value<'_>| item.get("type").and_then(Value::text).unwrap_or_default().into_owned();
     let mut others = response.get("output")?.items().filter(|item| kind(item) != "reasoning");
     let (message, None) = (others.next()?, others.next()) else { return None };
@@ -107,7 +107,7 @@ impl Promoter {
     }
 
     /// Handles an event; returns the events to forward.
-    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
+    pub fn take(&mut self, event: SseEvent, document: Document, context: &Context) -> Passed {
         let root = document.root();
         let kind = root.get("type").and_then(Value::text).unwrap_or_default();
         let of_item = root.get("item").and_then(|item| item.get("type")).and_then(Value::text).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Promoter {
     /// Handles the terminal event, which repeats the complete output; returns the events to forward.
     fn end(&mut self, context: &Context) -> Passed {
         let promoted = self.held.events.last().and_then(|(event, document)| {
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             let instead = instead(document.root().get("response")?, context, &mut edits)?;
             Some((instead, made(event, edits.apply(document.bytes()))?))
         });
@@ -153,7 +153,7 @@ impl Promoter {
 }
 
 /// The events of the calls, in place of the message's; `begun` is the event that began the message.
-fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
+fn events(instead: &Instead, begun: &SseEvent, first: Value<'_>) -> Passed {
     let integer = |name: &str| first.get_some(name).and_then(Value::integer);
     let (place, number) = (integer("output_index").unwrap_or(0), integer("sequence_number"));
     let mut passed = Vec::new();
@@ -170,7 +170,7 @@ fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
             let number = number.map(|number| format!("\"sequence_number\":{},", number + passed.len() as u64)).unwrap_or_default();
             let data = format!(r#"{{"type":"response.{kind}",{number}"output_index":{index},{members}}}"#);
             let name = begun.name.as_ref().map(|_| Bytes::from(format!("response.{kind}")));
-            passed.extend(made(&Event { name, ..begun.clone() }, data.into()));
+            passed.extend(made(&SseEvent { name, ..begun.clone() }, data.into()));
         }
     }
     passed

@@ -25,7 +25,7 @@ use crate::{
         output_items::{is_like_call, nests_call},
         request::input_items::{InputItem, Kind},
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Item types of the upstream's own tools, and others with nothing that an application runs.
@@ -216,7 +216,7 @@ fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
         return Ruling::Passes(value.raw_str().to_owned());
     }
     let Ok(document) = Document::parse(value.raw_bytes()) else { return Ruling::Unknown };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     members.iter().for_each(|(name, value)| edits.set_member(document.root(), name, value));
     String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(Ruling::Unknown, Ruling::Passes)
 }

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Checker, Fault, Secret};
+use super::{Checker, ConfigError, Secret};
 use crate::{config::error::maybe, policy::duration, violation::Code};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
@@ -96,7 +96,7 @@ impl RawAlert {
 }
 
 impl Checker<'_> {
-    pub(super) fn alerts(&self, all: &[RawAlert]) -> Result<Vec<Alert>, Fault> {
+    pub(super) fn alerts(&self, all: &[RawAlert]) -> Result<Vec<Alert>, ConfigError> {
         let mut alerts: Vec<Alert> = Vec::new();
         if all.len() > ALERTS_MAX {
             return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream,
+    Admin, BodyTools, Checker, Client, ConfigError, Credential, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream,
     raw::{RawAdmin, RawClient, RawLedger, RawLimits},
 };
 use crate::{
@@ -19,13 +19,13 @@ use crate::{
 };
 
 impl Checker<'_> {
-    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
+    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
         let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
         let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
         local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
     }
 
-    pub(super) fn admin(&self, raw: &RawAdmin, listen: SocketAddr) -> Result<Admin, Fault> {
+    pub(super) fn admin(&self, raw: &RawAdmin, listen: SocketAddr) -> Result<Admin, ConfigError> {
         let explicit = self.layers.says("admin.listen");
         let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
         if raw.listen.trim() == "off" {
@@ -42,7 +42,7 @@ impl Checker<'_> {
         Ok(Admin { listen: Some(address), explicit, token })
     }
 
-    pub(super) fn clients(&self, all: &[RawClient]) -> Result<Vec<Client>, Fault> {
+    pub(super) fn clients(&self, all: &[RawClient]) -> Result<Vec<Client>, ConfigError> {
         let mut clients: Vec<Client> = Vec::new();
         for (index, client) in all.iter().enumerate() {
             let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
@@ -73,7 +73,7 @@ impl Checker<'_> {
     }
 
     /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
-    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[Upstream], clients: &[Client]) -> Result<(), Fault> {
+    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[Upstream], clients: &[Client]) -> Result<(), ConfigError> {
         let local = listen.ip().to_canonical().is_loopback();
         let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
         match own {
@@ -89,7 +89,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, Fault> {
+    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, ConfigError> {
         for (index, path) in paths.iter().enumerate() {
             let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
             let stem = path.strip_suffix("/*").unwrap_or(path);
@@ -105,7 +105,7 @@ impl Checker<'_> {
         Ok(paths.to_vec())
     }
 
-    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, Fault> {
+    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
         for (index, host) in hosts.iter().enumerate() {
             if host.is_empty() || !host.chars().all(|c| c.is_alphanumeric() || "-._:[]".contains(c)) {
                 let message = format!("`{host}` is no host name: write it like \"toolmark.example.org\", without scheme and path");
@@ -115,7 +115,7 @@ impl Checker<'_> {
         Ok(hosts.iter().map(|host| canonical_host(host)).collect())
     }
 
-    pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {
+    pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, ConfigError> {
         let url = ledger_url(&raw.url, |path| self.path("ledger.url", path)).map_err(|why| self.layers.fault("ledger.url", why))?;
         if raw.keep < Duration::from_secs(60) {
             return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
@@ -144,7 +144,7 @@ impl Checker<'_> {
     }
 
     /// Compiles globs over tool names.
-    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, Fault> {
+    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, ConfigError> {
         let mut set = globset::GlobSetBuilder::new();
         for (index, pattern) in patterns.iter().enumerate() {
             let wrong =
@@ -154,7 +154,7 @@ impl Checker<'_> {
         set.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    pub(super) fn limits(&self, raw: &RawLimits) -> Result<Limits, Fault> {
+    pub(super) fn limits(&self, raw: &RawLimits) -> Result<Limits, ConfigError> {
         for (key, value, range) in [
             ("request_bytes", raw.request_bytes, BODY_BYTES),
             ("response_bytes", raw.response_bytes, BODY_BYTES),

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Checker, Credential, Fault, Upstream};
+use super::{Checker, ConfigError, Credential, Upstream};
 use crate::{
     config::error::{list, maybe},
     policy::{bytes, duration},
@@ -102,7 +102,7 @@ impl Checker<'_> {
         raw: Option<&RawVerifier>,
         replay: &RawReplay,
         upstreams: &[Upstream],
-    ) -> Result<Option<Verifier>, Fault> {
+    ) -> Result<Option<Verifier>, ConfigError> {
         let Some(own) = raw else { return Ok(None) };
         let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
         let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {

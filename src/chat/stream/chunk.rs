@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::{
     exchange::text::place::is_nothing,
-    judge::call::turn::Ending,
+    judge::call::turn::FinishReason,
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::{self, Event, one_line},
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::{self, SseEvent, one_line},
     },
 };
 
@@ -30,7 +30,7 @@ impl Identity {
         Self { members: IDENTITY.map(|name| root.get_some(name).map(|value| value.raw_str().to_owned())) }
     }
 
-    fn write(&self, edits: &mut Edits, root: Value<'_>) {
+    fn write(&self, edits: &mut Splices, root: Value<'_>) {
         for (name, value) in IDENTITY.iter().zip(&self.members) {
             if let (Some(old), Some(value)) = (root.get(name), value)
                 && old.raw_str() != value
@@ -159,11 +159,11 @@ pub fn finish_of(choice: Value<'_>) -> Option<String> {
         named.or(reason).filter(|text| !text.is_empty())
     };
     let plain = detail.is_some();
-    match Ending::of_finish(&detail.or_else(other)?) {
-        Ending::Length => Some("length".to_owned()),
-        Ending::ContentFilter => Some("content_filter".to_owned()),
-        Ending::Broken => Some("error".to_owned()),
-        Ending::Complete | Ending::Refusal => plain.then(|| "stop".to_owned()),
+    match FinishReason::of_finish(&detail.or_else(other)?) {
+        FinishReason::Length => Some("length".to_owned()),
+        FinishReason::ContentFilter => Some("content_filter".to_owned()),
+        FinishReason::Broken => Some("error".to_owned()),
+        FinishReason::Complete | FinishReason::Refusal => plain.then(|| "stop".to_owned()),
     }
 }
 
@@ -174,14 +174,14 @@ pub fn is_disguise(name: &str) -> bool {
 }
 
 /// Writes an event; the original bytes if nothing changes.
-pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
+pub fn write(event: &SseEvent, document: &Document, changes: &Changes<'_>) -> Bytes {
     let root = document.root();
     // Nearly every event of nearly every stream.
     let renamed = || choice_of(document).is_some_and(|choice| choice.get("message").is_some());
     if event.plain && changes.is_nothing() && root.get("toolmark").is_none() && !renamed() {
         return event.raw.clone();
     }
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if let Some(identity) = changes.identity {
         identity.write(&mut edits, root);
     }
@@ -203,7 +203,7 @@ pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes
     frame(&edits.apply(document.bytes()))
 }
 
-fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
+fn write_choice(edits: &mut Splices, choice: Value<'_>, changes: &Changes<'_>) {
     if let (Some(finish), Some(old)) = (&changes.finish, choice.get("finish_reason")) {
         edits.replace(old.span(), finish.as_str());
     } else if let Some(finish) = &changes.finish {
@@ -282,7 +282,7 @@ pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Optio
 
 /// Parsed data of a one-line event.
 pub fn data_of(event: &Bytes) -> Option<Document> {
-    let mut parser = sse::Parser::default();
+    let mut parser = sse::SseParser::default();
     let mut data = None;
     parser.handle(event.clone(), |event| data = event.data).ok()?;
     Document::parse(data?).ok()
@@ -291,7 +291,7 @@ pub fn data_of(event: &Bytes) -> Option<Document> {
 /// A one-line event with `usage` set.
 pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
     let Some(document) = data_of(event) else { return event.clone() };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.set_member(document.root(), "usage", usage);
     frame(&edits.apply(document.bytes()))
 }
@@ -299,7 +299,7 @@ pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
 /// A one-line event with the verdict as a member.
 pub fn with_member(event: Bytes, verdict: &str) -> Bytes {
     let Some(document) = data_of(&event) else { return event };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.set_member(document.root(), "toolmark", verdict);
     frame(&edits.apply(document.bytes()))
 }

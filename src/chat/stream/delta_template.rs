@@ -9,7 +9,7 @@ use crate::{
     exchange::text::{place::is_nothing, places::is_token},
     wire::{
         json::{Document, Value, leading_string},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -23,7 +23,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// Template of a judged event; `None` if the event has more than text of one choice.
-    pub fn of(event: &Event, document: &Document) -> Option<Self> {
+    pub fn of(event: &SseEvent, document: &Document) -> Option<Self> {
         if !is_simple(event) {
             return None;
         }
@@ -62,7 +62,7 @@ impl Pattern {
     }
 
     /// Text of an event that matches; `None` if the event doesn't match, or has no text.
-    pub fn text<'e>(&self, event: &'e Event) -> Option<Cow<'e, str>> {
+    pub fn text<'e>(&self, event: &'e SseEvent) -> Option<Cow<'e, str>> {
         let data = event.data.as_deref().filter(|_| is_simple(event))?;
         // Most often it is here that they differ.
         let last = self.pieces.last().filter(|last| data.ends_with(last))?;
@@ -82,7 +82,7 @@ impl Pattern {
     }
 }
 
-fn is_simple(event: &Event) -> bool {
+fn is_simple(event: &SseEvent) -> bool {
     event.plain && event.name.is_none()
 }
 
@@ -111,11 +111,11 @@ fn text_of(choice: Value<'_>) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::sse::Parser;
+    use crate::wire::sse::SseParser;
 
-    fn event(data: &str) -> Event {
+    fn event(data: &str) -> SseEvent {
         let mut found = Vec::new();
-        Parser::default().handle(format!("data: {data}\n\n").into(), |event| found.push(event)).unwrap();
+        SseParser::default().handle(format!("data: {data}\n\n").into(), |event| found.push(event)).unwrap();
         found.remove(0)
     }
 

@@ -27,8 +27,8 @@ use crate::{
     },
     openai::usage,
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::{Event, keep_alive},
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::{SseEvent, keep_alive},
     },
 };
 use choice::ChoiceStream;
@@ -43,7 +43,7 @@ pub struct StreamJudge {
     context: Arc<Context>,
     choices: Vec<ChoiceStream>,
     /// Trailing events: usage.
-    tail: Vec<(Event, Document)>,
+    tail: Vec<(SseEvent, Document)>,
     /// Identity of the first attempt, once known.
     identity: Option<Identity>,
     /// The identity is an earlier attempt's, and is written into the events.
@@ -91,7 +91,7 @@ impl AnswerStream for StreamJudge {
         }
     }
 
-    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         if !self.context.observes() {
             return self.judge(event, out);
         }
@@ -209,7 +209,7 @@ impl AnswerStream for StreamJudge {
             r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#
         );
         let mut last = Self::new(self.context.clone(), Some(self));
-        let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
+        let event = SseEvent { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
         // INVARIANT: it is an event like any other, and its choice is held as it has ended.
         let _more = last.handle(event, out);
         last.end(
@@ -224,7 +224,7 @@ impl AnswerStream for StreamJudge {
 }
 
 impl StreamJudge {
-    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn judge(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive; anything else upsets clients.
             if event.is_comment() {
@@ -257,7 +257,7 @@ impl StreamJudge {
         Ok(Flow::More)
     }
 
-    fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn document(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let root = document.root();
         if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
@@ -283,7 +283,7 @@ impl StreamJudge {
         let mut event = event;
         if document.bytes().as_ptr() != came {
             // What came isn't what leaves.
-            event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+            event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
         }
         let parts = chunk::Parts::of(document.root());
         self.note_usage(&parts);
@@ -302,8 +302,8 @@ impl StreamJudge {
     }
 
     /// Handles one choice of an event with several, as an event of its own; the last one keeps the usage.
-    fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
-        let mut edits = Edits::default();
+    fn split(&mut self, event: &SseEvent, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
+        let mut edits = Splices::default();
         if let Some(choices) = document.root().get("choices") {
             edits.replace(choices.span(), format!("[{choice}]"));
         }
@@ -311,7 +311,7 @@ impl StreamJudge {
             edits.replace(usage.span(), "null");
         }
         let data = edits.apply(document.bytes());
-        let event = Event { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
+        let event = SseEvent { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
         self.single(event, Document::parse(data)?, out)
     }
 
@@ -325,7 +325,7 @@ impl StreamJudge {
         }
     }
 
-    fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn choiceless(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let root = document.root();
         match root.get("choices") {
             Some(choices) if choices.is_array() || choices.is_null() => {}
@@ -356,7 +356,7 @@ impl StreamJudge {
         self.identity.as_ref().filter(|_| self.rewrite)
     }
 
-    fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn single(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
         if !choice.is_object() || is_ambiguous(choice) {
             return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
@@ -386,7 +386,7 @@ impl StreamJudge {
     }
 
     /// Handles an event that continues the text of the previous one.
-    fn repeated(&mut self, index: u64, event: Event, text: String, out: &mut BytesMut) -> Flow {
+    fn repeated(&mut self, index: u64, event: SseEvent, text: String, out: &mut BytesMut) -> Flow {
         if let Some((at, stream)) = self.choices.iter_mut().enumerate().find(|(_, stream)| stream.index() == index) {
             stream.take_repeated(event, text, &self.context);
             self.pump(at, out);

@@ -13,7 +13,7 @@ use quick_cache::{
 use crate::{
     exchange::conversation::{Fate, KnownCall, Memo, Thread},
     marks::Scope,
-    upstreams::quirks::Kept,
+    upstreams::quirks::ProviderExtras,
 };
 
 /// Maximum bytes of the cache, by estimate.
@@ -41,7 +41,7 @@ enum Entry {
     Thread(Arc<Thread>),
     Call(KnownCall),
     Item(Fate),
-    Beside(Arc<Kept>),
+    Beside(Arc<ProviderExtras>),
     Mark(Arc<str>),
 }
 
@@ -154,12 +154,12 @@ impl Memory {
     }
 
     /// Stores the provider extras of the call with this mark.
-    pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: Kept) {
+    pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: ProviderExtras) {
         self.0.insert((scope.clone(), Kind::Beside, mark.into()), Entry::Beside(Arc::new(kept)));
     }
 
     /// Provider extras of the call with this mark.
-    pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<Kept>> {
+    pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<ProviderExtras>> {
         match self.get(scope, Kind::Beside, mark)? {
             Entry::Beside(kept) => Some(kept),
             Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) | Entry::Mark(_) => None,
@@ -178,13 +178,13 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::history::Execution, marks::Moment};
+    use crate::{judge::history::Execution, marks::MarkTime};
 
     /// The heaviest that one conversation gets, by estimate.
     const THREAD_BYTES_MAX: u64 = 2 << 20;
 
     fn execution(number: u64) -> Execution {
-        let moment = Moment { time_ms: number, counter: 0 };
+        let moment = MarkTime { time_ms: number, counter: 0 };
         let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
         Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0, mark: String::new(), result: [0; 32] }
     }

@@ -14,7 +14,7 @@ use crate::{
     },
     ledger::{lookup::Unanswered, sealed_kv::Shelf},
     marks::Scope,
-    policy::Mode,
+    policy::PolicyMode,
     settings::Settings,
     violation::{Code, Violation},
     wire::json::Document,
@@ -95,7 +95,7 @@ impl KeptRounds {
     /// Restores the rounds that were hidden from the sender of this request.
     pub async fn restore<A: Adapter>(&self, shelf: &Shelf, standard: &Standard, came: &Document, scope: &Scope, now_ms: u64) -> Restored {
         let mut restored = Restored::default();
-        if !self.runs_tools || standard.rules.policy.mode == Mode::Observe {
+        if !self.runs_tools || standard.rules.policy.mode == PolicyMode::Observe {
             return restored;
         }
         let turns = A::turns(came);

@@ -15,7 +15,7 @@ use crate::{
         lookup::Unanswered,
         sealed_kv::{self, Shelf},
     },
-    marks::{Moment, Scope},
+    marks::{MarkTime, Scope},
     mcp::{outcome::Outcome, runner::Asked},
     wire::json::canonical::canonical,
 };
@@ -87,7 +87,7 @@ pub struct Due {
     /// Request to run the tool.
     pub asked: Asked,
     /// Moment of the call's mark.
-    pub moment: Moment,
+    pub moment: MarkTime,
     key: Key,
     /// Knowledge about an earlier run.
     pub known: Known,
@@ -132,9 +132,9 @@ impl Due {
     }
 
     /// Moment for the call's mark: that of the call that it repeats, if it does.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> MarkTime {
         match &self.known {
-            Known::Here(begun) | Known::Before(begun) => Moment { time_ms: begun.time_ms, counter: begun.counter },
+            Known::Here(begun) | Known::Before(begun) => MarkTime { time_ms: begun.time_ms, counter: begun.counter },
             Known::Nothing | Known::Untold => self.moment,
         }
     }
@@ -147,7 +147,7 @@ impl Journal {
         shelf: &Shelf,
         identity: &Identity,
         ordinals: &mut Ordinals,
-        asked: Vec<(Asked, Moment)>,
+        asked: Vec<(Asked, MarkTime)>,
         now_ms: u64,
     ) -> Vec<Due> {
         let mut dues: Vec<Due> = Vec::new();
@@ -193,7 +193,7 @@ impl Journal {
 
 impl Begun {
     fn of(due: &Due, outcome: Option<Outcome>) -> Self {
-        let Moment { time_ms, counter } = due.moment;
+        let MarkTime { time_ms, counter } = due.moment;
         Self { mark: due.asked.mark.clone(), time_ms, counter, outcome }
     }
 

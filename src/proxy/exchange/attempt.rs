@@ -28,15 +28,15 @@ use crate::{
         },
     },
     upstreams::{
-        breaker::{Admission, Condition, Outcome},
-        capabilities::Model,
-        capability_probe::Calls,
-        health::Trouble,
+        breaker::{Admission, BreakerState, RequestOutcome},
+        capabilities::ModelEntry,
+        capability_probe::ToolCalling,
+        health::FailureKind,
         quirks::{
-            Attempt, Misfit, fit,
-            learn::{Lesson, lesson},
+            AdaptContext, Incompatible, fit,
+            learn::{LearnedQuirk, lesson},
         },
-        retry::{self, Failed, Left, Next, TRIES},
+        retry::{self, AttemptFailure, RetryDecision, RetryLimits, TRIES},
     },
     violation::Code,
     wire::json::Document,
@@ -88,12 +88,12 @@ impl Run {
 
     /// Retries after an answer with status 200 that contains an error of this status. True if [`Self::attempt`] is to be called again.
     pub async fn asks_again(&mut self, status: u16) -> bool {
-        let failed = Failed::Status(status, None);
+        let failed = AttemptFailure::Status(status, None);
         !self.fetched && failed.passes() && self.recover(failed, false).await.is_some()
     }
 
     /// Sends one request. Returns its outcome and, if a retry may help, the kind of failure.
-    async fn once(&mut self, trial: bool) -> (Result<Reply, Failure>, Option<Failed>) {
+    async fn once(&mut self, trial: bool) -> (Result<Reply, Failure>, Option<AttemptFailure>) {
         self.step_aside(0).await;
         let body = match self.outgoing() {
             Ok(body) => body,
@@ -119,9 +119,9 @@ impl Run {
                 let status = response.status().as_u16();
                 let outcome = self.receive(response).await;
                 let failed = match outcome {
-                    Ok(Reply::Error(..)) => Some(Failed::Status(status, wait)),
+                    Ok(Reply::Error(..)) => Some(AttemptFailure::Status(status, wait)),
                     // A redirect and the like: it would be none the next time, but another upstream may answer.
-                    Err(_) if !matches!(status, 200..=299 | 400..=599) => Some(Failed::Nonsense),
+                    Err(_) if !matches!(status, 200..=299 | 400..=599) => Some(AttemptFailure::Nonsense),
                     Ok(Reply::Answer(_) | Reply::FailedCall(_)) | Err(_) => None,
                 };
                 (outcome, failed)
@@ -136,9 +136,9 @@ impl Run {
         self.after(outcome, failed)
     }
 
-    fn report(&self, passage: &mut Passage, failed: Option<Failed>) {
+    fn report(&self, passage: &mut Passage, failed: Option<AttemptFailure>) {
         let Some(standing) = self.worker.app.standings.get(self.way.upstream()).filter(|_| !self.stage.plays()) else { return };
-        if let Some(Failed::Status(429, wait)) = failed
+        if let Some(AttemptFailure::Status(429, wait)) = failed
             && self.endpoint().own_key().is_some()
         {
             // Its own limits are everybody's; a caller's are the caller's.
@@ -148,16 +148,27 @@ impl Run {
         let fault = failed.filter(|failed| failed.is_upstreams_fault());
         if let Some(failed) = fault {
             standing.gauge.fail(match failed {
-                Failed::Unreachable => Trouble::Unreachable,
-                Failed::Timeout => Trouble::Silent,
-                Failed::BrokenOff | Failed::Nonsense | Failed::Status(..) | Failed::Refused | Failed::NoTools => Trouble::Errors,
+                AttemptFailure::Unreachable => FailureKind::Unreachable,
+                AttemptFailure::Timeout => FailureKind::Silent,
+                AttemptFailure::BrokenOff
+                | AttemptFailure::Nonsense
+                | AttemptFailure::Status(..)
+                | AttemptFailure::Refused
+                | AttemptFailure::NoTools => FailureKind::Errors,
             });
         }
-        passage.report(self.worker.app.uptime_ms_at(self.seen), if fault.is_some() { Outcome::Failed } else { Outcome::Answered });
+        passage.report(
+            self.worker.app.uptime_ms_at(self.seen),
+            if fault.is_some() { RequestOutcome::Failed } else { RequestOutcome::Answered },
+        );
     }
 
     /// Learns from an error response, such as a parameter that the upstream rejects. That may make a retry or a fallback worthwhile.
-    fn after(&mut self, outcome: Result<Reply, Failure>, failed: Option<Failed>) -> (Result<Reply, Failure>, Option<Failed>) {
+    fn after(
+        &mut self,
+        outcome: Result<Reply, Failure>,
+        failed: Option<AttemptFailure>,
+    ) -> (Result<Reply, Failure>, Option<AttemptFailure>) {
         let (Ok(Reply::Error(status, _, body)), Some(_)) = (&outcome, failed) else { return (outcome, failed) };
         let error = Reported::read(body).unwrap_or_default();
         let (upstream, now_ms) = (self.way.upstream(), self.worker.app.now_ms());
@@ -167,21 +178,25 @@ impl Run {
         let Some(standing) = app.standings.get(upstream) else { return (outcome, passes) };
         let entry = standing.models.model(&model);
         match found {
-            Lesson::Refuses(path) if self.says(path) && entry.refuse(path, now_ms) => {
+            LearnedQuirk::Refuses(path) if self.says(path) && entry.refuse(path, now_ms) => {
                 let name = &*self.endpoint().settings.name;
                 tracing::info!(upstream = name, model, parameter = path, "upstream `{name}` refuses `{path}`: it is left out from now on");
-                (outcome, Some(Failed::Refused))
+                (outcome, Some(AttemptFailure::Refused))
             }
-            Lesson::NoTools if self.wants_tools() => {
-                prober::note(&app, upstream, &model, &entry, Calls::No, "tools are refused");
-                (outcome, Some(Failed::NoTools))
+            LearnedQuirk::NoTools if self.wants_tools() => {
+                prober::note(&app, upstream, &model, &entry, ToolCalling::No, "tools are refused");
+                (outcome, Some(AttemptFailure::NoTools))
             }
-            Lesson::Refuses(_) | Lesson::NoTools => self.answered(outcome, passes),
+            LearnedQuirk::Refuses(_) | LearnedQuirk::NoTools => self.answered(outcome, passes),
         }
     }
 
     /// Records that the upstream answered, with an error that is passed on.
-    fn answered(&mut self, outcome: Result<Reply, Failure>, failed: Option<Failed>) -> (Result<Reply, Failure>, Option<Failed>) {
+    fn answered(
+        &mut self,
+        outcome: Result<Reply, Failure>,
+        failed: Option<AttemptFailure>,
+    ) -> (Result<Reply, Failure>, Option<AttemptFailure>) {
         self.way.answered = Some(self.endpoint().settings.name.clone());
         (outcome, failed)
     }
@@ -199,8 +214,8 @@ impl Run {
 
     /// Plans the next request after a failure: `Some` if it is to be sent again, here or to another upstream; true for a
     /// half-open probe of the breaker.
-    async fn recover(&mut self, failed: Failed, trial: bool) -> Option<bool> {
-        let left = Left {
+    async fn recover(&mut self, failed: AttemptFailure, trial: bool) -> Option<bool> {
+        let left = RetryLimits {
             tries: if trial { TRIES } else { self.way.tries.max(1) },
             attempts: self.attempts.left(&self.context),
             time: self.repair_time(),
@@ -211,13 +226,13 @@ impl Run {
         let name = self.endpoint().settings.name.clone();
         let next = match retry::next(failed, left, self.way.at + 1 < self.way.count(), chance()) {
             // It is left alone now, or has no retry left: who waits would wait for nothing.
-            Next::Again(_) if standing.gauge.condition(app.uptime_ms()) == Condition::Open => Next::Elsewhere,
-            Next::Again(pause) if failed == Failed::Refused || standing.gauge.spend() => Next::Again(pause),
-            Next::Again(_) => Next::Elsewhere,
+            RetryDecision::Again(_) if standing.gauge.condition(app.uptime_ms()) == BreakerState::Open => RetryDecision::Elsewhere,
+            RetryDecision::Again(pause) if failed == AttemptFailure::Refused || standing.gauge.spend() => RetryDecision::Again(pause),
+            RetryDecision::Again(_) => RetryDecision::Elsewhere,
             next => next,
         };
         match next {
-            Next::Again(pause) => {
+            RetryDecision::Again(pause) => {
                 // Nobody is spared by waiting where a recording answers.
                 let pause = if self.stage.plays() { std::time::Duration::ZERO } else { pause };
                 let pause_ms = pause.as_millis() as u64;
@@ -225,13 +240,13 @@ impl Run {
                 tokio::time::sleep(pause).await;
                 Some(false)
             }
-            Next::Elsewhere => {
+            RetryDecision::Elsewhere => {
                 let trial = self.choose(self.way.at + 1).await.ok()?;
                 let other = &*self.endpoint().settings.name;
                 tracing::warn!(exchange = %self.context.id, upstream = &*name, fallback = other, failed = failed.as_str(), "upstream `{name}` failed: `{other}` is asked");
                 Some(trial)
             }
-            Next::Stop => None,
+            RetryDecision::Stop => None,
         }
     }
 
@@ -301,8 +316,8 @@ impl Run {
                 let name = &*self.endpoint().settings.name;
                 Err(match standing.gauge.trouble() {
                     // It is there: its errors say more than ours would, and one slow model is no reason to refuse all.
-                    Trouble::Errors | Trouble::Silent => Not::Last,
-                    Trouble::Unreachable => Not::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
+                    FailureKind::Errors | FailureKind::Silent => Not::Last,
+                    FailureKind::Unreachable => Not::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
                 })
             }
         }
@@ -318,7 +333,7 @@ impl Run {
         let settings = &self.endpoint().settings;
         let model = self.way.model().unwrap_or(&self.model);
         let Some(standing) = self.worker.app.standings.get(upstream) else { return Ok(()) };
-        let no_tools = |entry: &Model| Not::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
+        let no_tools = |entry: &ModelEntry| Not::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
         let Some(entry) = (match settings.probe.asks() {
             true => Some(standing.models.model(model)),
             // Nothing is made of names that nobody will ask about.
@@ -336,7 +351,7 @@ impl Run {
         let limit = self.repair_time();
         // Rare, and large: it would make every exchange as large.
         match Box::pin(prober::ask(&self.worker.app, self.endpoint(), upstream, model, &entry, self.way.headers(), limit)).await {
-            Asked::Known(Calls::Yes) => Ok(()),
+            Asked::Known(ToolCalling::Yes) => Ok(()),
             Asked::Known(_) => Err(no_tools(&entry)),
             // The same would be said to the request itself, in the upstream's own words.
             Asked::Refused => Ok(()),
@@ -358,12 +373,12 @@ impl Run {
             standing.models.model(model).called(now_ms);
         } else if self.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {
             let entry = standing.models.model(model);
-            prober::note(&self.worker.app, self.way.upstream(), model, &entry, Calls::TextLeak, "it writes calls as text");
+            prober::note(&self.worker.app, self.way.upstream(), model, &entry, ToolCalling::TextLeak, "it writes calls as text");
         }
     }
 
     /// The request as it goes to the current upstream: without the parameters that it rejects, and with those that it needs.
-    pub(in crate::proxy) fn fitted(&self, body: &Bytes) -> Result<Bytes, Misfit> {
+    pub(in crate::proxy) fn fitted(&self, body: &Bytes) -> Result<Bytes, Incompatible> {
         let (settings, foreign) = (&self.endpoint().settings, self.way.is_foreign());
         if self.context.observes() && !foreign {
             return Ok(body.clone());
@@ -375,7 +390,7 @@ impl Run {
         let recall = |mark: &str| memory.beside(scope, mark);
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
         let fitting = standing.map_or(&settings.fitting, |standing| standing.fitting(settings));
-        fit(body, fitting, &Attempt { model: self.way.model(), foreign, refused, recall: &recall })
+        fit(body, fitting, &AdaptContext { model: self.way.model(), foreign, refused, recall: &recall })
     }
 }
 

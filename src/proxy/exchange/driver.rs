@@ -38,7 +38,7 @@ use crate::{
     sys::clock::Began,
     telemetry::traces::ExchangeTrace,
     translate::{self, answer::Origin, request::Untranslatable},
-    upstreams::quirks::Misfit,
+    upstreams::quirks::Incompatible,
     violation::Violation,
     wire::json::{Document, string::quote},
 };
@@ -191,7 +191,7 @@ impl Run {
 
     /// Body for the upstream: the current request, translated if the upstream needs that, and adapted to it.
     pub(in crate::proxy) fn outgoing(&self) -> Result<Bytes, Failure> {
-        let misfit = |why: Misfit| {
+        let misfit = |why: Incompatible| {
             let message = format!("this can't go to the upstream `{}`: {why}", self.endpoint().settings.name);
             Failure { param: Some("messages".to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) }
         };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::{
-    marks::Moment,
+    marks::MarkTime,
     mcp::{Mcp, outcome::Outcome, runner::Asked},
     proxy::{
         app::App,
@@ -19,7 +19,7 @@ use crate::{
 
 impl Run {
     /// Looks up whether an earlier attempt started these calls. To be called before their marks are used.
-    pub(in crate::proxy) async fn due(&mut self, asked: Vec<(Asked, Moment)>) -> Vec<Due> {
+    pub(in crate::proxy) async fn due(&mut self, asked: Vec<(Asked, MarkTime)>) -> Vec<Due> {
         let app = self.worker.app.clone();
         let identity = self.rounds.identity();
         app.journal.due(app.recorder.shelf(), &identity, &mut self.rounds.ordinals, asked, app.now_ms()).await

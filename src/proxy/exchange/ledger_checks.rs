@@ -10,7 +10,7 @@ use crate::{
         context::JudgedChoice,
         evidence::trimmed,
     },
-    judge::text::Known,
+    judge::text::LedgerAnswer,
     ledger::{
         execution_cache::{Entry, session_key},
         index::ExecutionKey,
@@ -160,7 +160,7 @@ impl Run {
         self.context.inquiry.answer(|id| {
             let key = ExecutionKey::of(id);
             let found = known.iter().find(|(known, _)| Some(*known) == key);
-            Known {
+            LedgerAnswer {
                 same_session: own != 0 && found.is_some_and(|(_, session)| *session == own),
                 unavailable: found.is_none() && failed.is_err(),
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     exchange::{decision::ChoiceOutcome, turn::Said},
     proxy::exchange::driver::Run,
-    upstreams::quirks::Kept,
+    upstreams::quirks::ProviderExtras,
 };
 
 /// Maximum bytes of the reasoning before one turn's calls.
@@ -36,7 +36,7 @@ impl Run {
                 let extra_content = extra.filter(|extra| put_back.signatures && extra.len() <= EXTRA_BYTES_MAX).map(Box::from);
                 if extra_content.is_some() || reasoning.is_some() {
                     let mark = self.context.mint(call.name(), call.arguments(), *moment);
-                    let kept = Kept { extra_content, reasoning: reasoning.clone() };
+                    let kept = ProviderExtras { extra_content, reasoning: reasoning.clone() };
                     self.worker.app.memory.keep_beside(&self.context.scope, &mark, kept);
                 }
             }

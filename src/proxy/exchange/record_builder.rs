@@ -9,7 +9,7 @@ use crate::{
     ledger::record::{
         Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
     },
-    marks::Moment,
+    marks::MarkTime,
     openai::Api,
     responses,
     settings::{Ledger, Store},
@@ -26,7 +26,7 @@ pub struct Notes {
     attempts: Vec<Attempt>,
     calls: Vec<CallRecord>,
     /// Calls that were passed on, as indices into `calls`, each with the moment of its mark.
-    moments: Vec<(usize, Moment)>,
+    moments: Vec<(usize, MarkTime)>,
     /// Number of violations already found when each attempt began.
     known: Vec<usize>,
 }
@@ -84,7 +84,7 @@ impl Notes {
     }
 
     /// Records a call that is passed on.
-    pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &Ledger) {
+    pub fn call(&mut self, call: &ValidCall, moment: MarkTime, ledger: &Ledger) {
         if self.calls.len() >= CALLS_MAX {
             return;
         }
@@ -102,12 +102,12 @@ impl Notes {
     }
 
     /// Replaces the moment of a call's mark.
-    pub fn moved(&mut self, from: Moment, to: Moment) {
+    pub fn moved(&mut self, from: MarkTime, to: MarkTime) {
         self.moments.iter_mut().filter(|(_, moment)| *moment == from).for_each(|(_, moment)| *moment = to);
     }
 
     /// Returns the attempts and calls, and empties the builder. `marks`: the marks that calls were given, by their moments.
-    pub fn take(&mut self, marks: &[(Moment, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
+    pub fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {
             if let Some(call) = self.calls.get_mut(at) {
                 call.mark = marks.iter().find(|(own, _)| *own == moment).map(|(_, mark)| mark.clone());

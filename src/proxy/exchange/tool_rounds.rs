@@ -25,8 +25,8 @@ use crate::{
         request_error::Refusal,
         turn::Said,
     },
-    judge::{call::ValidCall, loops::Beyond},
-    marks::{Moment, Scope},
+    judge::{call::ValidCall, loops::ExternalCounts},
+    marks::{MarkTime, Scope},
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     proxy::{
         conversations::journal::{Due, Identity, Ordinals},
@@ -34,7 +34,7 @@ use crate::{
         http::failure::Failure,
     },
     violation::{Code, Violation},
-    wire::{json::Document, sse::Parser},
+    wire::{json::Document, sse::SseParser},
 };
 
 /// Maximum bytes of an answer's text by which its hidden rounds can be found again.
@@ -65,7 +65,7 @@ pub struct Origin {
     /// The upstream's requirements.
     pub upstream: Upstream,
     /// Loop control's counts from outside the conversation.
-    pub beyond: Beyond,
+    pub beyond: ExternalCounts,
     /// The request as the application sent it.
     pub came: Document,
     /// Fingerprint of the request.
@@ -90,7 +90,7 @@ pub enum Next {
 /// 503 if a required MCP server is missing; 400 for more than one choice.
 pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
     let offered = &standard.offered.1;
-    let enforced = standard.rules.policy.mode == crate::policy::Mode::Enforce;
+    let enforced = standard.rules.policy.mode == crate::policy::PolicyMode::Enforce;
     if let Some(why) = offered.missing().filter(|_| enforced) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "mcp_unavailable", why));
     }
@@ -211,8 +211,8 @@ impl Run {
         Ok(Next::Again)
     }
 
-    fn own(&self, calls: &[(ValidCall, Moment)], mcp: &Mcp) -> Own {
-        let runs = |(at, (call, _)): (usize, &(ValidCall, Moment))| Some((at, self.context.tools.runs(call.name())?.clone()));
+    fn own(&self, calls: &[(ValidCall, MarkTime)], mcp: &Mcp) -> Own {
+        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, self.context.tools.runs(call.name())?.clone()));
         let tools: Vec<(usize, Offered)> = calls.iter().enumerate().filter_map(runs).collect();
         let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
         Own { tools, limit }
@@ -224,14 +224,14 @@ impl Run {
         mcp: &Arc<Mcp>,
         own: &Own,
         said: &Said,
-        calls: &mut [(ValidCall, Moment)],
+        calls: &mut [(ValidCall, MarkTime)],
     ) -> Result<Vec<Outcome>, Failure> {
         let marks = A::marks(said, calls, &self.context);
         let asked = own.tools.iter().filter_map(|(at, tool)| {
             let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
             Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
         });
-        let asked: Vec<(Asked, Moment)> = asked.collect();
+        let asked: Vec<(Asked, MarkTime)> = asked.collect();
         if let Some(outcomes) = self.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
             return Ok(outcomes);
         }
@@ -343,20 +343,20 @@ impl Run {
 }
 
 /// Calls with their marks.
-fn passed<'c>(calls: &'c [(ValidCall, Moment)], marks: &'c [String]) -> Vec<(&'c ValidCall, &'c str)> {
+fn passed<'c>(calls: &'c [(ValidCall, MarkTime)], marks: &'c [String]) -> Vec<(&'c ValidCall, &'c str)> {
     calls.iter().zip(marks).map(|((call, _), mark)| (call, mark.as_str())).collect()
 }
 
 /// Extracts the text from the events that are sent.
 struct Tap {
-    parser: Parser,
+    parser: SseParser,
     /// `None` if it is too long, or can't be extracted.
     text: Option<String>,
 }
 
 impl Default for Tap {
     fn default() -> Self {
-        Self { parser: Parser::default(), text: Some(String::new()) }
+        Self { parser: SseParser::default(), text: Some(String::new()) }
     }
 }
 

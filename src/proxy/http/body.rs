@@ -22,7 +22,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http::Response;
 
 use crate::{
-    cassette::recorder::Tape,
+    cassette::recorder::RecordingHandle,
     proxy::{
         helper_threads::Movable,
         server::{admission::Held, error_key_removal::Unkeyed},
@@ -108,12 +108,12 @@ pub enum Body {
     /// Body written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Movable<()>>),
     /// Another body, recorded as it is sent.
-    Recorded(Box<Body>, Tape),
+    Recorded(Box<Body>, RecordingHandle),
 }
 
 impl Body {
     /// Response whose body is recorded as it is sent.
-    pub fn recorded(response: Response<Self>, tape: Tape) -> Response<Self> {
+    pub fn recorded(response: Response<Self>, tape: RecordingHandle) -> Response<Self> {
         tape.respond(response.status().as_u16(), response.headers().clone());
         if response.body().is_end_stream() {
             tape.sent();

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use super::route::Stored;
 use crate::{
-    cassette::player::Pace,
+    cassette::player::PlaybackSpeed,
     exchange::{
         active_policy::Standard,
         answer_error::Fault,
@@ -26,7 +26,7 @@ use crate::{
     },
     marks::{CallMark, Scope},
     openai::error::masked,
-    policy::{Mode, Stateful},
+    policy::{PolicyMode, Stateful},
     proxy::{
         app::App,
         conversations::{
@@ -60,7 +60,7 @@ use crate::{
     },
     settings::{self, Credential},
     violation::{Code, Severity, Violation},
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Maximum responses of one conversation that are searched for an item, the latest first.
@@ -81,7 +81,7 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
     let scope = incoming.caller.scope.clone();
     let client = Client { worker: &worker, app: &app, standard: &standard, scope: &scope };
     let served = match what {
-        _ if standard.rules.policy.mode == Mode::Observe => client.unjudged(&what, method, incoming).await,
+        _ if standard.rules.policy.mode == PolicyMode::Observe => client.unjudged(&what, method, incoming).await,
         Stored::Response(id) if method == Method::DELETE => client.delete(&id, &incoming).await,
         Stored::Response(id) => client.retrieve(&id, Method::GET, incoming).await,
         Stored::Cancel(id) => client.retrieve(&id, Method::POST, incoming).await,
@@ -189,7 +189,7 @@ impl Client<'_> {
             return Ok(());
         }
         let named = [Named { kind, id: id.to_owned(), param: None }];
-        let observes = self.standard.rules.policy.mode == Mode::Observe;
+        let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
         owners::check(self.app, self.scope, &endpoint.settings.name, &named, observes).await
     }
 
@@ -443,7 +443,7 @@ impl Client<'_> {
                 if let Some(json) = stored::unfinished(&document, id).map_err(|fault| self.fault(holder, &fault))? {
                     return Ok(self.answer(holder, headers, json, &[]));
                 }
-                let mut answer = Response::new(AnswerBody::played(vec![(0, body)], Pace::None, false));
+                let mut answer = Response::new(AnswerBody::played(vec![(0, body)], PlaybackSpeed::None, false));
                 *answer.headers_mut() = headers;
                 answer
             }
@@ -726,7 +726,7 @@ impl Client<'_> {
         let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into()).await?;
         let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
         let input = prepared.root().get("input").ok_or_else(internal)?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.replace(items.span(), input.raw_str().to_owned());
         Ok(Writing { body: edits.apply(document.bytes()), begun: Some((written, begun)) })
     }
@@ -754,7 +754,7 @@ struct Writing {
 /// A request with its prepared members, without those that only concern an answer.
 fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
     let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     for name in ["input", "previous_response_id", "tools"] {
         if let Some(own) = made.root().get(name).filter(|own| document.root().get(name).is_none_or(|came| came.raw() != own.raw())) {
             edits.set_member(document.root(), name, own.raw_str());

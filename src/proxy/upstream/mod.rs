@@ -27,7 +27,7 @@ use crate::{
     },
     settings::{Credential, Responses, Settings, ToolChoice, Upstream},
     sys::tls,
-    upstreams::retry::Failed,
+    upstreams::retry::AttemptFailure,
 };
 use pool::{Answer, Client, Outgoing, SendError};
 use response::Interrupted;
@@ -42,7 +42,7 @@ const MASKED_BYTES_MIN: usize = 4;
 /// Error of a request without an answer.
 pub struct SendFailure {
     /// Kind of failure, which decides on a retry.
-    pub failed: Failed,
+    pub failed: AttemptFailure,
     /// Error for the caller.
     pub failure: Failure,
 }
@@ -208,10 +208,10 @@ impl Endpoint {
             Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
                 let (failed, failure) = match error {
-                    SendError::ConnectTimeout => (Failed::Unreachable, Failure::timeout(name, "no connection in time")),
-                    SendError::Connect(_) => (Failed::Unreachable, Failure::unreachable(name)),
+                    SendError::ConnectTimeout => (AttemptFailure::Unreachable, Failure::timeout(name, "no connection in time")),
+                    SendError::Connect(_) => (AttemptFailure::Unreachable, Failure::unreachable(name)),
                     SendError::Broken(error) => {
-                        let failed = if error.is_parse() { Failed::Nonsense } else { Failed::BrokenOff };
+                        let failed = if error.is_parse() { AttemptFailure::Nonsense } else { AttemptFailure::BrokenOff };
                         (failed, Failure::protocol(name, "it broke off, or is no HTTP"))
                     }
                 };
@@ -219,7 +219,7 @@ impl Endpoint {
             }
             None => {
                 tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");
-                Err(SendFailure { failed: Failed::Timeout, failure: Failure::timeout(name, "no answer in time") })
+                Err(SendFailure { failed: AttemptFailure::Timeout, failure: Failure::timeout(name, "no answer in time") })
             }
         }
     }

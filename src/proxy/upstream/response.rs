@@ -13,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::{
-    cassette::{player::Pace, recorder::Tape},
+    cassette::{player::PlaybackSpeed, recorder::RecordingHandle},
     proxy::upstream::pool::LiveBody,
 };
 
@@ -40,7 +40,7 @@ pub struct AnswerBody {
     /// Bytes read ahead by [`Self::begins_with_events`]; they are returned first.
     head: Option<Box<Bytes>>,
     /// Recorder, and the number of the attempt.
-    tape: Option<(Tape, usize)>,
+    tape: Option<(RecordingHandle, usize)>,
     disturbance: Disturbance,
 }
 
@@ -77,10 +77,10 @@ impl From<LiveBody> for AnswerBody {
 
 impl AnswerBody {
     /// Body of these pieces, each with its due time in milliseconds since the start. `cut`: it breaks off at its end.
-    pub fn played(pieces: Vec<(u64, Bytes)>, pace: Pace, cut: bool) -> Self {
+    pub fn played(pieces: Vec<(u64, Bytes)>, pace: PlaybackSpeed, cut: bool) -> Self {
         let due = |ms: u64| match pace {
-            Pace::None => Duration::ZERO,
-            Pace::Times(times) => Duration::from_millis(ms).div_f64(times),
+            PlaybackSpeed::None => Duration::ZERO,
+            PlaybackSpeed::Times(times) => Duration::from_millis(ms).div_f64(times),
         };
         let pieces = pieces.into_iter().map(|(ms, piece)| (due(ms), piece)).collect();
         Self { source: Source::Played(Played { pieces, begun: None, cut }), head: None, tape: None, disturbance: Disturbance::None }
@@ -88,7 +88,7 @@ impl AnswerBody {
 
     /// This body, with a recorder.
     #[must_use]
-    pub fn taped(self, tape: Option<(Tape, usize)>) -> Self {
+    pub fn taped(self, tape: Option<(RecordingHandle, usize)>) -> Self {
         Self { tape, ..self }
     }
 

@@ -16,7 +16,7 @@ use crate::{
         worker::Worker,
     },
     settings::{Responses, Upstream},
-    upstreams::breaker::Outcome,
+    upstreams::breaker::RequestOutcome,
 };
 
 /// Upstreams that may answer one exchange, with the headers and query for the current one.
@@ -142,15 +142,17 @@ impl Passage {
     }
 
     /// Reports the request's outcome to the breaker, at this uptime, and logs a change of its state.
-    pub fn report(&mut self, uptime_ms: u64, outcome: Outcome) {
+    pub fn report(&mut self, uptime_ms: u64, outcome: RequestOutcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
         let Some(condition) = standing.gauge.report(self.trial, outcome, uptime_ms) else { return };
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {
-            Outcome::Failed => tracing::warn!(upstream = name, breaker, "upstream `{name}` fails: it is left alone for a while"),
-            Outcome::Answered | Outcome::Abandoned => tracing::info!(upstream = name, breaker, "upstream `{name}` answers again"),
+            RequestOutcome::Failed => tracing::warn!(upstream = name, breaker, "upstream `{name}` fails: it is left alone for a while"),
+            RequestOutcome::Answered | RequestOutcome::Abandoned => {
+                tracing::info!(upstream = name, breaker, "upstream `{name}` answers again")
+            }
         }
     }
 }
@@ -158,7 +160,7 @@ impl Passage {
 impl Drop for Passage {
     fn drop(&mut self) {
         if !self.reported {
-            self.report(self.app.uptime_ms(), Outcome::Abandoned);
+            self.report(self.app.uptime_ms(), RequestOutcome::Abandoned);
         }
     }
 }

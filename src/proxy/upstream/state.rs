@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::{
     settings::Upstream,
     upstreams::{
-        capabilities::Table,
-        health::Gauge,
-        quirks::{Fitting, presets::Preset},
+        capabilities::CapabilityTable,
+        health::UpstreamHealth,
+        quirks::{Quirks, presets::Preset},
     },
 };
 
@@ -21,9 +21,9 @@ use crate::{
 #[derive(Default)]
 pub struct Standing {
     /// Health: breaker, retry budget and rate-limit pause.
-    pub gauge: Gauge,
+    pub gauge: UpstreamHealth,
     /// Capabilities of its models.
-    pub models: Table,
+    pub models: CapabilityTable,
     /// True once a `server` header of its answers has named llama.cpp.
     llama_cpp: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl Standing {
     }
 
     /// Changes that its requests need.
-    pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Fitting {
+    pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Quirks {
         let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
         heard.unwrap_or(&upstream.fitting)
     }

@@ -16,10 +16,10 @@ use quick_cache::sync::Cache;
 
 use crate::{
     judge::verifier::{
-        Verdict,
-        check::{self, Checked},
-        question::{Question, tokens_of},
-        reading::{self, ANSWER_BYTES_MAX, Read},
+        VerifierVerdict,
+        check::{self, CheckedVerdicts},
+        question::{VerifierQuestion, tokens_of},
+        reading::{self, ANSWER_BYTES_MAX, VerifierReply},
     },
     openai::Api,
     proxy::{
@@ -37,9 +37,9 @@ use crate::{
     telemetry::metrics::verifier::{OfVerifier, Outcome},
     upstreams::{
         allowance::{Allowance, Reserved},
-        breaker::{self, Admission, Condition},
-        health::Gauge,
-        quirks::{Attempt, fit},
+        breaker::{self, Admission, BreakerState},
+        health::UpstreamHealth,
+        quirks::{AdaptContext, fit},
         retry,
     },
 };
@@ -53,9 +53,9 @@ const ANSWER_TOKENS: u64 = 1_000;
 pub struct Verifier {
     settings: settings::Verifier,
     secret: [u8; 32],
-    cache: Option<Cache<[u8; 32], Arc<Checked>>>,
+    cache: Option<Cache<[u8; 32], Arc<CheckedVerdicts>>>,
     /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
-    gauge: Gauge,
+    gauge: UpstreamHealth,
     allowance: Mutex<Allowance>,
     counts: Arc<OfVerifier>,
     quiet_until_ms: AtomicU64,
@@ -86,7 +86,7 @@ struct Asking<'v> {
 }
 
 impl Asking<'_> {
-    fn end(mut self, outcome: breaker::Outcome) {
+    fn end(mut self, outcome: breaker::RequestOutcome) {
         self.told = true;
         self.verifier.counts.time(self.since.elapsed());
         self.verifier.gauge.report(self.trial, outcome, self.uptime.ms());
@@ -97,7 +97,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.told {
             self.verifier.counts.count(Outcome::Abandoned);
-            self.verifier.gauge.report(self.trial, breaker::Outcome::Abandoned, self.uptime.ms());
+            self.verifier.gauge.report(self.trial, breaker::RequestOutcome::Abandoned, self.uptime.ms());
         }
     }
 }
@@ -114,7 +114,7 @@ impl Verifier {
             settings: settings.clone(),
             secret,
             cache: (settings.cache > 0).then(|| Cache::new(settings.cache)),
-            gauge: Gauge::default(),
+            gauge: UpstreamHealth::default(),
             allowance: Mutex::new(Allowance::new(settings.calls_per_hour, settings.tokens_per_hour)),
             counts,
             quiet_until_ms: AtomicU64::new(0),
@@ -143,7 +143,12 @@ impl Verifier {
     }
 
     /// Findings on an answer; `None` if there is no second opinion. `upstream`: the one of [`Self::upstream`], which is asked.
-    pub async fn opinion(&self, upstream: Option<(&Endpoint, &Standing)>, uptime: Uptime, question: &Question<'_>) -> Option<Arc<Checked>> {
+    pub async fn opinion(
+        &self,
+        upstream: Option<(&Endpoint, &Standing)>,
+        uptime: Uptime,
+        question: &VerifierQuestion<'_>,
+    ) -> Option<Arc<CheckedVerdicts>> {
         let Self { settings, counts, .. } = self;
         let key = self.cache.as_ref().map(|cache| (cache, question.key(&self.secret, &settings.upstream, &settings.model)));
         if let Some(known) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
@@ -152,8 +157,13 @@ impl Verifier {
         }
         match self.ask(upstream, uptime, question).await {
             Ok(checked) => {
-                let objects = |verdict: Verdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
-                counts.claims([checked.supported, objects(Verdict::Contradicted), objects(Verdict::Unsupported), checked.dropped]);
+                let objects = |verdict: VerifierVerdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
+                counts.claims([
+                    checked.supported,
+                    objects(VerifierVerdict::Contradicted),
+                    objects(VerifierVerdict::Unsupported),
+                    checked.dropped,
+                ]);
                 counts.count(if checked.findings.is_empty() { Outcome::Supported } else { Outcome::Objected });
                 let checked = Arc::new(checked);
                 if let Some((cache, key)) = key {
@@ -170,11 +180,16 @@ impl Verifier {
     }
 
     /// Makes one call, within its deadline.
-    async fn ask(&self, upstream: Option<(&Endpoint, &Standing)>, uptime: Uptime, question: &Question<'_>) -> Result<Checked, Failed> {
+    async fn ask(
+        &self,
+        upstream: Option<(&Endpoint, &Standing)>,
+        uptime: Uptime,
+        question: &VerifierQuestion<'_>,
+    ) -> Result<CheckedVerdicts, Failed> {
         let resting = || Failed::new(Outcome::Resting, "it failed of late and is left alone for a while");
         let (endpoint, standing) = upstream.ok_or_else(resting)?;
         let now_ms = uptime.ms();
-        if standing.gauge.condition(now_ms) == Condition::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
+        if standing.gauge.condition(now_ms) == BreakerState::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
             return Err(resting());
         }
         let request = self.request(endpoint, standing, question)?;
@@ -195,16 +210,16 @@ impl Verifier {
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
             self.gauge.pause(uptime.ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));
         }
-        asking.end(if came.is_ok() { breaker::Outcome::Answered } else { breaker::Outcome::Failed });
+        asking.end(if came.is_ok() { breaker::RequestOutcome::Answered } else { breaker::RequestOutcome::Failed });
         came
     }
 
     /// Request body of the question, without the parameters that its upstream is known to reject.
-    fn request(&self, endpoint: &Endpoint, standing: &Standing, question: &Question<'_>) -> Result<Bytes, Failed> {
+    fn request(&self, endpoint: &Endpoint, standing: &Standing, question: &VerifierQuestion<'_>) -> Result<Bytes, Failed> {
         let request = Bytes::from(question.request(&self.settings.model));
         let known = standing.models.find(&self.settings.model).map(|model| model.known().clone());
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
-        let attempt = Attempt { model: None, foreign: false, refused, recall: &|_| None };
+        let attempt = AdaptContext { model: None, foreign: false, refused, recall: &|_| None };
         fit(&request, standing.fitting(&endpoint.settings), &attempt)
             .map_err(|why| Failed::new(Outcome::Error, format!("the question can't be made to fit: {why}")))
     }
@@ -215,8 +230,8 @@ impl Verifier {
         request: Bytes,
         reserved: Reserved,
         input: u64,
-        question: &Question<'_>,
-    ) -> Result<Checked, Failed> {
+        question: &VerifierQuestion<'_>,
+    ) -> Result<CheckedVerdicts, Failed> {
         let error = |why: String| Failed::new(Outcome::Error, why);
         let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
         // Nothing of the caller's.
@@ -232,7 +247,7 @@ impl Verifier {
             return Err(Failed { pause, ..error(format!("it answered with status {}", response.status().as_u16())) });
         }
         let body = body(response).await?;
-        let Read { tokens, verdicts } = reading::read(&body);
+        let VerifierReply { tokens, verdicts } = reading::read(&body);
         let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
         self.counts.tokens(input, output);
         self.allowance().settle(reserved, input.saturating_add(output));

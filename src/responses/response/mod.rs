@@ -27,7 +27,7 @@ use crate::{
         output_items::{ItemKind, Slot},
         promotion, synthetic,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// A buffered response.
@@ -108,7 +108,7 @@ impl WholeAnswer for Answer {
         if context.observes() {
             return Written { body: self.came.clone(), memo: None };
         }
-        let (root, mut edits) = (self.document.root(), Edits::default());
+        let (root, mut edits) = (self.document.root(), Splices::default());
         let text = |value: Option<Value<'_>>| value.and_then(Value::text).map(|text| text.into_owned());
         let id = text(root.get("id"));
         let conversation = root.get("conversation").and_then(|own| text(own.get("id").or(Some(own))));

@@ -10,7 +10,7 @@ use crate::{
         text::place::{TextPlace, is_ambiguous, is_nothing},
     },
     judge::{
-        call::{Call, CallKind, turn::Ending},
+        call::{Call, CallKind, turn::FinishReason},
         text::TextGate,
     },
     responses::output_items::{ItemKind, Slot, Strings, is_unoffered, kind_of, strings_of},
@@ -122,15 +122,15 @@ pub fn says_outside(response: Value<'_>) -> bool {
 }
 
 /// Ending of a response. `refused`: it contains only a refusal.
-pub fn ending_of(response: Value<'_>, refused: bool) -> Ending {
+pub fn ending_of(response: Value<'_>, refused: bool) -> FinishReason {
     let status = response.get("status").and_then(Value::text).unwrap_or_default();
     let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
     match &*status {
-        "incomplete" if reason.is_some_and(|reason| reason.is_text("content_filter")) => Ending::ContentFilter,
-        "incomplete" => Ending::Length,
-        status if UNFINISHED.contains(&status) => Ending::Refusal,
-        _ if refused => Ending::Refusal,
-        _ => Ending::Complete,
+        "incomplete" if reason.is_some_and(|reason| reason.is_text("content_filter")) => FinishReason::ContentFilter,
+        "incomplete" => FinishReason::Length,
+        status if UNFINISHED.contains(&status) => FinishReason::Refusal,
+        _ if refused => FinishReason::Refusal,
+        _ => FinishReason::Complete,
     }
 }
 

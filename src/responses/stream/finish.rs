@@ -13,7 +13,7 @@ use crate::{
         text::place::is_nothing,
     },
     judge::call::{CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     openai::usage,
     responses::{
         conversation_update,
@@ -21,7 +21,7 @@ use crate::{
         response::write::rename,
         stream::synthesize::fate_of,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// An accepted call.
@@ -29,7 +29,7 @@ pub(super) struct Accepted {
     item: usize,
     slot: Slot,
     call: ValidCall,
-    moment: Moment,
+    moment: MarkTime,
     mark: String,
     /// toolmark runs it: it is hidden from the application.
     hidden: bool,
@@ -99,11 +99,11 @@ impl ResponseStream {
     }
 
     /// Sends all queued events, with the calls in their places.
-    fn accept(&mut self, calls: Vec<(ValidCall, Moment)>, out: &mut BytesMut) -> Vec<Accepted> {
+    fn accept(&mut self, calls: Vec<(ValidCall, MarkTime)>, out: &mut BytesMut) -> Vec<Accepted> {
         let mut minter = Minter::default();
         let slots: Vec<(usize, Slot)> =
             self.items().iter().enumerate().filter_map(|(at, item)| Some((at, item.call.as_ref()?.slot()))).collect();
-        let mint = |((item, slot), (call, moment)): ((usize, Slot), (ValidCall, Moment))| {
+        let mint = |((item, slot), (call, moment)): ((usize, Slot), (ValidCall, MarkTime))| {
             let mark = minter.mint(&self.context, &slot.call_id, call.name(), call.arguments(), moment);
             let hidden = self.context.tools.runs(call.name()).is_some();
             Accepted { item, slot, call, moment, mark, hidden }
@@ -178,7 +178,7 @@ impl ResponseStream {
         out.extend_from_slice(b"\n\n");
         let terminal = self.terminal.take()?;
         let root = terminal.document.root();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         if let Some(response) = root.get_some("response") {
             self.edit_response(&mut edits, response, &terminal.items, &ended);
         }
@@ -202,13 +202,13 @@ impl ResponseStream {
             if !same {
                 event.raw = Bytes::new();
             }
-            self.emitter.pass(&event, &document, Edits::default(), out);
+            self.emitter.pass(&event, &document, Splices::default(), out);
         }
         self.terminal = Some(terminal);
         left
     }
 
-    fn edit_response(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+    fn edit_response(&self, edits: &mut Splices, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
         if self.again
             && let Some(head) = &self.head
         {
@@ -238,7 +238,7 @@ impl ResponseStream {
         }
     }
 
-    fn edit_output(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+    fn edit_output(&self, edits: &mut Splices, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
         let left: String = self.texts.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.left.as_str()).collect();
         if let Some(copy) = response.get_some("output_text").filter(|copy| !is_nothing(*copy) && !copy.is_text(&left)) {
             edits.replace(copy.span(), quote(&left));
@@ -276,7 +276,7 @@ impl ResponseStream {
             Some(own) => {
                 let member = if own.slot.kind == CallKind::Custom { "input" } else { "arguments" };
                 let document = Document::parse(value.raw_bytes()).ok()?;
-                let mut edits = Edits::default();
+                let mut edits = Splices::default();
                 edit_call(&mut edits, document.root(), own, member, own.call.arguments());
                 String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
             }
@@ -292,7 +292,7 @@ fn as_left(memo: Memo, left: Option<Bytes>) -> Memo {
     }
 }
 
-fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, arguments: &str) {
+fn edit_call(edits: &mut Splices, item: Value<'_>, own: &Accepted, member: &str, arguments: &str) {
     edits.set_member(item, "call_id", &quote(&own.mark));
     rename(edits, item, &own.call, &[]);
     if !item.get(member).is_some_and(|text| text.is_text(arguments)) {
@@ -304,7 +304,7 @@ fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, a
 fn call_item(own: &Accepted, member: &str, arguments: &str, status: &str) -> String {
     let Ok(document) = Document::parse(own.slot.raw.clone().into()) else { return "{}".to_owned() };
     let root = document.root();
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edit_call(&mut edits, root, own, member, arguments);
     echoed_status(&mut edits, root, status);
     String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap_or_default()

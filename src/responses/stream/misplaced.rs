@@ -19,7 +19,7 @@ use crate::{
     },
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -69,7 +69,7 @@ impl ResponseStream {
     }
 
     /// Handles an event of an unknown type: it passes unless it might contain a call or a text.
-    pub(super) fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
+    pub(super) fn unknown(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
         let beside = self.beside(root)?;
         let kind = kind.to_ascii_lowercase();

@@ -32,11 +32,11 @@ use crate::{
         text::places,
         turn::{Said, SaidItem},
     },
-    judge::call::turn::Ending,
+    judge::call::turn::FinishReason,
     responses::{output_items::ItemKind, promotion::Promoter, response::read::ending_of},
     wire::{
         json::{Document, Value},
-        sse::{Event, keep_alive},
+        sse::{SseEvent, keep_alive},
     },
 };
 use event_writer::Emitter;
@@ -72,7 +72,7 @@ struct Sent {
 
 /// A queued event.
 struct Waiting {
-    event: Event,
+    event: SseEvent,
     document: Document,
     /// The item it belongs to.
     item: Option<usize>,
@@ -109,7 +109,7 @@ enum What {
 
 /// The event that ends the response.
 struct Terminal {
-    event: Event,
+    event: SseEvent,
     document: Document,
     /// Index of the received item for each element of `output`.
     items: Vec<usize>,
@@ -157,7 +157,7 @@ pub struct ResponseStream {
 }
 
 impl ResponseStream {
-    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn judge(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive.
             if event.is_comment() {
@@ -201,7 +201,7 @@ impl ResponseStream {
     fn nature(&self) -> AnswerNature {
         let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
         let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
-        let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
+        let ending = response.map_or(FinishReason::Complete, |response| ending_of(response, refused && !has_text));
         let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
         AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending }
     }
@@ -244,7 +244,7 @@ impl AnswerStream for ResponseStream {
         stream
     }
 
-    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         if !self.context.observes() {
             return self.judge(event, out);
         }

@@ -23,13 +23,13 @@ use crate::{
     },
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 impl ResponseStream {
     /// Handles one event.
-    pub(super) fn document(&mut self, event: Event, document: Document) -> Result<Flow, Fault> {
+    pub(super) fn document(&mut self, event: SseEvent, document: Document) -> Result<Flow, Fault> {
         let root = document.root();
         if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("an event that is no object, or has two members of one name"));
@@ -50,7 +50,7 @@ impl ResponseStream {
             document = swept;
             if document.bytes().as_ptr() != came {
                 // What came isn't what leaves.
-                event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+                event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
             }
         }
         let root = document.root();
@@ -86,13 +86,13 @@ impl ResponseStream {
         Ok(Flow::More)
     }
 
-    pub(super) fn wait(&mut self, event: Event, document: Document, item: Option<usize>, what: What) {
+    pub(super) fn wait(&mut self, event: SseEvent, document: Document, item: Option<usize>, what: What) {
         let waiting = Waiting { event, document, item, what };
         self.held_bytes += waiting.held_bytes();
         self.queue.push_back(waiting);
     }
 
-    fn lifecycle(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn lifecycle(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("an event without its response")) };
         if is_ambiguous(response) || misplaced::says(response) {
@@ -127,7 +127,7 @@ impl ResponseStream {
         .or_else(|| self.items.len().checked_sub(1).filter(|_| index.is_none() && id.is_empty()))
     }
 
-    fn item_added(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn item_added(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("item").ok_or(Fault::Unknown("an event without its item"))?;
         let kind = kind_of(value, &self.context)?;
@@ -163,7 +163,7 @@ impl ResponseStream {
         Ok(at)
     }
 
-    fn item_done(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn item_done(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("item").ok_or(Fault::Unknown("an event without its item"))?;
         let kind = kind_of(value, &self.context)?;
@@ -253,7 +253,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    fn content_part(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
+    fn content_part(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("part").ok_or(Fault::Unknown("an event without its part"))?;
         let mut strings = Strings::default();
@@ -279,7 +279,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    fn text_delta(&mut self, event: Event, document: Document, kind: usize) -> Result<(), Fault> {
+    fn text_delta(&mut self, event: SseEvent, document: Document, kind: usize) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
         let text = match root.get_some("delta") {
@@ -293,7 +293,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    fn text_done(&mut self, event: Event, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
+    fn text_done(&mut self, event: SseEvent, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
         let part = self.texts.part(item, content_index(root), kind)?;
@@ -332,7 +332,7 @@ impl ResponseStream {
     }
 
     /// Handles the terminal event, which repeats everything. Content that is only there is judged too.
-    fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn terminal(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
         if is_ambiguous(response) || says_outside(response) {

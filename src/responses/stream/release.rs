@@ -11,7 +11,7 @@ use crate::{
         output_items::{ItemKind, Strings, part_strings},
         synthetic,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
@@ -106,7 +106,7 @@ impl ResponseStream {
         })
     }
 
-    fn edit_place(&mut self, waiting: &Waiting, edits: &mut Edits) -> Option<usize> {
+    fn edit_place(&mut self, waiting: &Waiting, edits: &mut Splices) -> Option<usize> {
         let place = self.place(waiting.item?);
         let own = waiting.document.root().get_some("output_index");
         if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
@@ -118,7 +118,7 @@ impl ResponseStream {
     /// Writes a released event.
     pub(super) fn emit(&mut self, waiting: &Waiting, out: &mut BytesMut) {
         self.flush(out);
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = waiting.document.root();
         match &waiting.what {
             What::Call => return,
@@ -174,7 +174,7 @@ impl ResponseStream {
     }
 
     /// Sets the text of a `….done` event, which has it in one member, to the released text.
-    fn edit_text(&self, edits: &mut Edits, part: usize, event: Value<'_>) {
+    fn edit_text(&self, edits: &mut Splices, part: usize, event: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
         if let Some(own) = own.filter(|own| !own.is_text(&part.left)) {
@@ -184,7 +184,7 @@ impl ResponseStream {
     }
 
     /// Sets the text in a copy of a part to the released text.
-    fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
+    fn edit_copy(&self, edits: &mut Splices, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         // The very strings that were read, under whatever name.
         let mut strings = Strings::default();
@@ -205,7 +205,7 @@ impl ResponseStream {
     }
 
     /// Sets the texts in a copy of a message to the released texts.
-    pub(super) fn edit_message(&self, edits: &mut Edits, item: usize, value: Value<'_>) {
+    pub(super) fn edit_message(&self, edits: &mut Splices, item: usize, value: Value<'_>) {
         let Some(content) = value.get_some("content") else { return };
         let part_at = |index: u64, kind: usize| {
             self.texts.parts.iter().position(|part| part.item == item && part.content_index == index && part.kind == kind)
@@ -233,7 +233,7 @@ impl ResponseStream {
         }
         let read = || {
             let document = Document::parse(value.raw_bytes()).ok()?;
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             self.edit_message(&mut edits, item, document.root());
             String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
         };
@@ -256,12 +256,12 @@ impl ResponseStream {
 }
 
 /// Sets a text, and drops its `logprobs`, which spell the removed text.
-fn replace_text(edits: &mut Edits, object: Value<'_>, name: &str, text: &str) {
+fn replace_text(edits: &mut Splices, object: Value<'_>, name: &str, text: &str) {
     edits.set_member(object, name, &quote(text));
     drop_logprobs(edits, object);
 }
 
-fn drop_logprobs(edits: &mut Edits, object: Value<'_>) {
+fn drop_logprobs(edits: &mut Splices, object: Value<'_>) {
     if let Some(logprobs) = object.get_some("logprobs") {
         edits.replace(logprobs.span(), "[]");
     }

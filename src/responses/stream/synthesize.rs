@@ -10,12 +10,12 @@ use crate::{
         conversation::{Fate, Memo},
     },
     judge::call::ValidCall,
-    marks::Moment,
+    marks::MarkTime,
     openai::error::Reported,
     responses::{conversation_update, output_items::ItemKind, request::prepare::assistant_item, synthetic},
     wire::json::{
         Document, Value,
-        splice::Edits,
+        splice::Splices,
         string::{quote, quote_into},
     },
 };
@@ -58,7 +58,7 @@ impl ResponseStream {
     }
 
     /// Sends toolmark's own text as a call, because one was demanded.
-    pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: Moment, out: &mut BytesMut) {
+    pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: MarkTime, out: &mut BytesMut) {
         self.close_open(out);
         let mark = self.context.mint(call.name(), call.arguments(), moment);
         let (place, id) = (self.sent.len(), synthetic::call_item_id(&self.context));
@@ -163,7 +163,7 @@ impl ResponseStream {
         self.begin_made(made, out);
         self.speak(made.words, out);
         let head = self.head.clone()?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = head.root();
         edits.set_member(root, "status", "\"completed\"");
         edits.set_member(root, "output", &self.output());
@@ -181,7 +181,7 @@ impl ResponseStream {
         let error = Reported::read(envelope.as_bytes()).unwrap_or_default();
         self.begin_made(&Made { words: "", model: "", created: 0, verdict: "" }, out);
         let Some(head) = self.head.clone() else { return };
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = head.root();
         let code = error.code.as_deref().unwrap_or("server_error");
         edits.set_member(root, "status", "\"failed\"");

@@ -21,7 +21,7 @@ use crate::{
             places::refuse_calls_beside,
         },
     },
-    judge::call::turn::Ending as TurnEnding,
+    judge::call::turn::FinishReason as TurnEnding,
     wire::json::{Document, Value, string::quote},
 };
 use message::Form;

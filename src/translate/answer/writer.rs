@@ -14,7 +14,7 @@ use crate::{
     chat::assembler::Slot,
     judge::call::{Arguments, CallKind},
     translate::answer::TranslateFault,
-    wire::{json::string::quote, sse::Event},
+    wire::{json::string::quote, sse::SseEvent},
 };
 
 /// Limit for all texts of one answer, in bytes: the last event repeats them.
@@ -132,7 +132,7 @@ impl Output {
     }
 
     /// Writes an event. `members`: JSON, without braces.
-    pub(in crate::translate) fn emit(&mut self, kind: &str, members: &str, each: &mut dyn FnMut(Event)) {
+    pub(in crate::translate) fn emit(&mut self, kind: &str, members: &str, each: &mut dyn FnMut(SseEvent)) {
         if self.form == Form::Message {
             return;
         }
@@ -140,14 +140,14 @@ impl Output {
         self.sequence += 1;
         let raw = Bytes::from(raw);
         let data = raw.slice("event: ".len() + kind.len() + "\ndata: ".len()..raw.len() - 2);
-        each(Event { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
+        each(SseEvent { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
     }
 
     /// Adds a piece of text.
     ///
     /// # Errors
     /// [`TranslateFault::Unknown`] if the answer is too long.
-    pub(in crate::translate) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    pub(in crate::translate) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         self.bytes += text.len();
         if self.bytes > TEXT_BYTES_MAX {
             return Err(TranslateFault::Unknown("more text than an answer may have"));
@@ -169,7 +169,7 @@ impl Output {
     }
 
     /// Opens a part of this kind, in the open item if it belongs there.
-    fn turn_to(&mut self, kind: PartKind, each: &mut dyn FnMut(Event)) {
+    fn turn_to(&mut self, kind: PartKind, each: &mut dyn FnMut(SseEvent)) {
         let spoken = |kind| matches!(kind, PartKind::Text | PartKind::Refusal);
         if self.open.as_ref().is_some_and(|open| spoken(open.kind) && spoken(kind)) {
             self.close_part(each);
@@ -186,7 +186,7 @@ impl Output {
         self.emit("response.content_part.added", &members, each);
     }
 
-    fn close_part(&mut self, each: &mut dyn FnMut(Event)) {
+    fn close_part(&mut self, each: &mut dyn FnMut(SseEvent)) {
         let place = self.place();
         let Some(open) = &mut self.open else { return };
         let (kind, text) = (open.kind, std::mem::take(&mut open.text));
@@ -201,7 +201,7 @@ impl Output {
         self.emit("response.content_part.done", &format!(r#"{place},"part":{part}"#), each);
     }
 
-    fn close(&mut self, ending: Ending, each: &mut dyn FnMut(Event)) {
+    fn close(&mut self, ending: Ending, each: &mut dyn FnMut(SseEvent)) {
         if self.open.is_none() {
             return;
         }
@@ -211,7 +211,7 @@ impl Output {
         self.done(item, each);
     }
 
-    fn done(&mut self, item: String, each: &mut dyn FnMut(Event)) {
+    fn done(&mut self, item: String, each: &mut dyn FnMut(SseEvent)) {
         self.emit("response.output_item.done", &format!(r#""output_index":{},"item":{item}"#, self.items.len()), each);
         self.items.push(item);
     }
@@ -245,13 +245,18 @@ impl Output {
     ///
     /// # Errors
     /// [`TranslateFault::Unknown`] for a call that can't be written unchanged.
-    pub(in crate::translate) fn end(&mut self, slots: &[Slot], ending: Ending, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    pub(in crate::translate) fn end(
+        &mut self,
+        slots: &[Slot],
+        ending: Ending,
+        each: &mut dyn FnMut(SseEvent),
+    ) -> Result<(), TranslateFault> {
         self.close(if slots.is_empty() { ending } else { Ending::Complete }, each);
         let last = slots.len().saturating_sub(1);
         slots.iter().enumerate().try_for_each(|(at, slot)| self.call(slot, if at == last { ending } else { Ending::Complete }, each))
     }
 
-    fn call(&mut self, slot: &Slot, ending: Ending, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    fn call(&mut self, slot: &Slot, ending: Ending, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         let call = slot.call();
         let custom = call.kind == CallKind::Custom;
         let text = match call.arguments {

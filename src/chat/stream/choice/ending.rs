@@ -12,13 +12,13 @@ use crate::{
     },
     exchange::{context::Context, decision::ChoiceOutcome},
     judge::call::{CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     wire::{
         json::{
             Document,
             string::{quote, quote_into},
         },
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -78,7 +78,7 @@ impl ChoiceStream {
         Some(pending.write(&changes))
     }
 
-    fn emit_calls(&mut self, calls: &[(ValidCall, Moment)], context: &Context, identity: Option<&Identity>, out: &mut BytesMut) {
+    fn emit_calls(&mut self, calls: &[(ValidCall, MarkTime)], context: &Context, identity: Option<&Identity>, out: &mut BytesMut) {
         let Some(template) = self.call_event.clone() else { return };
         let slots = self.assembler.slots();
         let mut deltas = Vec::new();
@@ -144,7 +144,7 @@ fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&
 /// An event built from an earlier one.
 fn made(data: Bytes, changes: &Changes<'_>) -> Option<Bytes> {
     let document = Document::parse(data).ok()?;
-    let event = Event { raw: Bytes::new(), data: None, name: None, plain: false };
+    let event = SseEvent { raw: Bytes::new(), data: None, name: None, plain: false };
     Some(chunk::write(&event, &document, changes))
 }
 

@@ -32,7 +32,7 @@ use crate::{
     judge::{call::Call, text::TextGate},
     wire::{
         json::{Document, Value, string::quote_into},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -140,7 +140,7 @@ impl ChoiceStream {
     ///
     /// # Errors
     /// A shape that can't be judged.
-    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Result<(), AssembleError> {
+    pub fn take(&mut self, event: SseEvent, document: Document, context: &Context) -> Result<(), AssembleError> {
         let Some(choice) = choice_of(&document) else { return Ok(()) };
         let mut facts = Facts::default();
         if let Some(delta) = delta_of(choice) {
@@ -179,7 +179,7 @@ impl ChoiceStream {
     }
 
     /// Handles an event that differs from an earlier one only in its text, `text`.
-    pub fn take_repeated(&mut self, event: Event, text: String, context: &Context) {
+    pub fn take_repeated(&mut self, event: SseEvent, text: String, context: &Context) {
         self.last_event = event.data.clone();
         let texts = vec![self.hear(0, text, context)];
         self.push(Pending { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });

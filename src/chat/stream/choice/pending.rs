@@ -7,13 +7,13 @@ use crate::{
     exchange::text::place::is_nothing,
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 /// An event of a choice that waits for its text to be judged.
 pub(super) struct Pending {
-    pub event: Event,
+    pub event: SseEvent,
     /// `None` if the event differs from an earlier one only in its text; it is parsed only if it must be changed.
     pub document: Option<Document>,
     pub texts: Vec<TextSpan>,

@@ -14,7 +14,7 @@ use crate::{
     },
     exchange::{adapter::WholeAnswer as _, decision},
     violation::Code,
-    wire::sse::Parser,
+    wire::sse::SseParser,
 };
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
@@ -69,7 +69,7 @@ fn whole(body: &str) -> (Outcome, String) {
 }
 
 fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (StreamJudge::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (StreamJudge::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let (mut outcome, mut flow) = (Outcome::default(), Ok(Flow::More));
     let mut take = |event, out: &mut BytesMut| {
         if matches!(flow, Ok(Flow::More)) {

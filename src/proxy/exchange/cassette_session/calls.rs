@@ -2,7 +2,7 @@
 
 use super::Stage;
 use crate::{
-    cassette::format::{Ran, Servers},
+    cassette::format::{RecordedMcp, RecordedToolRun},
     mcp::{outcome::Outcome, runner::Asked},
     proxy::exchange::driver::Run,
 };
@@ -14,7 +14,7 @@ impl Stage {
             return None;
         }
         let ran = self.take().and_then(|take| take.ran(&asked.mark));
-        let outcome = |ran: &Ran| Outcome { text: ran.result.clone(), failed: ran.failed, structured: None };
+        let outcome = |ran: &RecordedToolRun| Outcome { text: ran.result.clone(), failed: ran.failed, structured: None };
         Some(ran.map_or_else(|| Outcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome))
     }
 
@@ -22,7 +22,7 @@ impl Stage {
     pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &Outcome) {
         if self.tape.is_some() {
             let (result, failed) = (outcome.text.clone(), outcome.failed);
-            self.ran.push(Ran { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
+            self.ran.push(RecordedToolRun { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
         }
     }
 }
@@ -40,9 +40,9 @@ impl Run {
     }
 
     /// Tools that MCP servers offered and calls that were run, for the recording.
-    pub(super) fn servers(&mut self) -> Option<Servers> {
+    pub(super) fn servers(&mut self) -> Option<RecordedMcp> {
         let tools: Vec<String> = self.context.tools.offered.iter().map(ToString::to_string).collect();
         let ran = std::mem::take(&mut self.stage.ran);
-        (!tools.is_empty()).then_some(Servers { tools, ran })
+        (!tools.is_empty()).then_some(RecordedMcp { tools, ran })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     judge::call::{
         CallKind,
-        turn::{Ending, ToolChoice},
+        turn::{FinishReason, ToolChoice},
     },
     marks::CallMark,
     responses::support_tests::{Bench, MOMENT, TOOL, TOOLS},
@@ -275,17 +275,17 @@ fn endings() {
     let refusal = message(r#"{"type":"refusal","refusal":"I can't."}"#);
     let hosted = r#"{"type":"web_search_call","id":"ws_1","status":"completed","action":{}}"#;
     for (status, output, ending, demanded) in [
-        ("\"completed\"", said("Hi."), Ending::Complete, true),
-        ("\"completed\"", refusal.clone(), Ending::Refusal, false),
-        ("\"completed\"", format!("{},{refusal}", said("Hi.")), Ending::Complete, true),
-        ("\"completed\"", format!("{hosted},{}", said("Hi.")), Ending::Complete, false),
-        (r#""incomplete","incomplete_details":{"reason":"max_output_tokens"}"#, String::new(), Ending::Length, false),
-        (r#""incomplete","incomplete_details":{"reason":"content_filter"}"#, String::new(), Ending::ContentFilter, false),
-        (r#""incomplete""#, said("Hi"), Ending::Length, false),
-        (r#""queued""#, String::new(), Ending::Refusal, false),
-        (r#""in_progress""#, said("H"), Ending::Refusal, false),
-        (r#""cancelled""#, String::new(), Ending::Refusal, false),
-        (r#""failed","error":{"code":"server_error","message":"no"}"#, String::new(), Ending::Refusal, false),
+        ("\"completed\"", said("Hi."), FinishReason::Complete, true),
+        ("\"completed\"", refusal.clone(), FinishReason::Refusal, false),
+        ("\"completed\"", format!("{},{refusal}", said("Hi.")), FinishReason::Complete, true),
+        ("\"completed\"", format!("{hosted},{}", said("Hi.")), FinishReason::Complete, false),
+        (r#""incomplete","incomplete_details":{"reason":"max_output_tokens"}"#, String::new(), FinishReason::Length, false),
+        (r#""incomplete","incomplete_details":{"reason":"content_filter"}"#, String::new(), FinishReason::ContentFilter, false),
+        (r#""incomplete""#, said("Hi"), FinishReason::Length, false),
+        (r#""queued""#, String::new(), FinishReason::Refusal, false),
+        (r#""in_progress""#, said("H"), FinishReason::Refusal, false),
+        (r#""cancelled""#, String::new(), FinishReason::Refusal, false),
+        (r#""failed","error":{"code":"server_error","message":"no"}"#, String::new(), FinishReason::Refusal, false),
     ] {
         let came = response(&output).replace("\"error\":null,", "").replace("\"completed\",\"output\"", &format!("{status},\"output\""));
         assert_eq!(Answer::read(Bytes::from(came.clone()), &required).unwrap().nature.ending, ending, "{came}");

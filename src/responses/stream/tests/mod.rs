@@ -18,7 +18,7 @@ use crate::{
         support_tests::{Bench, MOMENT, TOOLS},
     },
     violation::Code,
-    wire::sse::Parser,
+    wire::sse::SseParser,
 };
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
@@ -71,7 +71,7 @@ fn whole(body: &str) -> (Outcome, String) {
 }
 
 fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let (mut outcome, mut flow) = (Outcome::default(), Ok(Flow::More));
     let mut take = |event, out: &mut BytesMut| {
         if matches!(flow, Ok(Flow::More)) {
@@ -355,7 +355,7 @@ fn a_call_in_any_one_place_is_judged() {
 }
 
 fn streamed_unnumbered(events: &str) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let mut outcome = Outcome::default();
     parser
         .handle(Bytes::copy_from_slice(events.as_bytes()), |event| {
