@@ -15,8 +15,8 @@ use std::{
 use served::{Served, setting, upstream};
 use toolmark::ledger::{
     chain::ChainKeys,
-    fixtures::{Sample, seal},
-    store::{Batch, ChainStore as _, ExecutionFilter, Page, Store as _, sqlite::SqliteStore},
+    fixtures::{RecordGenerator, seal},
+    store::{Batch, ChainStore as _, ExecutionFilter, PageQuery, Store as _, sqlite::SqliteStore},
 };
 
 #[global_allocator]
@@ -44,7 +44,7 @@ fn fill(path: &Path, count: u64) {
     let (mut tip, _) = store.begin(0).expect("a chain");
     let (begun, mut writing) = (Instant::now(), Duration::ZERO);
     for first in (0..count).step_by(BATCH as usize) {
-        let records: Vec<_> = (first..(first + BATCH).min(count)).map(Sample::record).collect();
+        let records: Vec<_> = (first..(first + BATCH).min(count)).map(RecordGenerator::record).collect();
         let sealing = Instant::now();
         let batch = Batch { records: seal(&keys, &tip, &records), hours: Vec::new() };
         store.append(&batch).expect("room");
@@ -69,7 +69,7 @@ fn look_up(path: &Path, count: u64) {
     let store = SqliteStore::open_to_read(path).expect("the store");
     let mut times: Vec<Duration> = (0..LOOKUPS)
         .map(|at| {
-            let record = Sample::record(at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
+            let record = RecordGenerator::record(at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
             let id = &record.executions.first().expect("one").id;
             let begun = Instant::now();
             let found = store.execution(id).expect("an answer");
@@ -80,7 +80,7 @@ fn look_up(path: &Path, count: u64) {
         .collect();
     println!("look-up by ID among {count}: median {:?}, p99 {:?}", percentile(&mut times, 50), percentile(&mut times, 99));
     for (what, tool) in [("any", None), ("of one tool", Some("search")), ("of a tool that nobody called", Some("none"))] {
-        let page = Page { limit: 100, ..Page::default() };
+        let page = PageQuery { limit: 100, ..PageQuery::default() };
         let begun = Instant::now();
         let rows =
             store.executions(&ExecutionFilter { tool: tool.map(str::to_owned), page, ..ExecutionFilter::default() }).expect("a page").rows;
@@ -107,7 +107,7 @@ fn prune(path: &Path, count: u64, upstream: SocketAddr, time: Duration) {
     let directory = path.parent().expect("a directory");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
     let mut p99s = Vec::new();
-    for (name, oldest_ms) in [("nothing to prune", 0), ("half of it pruned", Sample::time_ms(count / 2))] {
+    for (name, oldest_ms) in [("nothing to prune", 0), ("half of it pruned", RecordGenerator::time_ms(count / 2))] {
         let keep = now.saturating_sub(oldest_ms / 1000).min(100 * 365 * 86_400);
         let served = Served::start(directory, upstream, &format!("[ledger]\nurl = \"sqlite:toolmark.db\"\nkeep = \"{keep}s\""));
         let mut times = served.load(4, time * 2);

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use toolmark::{
     ledger::{
         chain::ChainKeys,
-        fixtures::{Sample, seal},
+        fixtures::{RecordGenerator, seal},
         record::ExchangeRecord,
-        store::{Batch, ChainStore as _, Hourly as _, Store as _, sqlite::SqliteStore},
+        store::{Batch, ChainStore as _, HourlyAggregator as _, Store as _, sqlite::SqliteStore},
     },
     telemetry::{
         metrics::Metrics,
@@ -26,8 +26,8 @@ const DAYS: u64 = 30;
 
 /// The sample record of that number, at its place in the 30 days.
 fn record(number: u64, count: u64) -> ExchangeRecord {
-    let mut record = Sample::record(number);
-    let at_ms = Sample::time_ms(0) + number * (DAYS * 24 * 3_600_000) / count;
+    let mut record = RecordGenerator::record(number);
+    let at_ms = RecordGenerator::time_ms(0) + number * (DAYS * 24 * 3_600_000) / count;
     record.at_ms = at_ms;
     record.model = format!("model-{}", number % 8).into();
     let tool: Box<str> = format!("tool_{}", number * 7 % 50).into();
@@ -64,7 +64,7 @@ fn main() {
     let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
     println!("counting for /metrics: {:.2} µs per exchange; adding to the hours: {:.2} µs", each(counting), each(adding));
     println!("{} rows of sums for {count} executions", store.hours(0, u32::MAX).expect("an answer").len());
-    let now_ms = Sample::time_ms(0) + DAYS * 24 * 3_600_000;
+    let now_ms = RecordGenerator::time_ms(0) + DAYS * 24 * 3_600_000;
     for (what, window) in [("all", None), ("the last 24 h", Some(24)), ("the last hour, record by record", Some(1))] {
         let window = window.map(|hours| Duration::from_secs(hours * 3600));
         let mut times: Vec<Duration> = (0..20)

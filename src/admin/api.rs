@@ -10,7 +10,7 @@ use super::query::{PAGED, Parameters};
 use crate::{
     admin::responses::{self, invalid},
     config::error::maybe,
-    ledger::store::{ExecutionFilter, Found, FoundExecution, Store, StoreError, ViolationFilter},
+    ledger::store::{ExecutionFilter, FoundExecution, ResultPage, Store, StoreError, ViolationFilter},
     proxy::{
         app::App,
         http::{body::Body, failure::Failure},
@@ -45,8 +45,8 @@ struct List<T> {
     next: Option<String>,
 }
 
-impl<T> From<Found<T>> for List<T> {
-    fn from(found: Found<T>) -> Self {
+impl<T> From<ResultPage<T>> for List<T> {
+    fn from(found: ResultPage<T>) -> Self {
         Self { data: found.rows, next: found.next }
     }
 }
@@ -78,7 +78,7 @@ pub async fn executions(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     let parameters = Parameters::read(query, &[&["tool", "session", "until"][..], &PAGED].concat())?;
     let page = parameters.page(app.now_ms())?;
     let filter = ExecutionFilter { tool: parameters.text("tool"), session: parameters.text("session"), page };
-    let Found { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
+    let ResultPage { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
     Ok(responses::json(&List { data: rows.into_iter().map(Shown::from).collect(), next }))
 }
 

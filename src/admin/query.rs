@@ -8,7 +8,7 @@ use std::{
 use crate::{
     admin::responses::invalid,
     config::error::{list, maybe},
-    ledger::store::{PAGE_MAX, Page},
+    ledger::store::{PAGE_MAX, PageQuery},
     proxy::http::failure::Failure,
 };
 
@@ -89,7 +89,7 @@ impl Parameters {
     ///
     /// # Errors
     /// 400 for malformed values, or a `limit` above the maximum.
-    pub fn page(&self, now_ms: u64) -> Result<Page, Failure> {
+    pub fn page(&self, now_ms: u64) -> Result<PageQuery, Failure> {
         let limit = match self.text("limit") {
             None => LIMIT,
             Some(text) => match text.parse::<usize>() {
@@ -97,7 +97,7 @@ impl Parameters {
                 _ => return Err(invalid("limit", format!("`limit` must be a number of 1 to {PAGE_MAX}"))),
             },
         };
-        Ok(Page { since_ms: self.time("since", now_ms)?, until_ms: self.time("until", now_ms)?, limit, after: self.text("after") })
+        Ok(PageQuery { since_ms: self.time("since", now_ms)?, until_ms: self.time("until", now_ms)?, limit, after: self.text("after") })
     }
 }
 

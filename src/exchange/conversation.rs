@@ -329,6 +329,19 @@ impl Thread {
         self.incomplete |= surplus > 0;
     }
 
+    /// The state with the additions of an answer that is judged after others began: its request is in it already, and what
+    /// they owe stays owed.
+    #[must_use]
+    pub fn answered(&self, memo: &Memo) -> Self {
+        let mut thread = self.clone();
+        let new = memo.thread.owed.iter().filter(|owed| !self.owed.contains(owed)).cloned();
+        thread.owe(new.collect::<Vec<_>>());
+        thread.hear(memo.calls.iter().map(|(_, call)| call.arguments.clone()), None);
+        memo.responses.iter().for_each(|id| thread.answer(id));
+        thread.incomplete |= memo.thread.incomplete;
+        thread
+    }
+
     /// Adds calls that were never passed on.
     pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
         self.owed.extend(owed);

@@ -10,10 +10,10 @@ pub type Mac = [u8; 32];
 
 /// The keys of the chain, derived from those of the marks: the first seals, all verify.
 #[derive(Clone)]
-pub struct ChainKeys(Vec<Keys>);
+pub struct ChainKeys(Vec<ChainKey>);
 
 #[derive(Clone)]
-struct Keys {
+struct ChainKey {
     record: [u8; 32],
     anchor: [u8; 32],
     row: [u8; 32],
@@ -37,7 +37,7 @@ pub struct Anchor {
 impl ChainKeys {
     /// Derives the chain's keys from those of the marks.
     pub fn new(keys: &[[u8; 32]]) -> Self {
-        let keys = keys.iter().map(|key| Keys {
+        let keys = keys.iter().map(|key| ChainKey {
             record: blake3::derive_key("toolmark 2026-11-22 ledger record v1", key),
             anchor: blake3::derive_key("toolmark 2026-11-22 ledger anchor v1", key),
             row: blake3::derive_key("toolmark 2026-11-22 ledger row v1", key),
@@ -45,9 +45,9 @@ impl ChainKeys {
         Self(keys.collect())
     }
 
-    fn first(&self) -> Keys {
+    fn first(&self) -> ChainKey {
         // Without a key nothing is ever written: the settings see to it.
-        self.0.first().cloned().unwrap_or(Keys { record: [0; 32], anchor: [0; 32], row: [0; 32] })
+        self.0.first().cloned().unwrap_or(ChainKey { record: [0; 32], anchor: [0; 32], row: [0; 32] })
     }
 
     /// Start value of a writer's chain, in place of the MAC before its first record.
@@ -72,7 +72,7 @@ impl ChainKeys {
 
     /// Returns whether the anchor's seal is valid under any of the keys.
     pub fn is_anchor(&self, anchor: &Anchor) -> bool {
-        let seal = |keys: &Keys| anchor_seal(&keys.anchor, anchor.writer, anchor.sequence, &anchor.mac, anchor.pruned_ms);
+        let seal = |keys: &ChainKey| anchor_seal(&keys.anchor, anchor.writer, anchor.sequence, &anchor.mac, anchor.pruned_ms);
         self.0.iter().any(|keys| bool::from(seal(keys).ct_eq(&anchor.seal)))
     }
 

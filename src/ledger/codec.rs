@@ -36,17 +36,17 @@ pub fn read(bytes: &[u8]) -> Result<ExchangeRecord, StoreError> {
 }
 
 /// The fields that a record's index rows need: the first ones of its encoding.
-pub(super) struct Beside<'b> {
+pub(super) struct IndexFields<'b> {
     pub id: Uuid,
     pub at_ms: u64,
     pub total_us: u64,
     pub model: &'b str,
     pub session: Option<&'b str>,
-    pub executions: Vec<ExecutionBeside<'b>>,
-    pub violations: Vec<ViolationBeside<'b>>,
+    pub executions: Vec<ExecutionIndexFields<'b>>,
+    pub violations: Vec<ViolationIndexFields<'b>>,
 }
 
-impl<'b, C> Decode<'b, C> for Beside<'b> {
+impl<'b, C> Decode<'b, C> for IndexFields<'b> {
     /// Reads only these fields.
     fn decode(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Self, DecodeError> {
         if decoder.array()?.is_none_or(|fields| fields < 7) {
@@ -66,7 +66,7 @@ impl<'b, C> Decode<'b, C> for Beside<'b> {
 
 /// Index fields of one execution.
 #[derive(Decode)]
-pub(super) struct ExecutionBeside<'b> {
+pub(super) struct ExecutionIndexFields<'b> {
     #[b(0)]
     pub id: &'b str,
     #[b(1)]
@@ -77,7 +77,7 @@ pub(super) struct ExecutionBeside<'b> {
 
 /// Index fields of one violation.
 #[derive(Decode)]
-pub(super) struct ViolationBeside<'b> {
+pub(super) struct ViolationIndexFields<'b> {
     #[b(0)]
     pub code: &'b str,
     #[b(3)]
@@ -85,7 +85,7 @@ pub(super) struct ViolationBeside<'b> {
 }
 
 /// Decodes the index fields of a record that [`write()`] encoded.
-pub(super) fn beside(bytes: &[u8]) -> Result<Beside<'_>, StoreError> {
+pub(super) fn beside(bytes: &[u8]) -> Result<IndexFields<'_>, StoreError> {
     minicbor::decode(bytes).map_err(|error| corrupt(&error))
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ledger::{fixtures::Sample, index::Rows, record::Body};
+    use crate::ledger::{fixtures::RecordGenerator, index::IndexRows, record::StoredText};
 
     fn written(record: &ExchangeRecord) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -169,16 +169,16 @@ mod tests {
 
     /// One that has everything that a record can have.
     fn full() -> ExchangeRecord {
-        let mut record = Sample::record(4);
+        let mut record = RecordGenerator::record(4);
         record.amends = Some(Uuid::now_v7());
         record.client = Some("support-bot".into());
         record.status = None;
         record.observed = true;
         record.calls[0].mark = Some("call_1".into());
         record.calls[0].violations = Code::ALL.to_vec();
-        record.calls[0].arguments_body = Some(Body::of("{}", 1));
+        record.calls[0].arguments_body = Some(StoredText::of("{}", 1));
         record.executions[0].tool = "nul\0".into();
-        record.executions[0].result_body = Some(Body::of("long", 2));
+        record.executions[0].result_body = Some(StoredText::of("long", 2));
         record.claims[0].execution = Some("x".into());
         record.claims[0].code = Some(Code::UngroundedValue);
         record.violations[0].message = Some("what was wrong".into());
@@ -187,12 +187,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_so_is_what_earlier_versions_wrote() {
-        for record in [Sample::record(1), Sample::record(2), full()] {
+        for record in [RecordGenerator::record(1), RecordGenerator::record(2), full()] {
             let (bytes, json) = (written(&record), serde_json::to_vec(&record).unwrap());
             assert_eq!(read(&bytes).unwrap(), record);
             assert_eq!(read(&json).unwrap(), record);
             assert!(bytes.len() < json.len(), "{} of {}", bytes.len(), json.len());
-            assert_eq!(Rows::of_stored(&bytes, 3, 7).unwrap(), Rows::of(&record, 3, 7));
+            assert_eq!(IndexRows::of_stored(&bytes, 3, 7).unwrap(), IndexRows::of(&record, 3, 7));
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         bytes[0] = 0x96;
         bytes.extend_from_slice(&[0xa1, 0x61, b'x', 0x82, 1, 2]);
         assert_eq!(read(&bytes).unwrap(), record);
-        assert_eq!(Rows::of_stored(&bytes, 1, 1).unwrap(), Rows::of(&record, 1, 1));
+        assert_eq!(IndexRows::of_stored(&bytes, 1, 1).unwrap(), IndexRows::of(&record, 1, 1));
     }
 
     proptest! {

@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 4096;
 
 /// Cached facts of one execution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Entry {
+pub struct CachedExecution {
     /// Its first result.
     pub result: Digest,
     /// Key of its session: see [`session_key`].
@@ -29,32 +29,32 @@ pub struct Entry {
 }
 
 #[derive(Default)]
-struct Shard {
-    young: HashMap<ExecutionKey, Entry>,
-    old: HashMap<ExecutionKey, Entry>,
+struct CacheShard {
+    young: HashMap<ExecutionKey, CachedExecution>,
+    old: HashMap<ExecutionKey, CachedExecution>,
 }
 
 /// Cache of executions and their first results.
-pub struct Seen {
-    shards: [Mutex<Shard>; SHARDS],
+pub struct ExecutionCache {
+    shards: [Mutex<CacheShard>; SHARDS],
     /// Time of a call up to which executions may be known but not cached, in Unix milliseconds.
     horizon: AtomicU64,
 }
 
-impl Seen {
+impl ExecutionCache {
     /// An empty cache. `horizon_ms`: calls up to this time (Unix milliseconds) may be known to the database.
     pub fn new(horizon_ms: u64) -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()), horizon: AtomicU64::new(horizon_ms) }
     }
 
-    fn shard<T>(&self, key: &ExecutionKey, act: impl FnOnce(&mut Shard) -> T) -> T {
+    fn shard<T>(&self, key: &ExecutionKey, act: impl FnOnce(&mut CacheShard) -> T) -> T {
         // The last bits are those of a MAC: evenly spread. The lock is held for one look-up only.
         let at = key.tail as usize % SHARDS;
         act(&mut self.shards[at].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the cached entry of an execution.
-    pub fn get(&self, key: &ExecutionKey) -> Option<Entry> {
+    pub fn get(&self, key: &ExecutionKey) -> Option<CachedExecution> {
         self.shard(key, |shard| {
             if let Some(entry) = shard.young.get(key) {
                 return Some(*entry);
@@ -66,7 +66,7 @@ impl Seen {
     }
 
     /// Caches an execution unless it is cached already; then the earlier entry is returned.
-    pub fn first(&self, key: ExecutionKey, entry: Entry) -> Option<Entry> {
+    pub fn first(&self, key: ExecutionKey, entry: CachedExecution) -> Option<CachedExecution> {
         self.shard(&key, |shard| {
             let known = shard.young.get(&key).or_else(|| shard.old.get(&key)).copied();
             if known.is_none() {
@@ -76,7 +76,7 @@ impl Seen {
         })
     }
 
-    fn put(&self, shard: &mut Shard, key: ExecutionKey, entry: Entry) {
+    fn put(&self, shard: &mut CacheShard, key: ExecutionKey, entry: CachedExecution) {
         if shard.young.len() >= ENTRIES_MAX {
             let dropped = mem::replace(&mut shard.old, mem::take(&mut shard.young));
             let newest = dropped.keys().map(|key| key.started_ms).max().unwrap_or(0);
@@ -107,13 +107,13 @@ mod tests {
         ExecutionKey { started_ms: 1000 + number, tail: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
 
-    fn entry(number: u64) -> Entry {
-        Entry { result: Digest::of(&number.to_le_bytes()), session: number }
+    fn entry(number: u64) -> CachedExecution {
+        CachedExecution { result: Digest::of(&number.to_le_bytes()), session: number }
     }
 
     #[test]
     fn it_is_bounded_and_knows_what_it_forgot() {
-        let seen = Seen::new(1000);
+        let seen = ExecutionCache::new(1000);
         let many = (SHARDS * ENTRIES_MAX * 4) as u64;
         assert!(!seen.is_new(&key(0)) && seen.is_new(&key(1)));
         assert_eq!(seen.first(key(1), entry(1)), None);

@@ -5,9 +5,10 @@ use uuid::Uuid;
 use super::{
     chain::ChainKeys,
     record::{
-        Attempt, CallOutcome, CallRecord, Claim, Digest, ExchangeRecord, ExecutionRecord, ScopeDigest, Tokens, ViolationRecord, Witness,
+        AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExchangeRecord, ExecutionRecord, ScopeDigest,
+        ViolationRecord, Witness,
     },
-    store::{Position, Sealed},
+    store::{Position, SealedRecord},
 };
 use crate::{
     ledger::codec,
@@ -16,12 +17,12 @@ use crate::{
 };
 
 /// Generator of sample records.
-pub struct Sample;
+pub struct RecordGenerator;
 
 /// 2026-01-01, in Unix milliseconds.
 const START_MS: u64 = 1_767_225_600_000;
 
-impl Sample {
+impl RecordGenerator {
     /// Time at which the call of that record was passed on: one call per second.
     pub fn time_ms(number: u64) -> u64 {
         START_MS + number * 1000
@@ -53,11 +54,11 @@ impl Sample {
             repairs: u32::from(number.is_multiple_of(2)),
             total_us: 250_000,
             upstream_us: 249_900,
-            attempts: vec![Attempt {
+            attempts: vec![AttemptRecord {
                 upstream: "openai".into(),
                 model: "gpt-4o".into(),
                 status: Some(200),
-                tokens: Some(Tokens { input: 900, output: 60 }),
+                tokens: Some(AttemptTokens { input: 900, output: 60 }),
                 duration_us: 249_900,
             }],
             calls: vec![CallRecord {
@@ -83,14 +84,14 @@ impl Sample {
                 seen_ms: started_ms + 500,
                 failed: number.is_multiple_of(10),
             }],
-            claims: vec![Claim { execution: None, code: None }],
+            claims: vec![ClaimRecord { execution: None, code: None }],
             violations: if number.is_multiple_of(2) { vec![violation(code)] } else { Vec::new() },
         }
     }
 }
 
 /// Appends records to a chain, as the writer does.
-pub fn seal(keys: &ChainKeys, tip: &Position, records: &[ExchangeRecord]) -> Vec<Sealed<'static>> {
+pub fn seal(keys: &ChainKeys, tip: &Position, records: &[ExchangeRecord]) -> Vec<SealedRecord<'static>> {
     let mut before = tip.clone();
     let seal = |record: &ExchangeRecord| {
         let mut body = Vec::new();
@@ -98,7 +99,7 @@ pub fn seal(keys: &ChainKeys, tip: &Position, records: &[ExchangeRecord]) -> Vec
         let sequence = before.sequence + 1;
         let mac = keys.record(before.writer, sequence, &before.mac, &body);
         before = Position { writer: before.writer, sequence, mac };
-        Sealed { position: before.clone(), body: body.into() }
+        SealedRecord { position: before.clone(), body: body.into() }
     };
     records.iter().map(seal).collect()
 }

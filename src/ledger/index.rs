@@ -72,7 +72,7 @@ pub struct ViolationRow<'r> {
 
 /// All index rows of one record.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Rows<'r> {
+pub struct IndexRows<'r> {
     /// Id of the exchange.
     pub exchange: Uuid,
     /// End of the exchange, in Unix milliseconds.
@@ -83,10 +83,11 @@ pub struct Rows<'r> {
     pub violations: Vec<ViolationRow<'r>>,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> IndexRows<'r> {
     /// Derives the index rows of a record.
     pub fn of(record: &'r ExchangeRecord, writer: u32, sequence: u64) -> Self {
-        let place = Place { writer, sequence, ended_ms: record.ended_ms(), session: record.session.as_deref(), model: &record.model };
+        let place =
+            SharedColumns { writer, sequence, ended_ms: record.ended_ms(), session: record.session.as_deref(), model: &record.model };
         let executions = record.executions.iter().map(|own| (&*own.id, &*own.tool, own.result));
         let violations = record.violations.iter().map(|own| (own.code.as_str(), own.tool.as_deref()));
         place.rows(record.id, executions, violations)
@@ -99,7 +100,7 @@ impl<'r> Rows<'r> {
     pub fn of_stored(record: &'r [u8], writer: u32, sequence: u64) -> Result<Self, StoreError> {
         let record = codec::beside(record)?;
         let ended_ms = ended_ms(record.at_ms, record.total_us);
-        let place = Place { writer, sequence, ended_ms, session: record.session, model: record.model };
+        let place = SharedColumns { writer, sequence, ended_ms, session: record.session, model: record.model };
         let executions = record.executions.iter().map(|own| (own.id, own.tool, own.result));
         let violations = record.violations.iter().map(|own| (own.code, own.tool));
         Ok(place.rows(record.id, executions, violations))
@@ -107,7 +108,7 @@ impl<'r> Rows<'r> {
 }
 
 /// Values that all index rows of a record share.
-struct Place<'r> {
+struct SharedColumns<'r> {
     writer: u32,
     sequence: u64,
     ended_ms: u64,
@@ -115,15 +116,15 @@ struct Place<'r> {
     model: &'r str,
 }
 
-impl<'r> Place<'r> {
+impl<'r> SharedColumns<'r> {
     /// Builds the rows. Executions are given by id, tool and result, violations by code and tool.
     fn rows<'x>(
         &self,
         exchange: Uuid,
         executions: impl Iterator<Item = (&'x str, &'r str, Digest)>,
         violations: impl Iterator<Item = (&'r str, Option<&'r str>)>,
-    ) -> Rows<'r> {
-        Rows {
+    ) -> IndexRows<'r> {
+        IndexRows {
             exchange,
             ended_ms: self.ended_ms,
             executions: executions.zip(0..).filter_map(|((id, tool, result), at)| self.execution(at, id, tool, result)).collect(),

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::store::{ChainStore, First, StoreError};
+use super::store::{ChainStore, FirstResult, StoreError};
 use crate::ledger::index::ExecutionKey;
 
 /// Queries that may wait.
@@ -22,28 +22,28 @@ const THREADS: usize = 3;
 
 /// The ledger didn't answer in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Unanswered;
+pub struct LookupUnavailable;
 
-enum Question {
+enum LookupQuery {
     Known(Vec<ExecutionKey>),
-    Claim(Vec<First>),
+    Claim(Vec<FirstResult>),
 }
 
-struct Asked {
-    question: Question,
+struct PendingQuery {
+    question: LookupQuery,
     now_ms: u64,
-    answer: oneshot::Sender<Vec<First>>,
+    answer: oneshot::Sender<Vec<FirstResult>>,
 }
 
 /// Pool of threads that look up executions in the store. The threads end when it is dropped.
-pub struct Lookup {
-    sender: Option<mpsc::SyncSender<Asked>>,
+pub struct LookupPool {
+    sender: Option<mpsc::SyncSender<PendingQuery>>,
     deadline: Duration,
     /// Threads of an embedded store, which never wait for another machine: joined on drop, so that the store is released.
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Lookup {
+impl Drop for LookupPool {
     fn drop(&mut self) {
         self.sender = None;
         for thread in self.threads.drain(..) {
@@ -53,7 +53,7 @@ impl Drop for Lookup {
     }
 }
 
-impl Lookup {
+impl LookupPool {
     /// Starts the threads. `deadline`: longest time that an exchange waits.
     ///
     /// # Errors
@@ -75,32 +75,32 @@ impl Lookup {
     /// Looks up the first results of these executions; unknown ones are left out.
     ///
     /// # Errors
-    /// [`Unanswered`] within the deadline.
-    pub async fn known(&self, keys: Vec<ExecutionKey>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
-        self.ask(Question::Known(keys), now_ms).await
+    /// [`LookupUnavailable`] within the deadline.
+    pub async fn known(&self, keys: Vec<ExecutionKey>, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
+        self.ask(LookupQuery::Known(keys), now_ms).await
     }
 
     /// Looks up the first results of these executions. Where several processes share the store, a result that isn't known becomes the
     /// first.
     ///
     /// # Errors
-    /// [`Unanswered`] within the deadline.
-    pub async fn claim(&self, claims: Vec<First>, now_ms: u64) -> Result<Vec<First>, Unanswered> {
-        self.ask(Question::Claim(claims), now_ms).await
+    /// [`LookupUnavailable`] within the deadline.
+    pub async fn claim(&self, claims: Vec<FirstResult>, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
+        self.ask(LookupQuery::Claim(claims), now_ms).await
     }
 
-    async fn ask(&self, question: Question, now_ms: u64) -> Result<Vec<First>, Unanswered> {
+    async fn ask(&self, question: LookupQuery, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
         let (answer, answered) = oneshot::channel();
-        let sender = self.sender.as_ref().ok_or(Unanswered)?;
-        sender.try_send(Asked { question, now_ms, answer }).map_err(|_| Unanswered)?;
+        let sender = self.sender.as_ref().ok_or(LookupUnavailable)?;
+        sender.try_send(PendingQuery { question, now_ms, answer }).map_err(|_| LookupUnavailable)?;
         match tokio::time::timeout(self.deadline, answered).await {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) | Err(_) => Err(Unanswered),
+            Ok(Err(_)) | Err(_) => Err(LookupUnavailable),
         }
     }
 }
 
-fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<Asked>>) {
+fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQuery>>) {
     loop {
         let mut asked = Vec::new();
         {
@@ -115,19 +115,19 @@ fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<Asked>>) {
         }
         // Whoever gave up needs no answer.
         asked.retain(|asked| !asked.answer.is_closed());
-        let (claims, known): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| matches!(asked.question, Question::Claim(_)));
+        let (claims, known): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| matches!(asked.question, LookupQuery::Claim(_)));
         answer(store, claims);
         answer(store, known);
     }
 }
 
-fn answer(store: &dyn ChainStore, asked: Vec<Asked>) {
+fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>) {
     let now_ms = asked.iter().map(|asked| asked.now_ms).max().unwrap_or(0);
     let (mut claims, mut keys) = (Vec::new(), Vec::new());
     for asked in &asked {
         match &asked.question {
-            Question::Claim(own) => claims.extend(own.iter().cloned()),
-            Question::Known(own) => keys.extend(own.iter().copied()),
+            LookupQuery::Claim(own) => claims.extend(own.iter().cloned()),
+            LookupQuery::Known(own) => keys.extend(own.iter().copied()),
         }
     }
     if claims.is_empty() && keys.is_empty() {
@@ -141,10 +141,10 @@ fn answer(store: &dyn ChainStore, asked: Vec<Asked>) {
             return;
         }
     };
-    for Asked { question, answer, .. } in asked {
-        let own = |first: &&First| match &question {
-            Question::Claim(claims) => claims.iter().any(|claim| claim.key == first.key),
-            Question::Known(keys) => keys.contains(&first.key),
+    for PendingQuery { question, answer, .. } in asked {
+        let own = |first: &&FirstResult| match &question {
+            LookupQuery::Claim(claims) => claims.iter().any(|claim| claim.key == first.key),
+            LookupQuery::Known(keys) => keys.contains(&first.key),
         };
         // Whoever asked may have gone.
         let _gone = answer.send(found.iter().filter(own).cloned().collect());

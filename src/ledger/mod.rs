@@ -1,6 +1,6 @@
 //! The ledger: keeps a record of every exchange, serves look-ups, and detects changes to what it stored.
 //!
-//! At the end of an exchange one [`record::ExchangeRecord`] is made and handed to the [`recorder::Recorder`], which passes it to the
+//! At the end of an exchange one [`record::ExchangeRecord`] is made and handed to the [`recorder::LedgerHandle`], which passes it to the
 //! observers and to the [`store::Store`].
 
 pub mod chain;

@@ -84,7 +84,7 @@ pub struct ExchangeRecord {
     /// Upstream requests, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(18)]
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<AttemptRecord>,
     /// The model's calls, in all attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(19)]
@@ -96,7 +96,7 @@ pub struct ExchangeRecord {
     /// Claims in the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(20)]
-    pub claims: Vec<Claim>,
+    pub claims: Vec<ClaimRecord>,
     /// Violations that were found, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[n(6)]
@@ -117,7 +117,7 @@ impl ExchangeRecord {
 
 /// One upstream request.
 #[derive(Clone, Debug, Decode, Default, Deserialize, Encode, PartialEq, Serialize)]
-pub struct Attempt {
+pub struct AttemptRecord {
     /// The upstream's name.
     #[n(0)]
     pub upstream: Box<str>,
@@ -131,7 +131,7 @@ pub struct Attempt {
     /// Tokens used, if the upstream reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(3)]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<AttemptTokens>,
     /// Time until its answer was read, in microseconds.
     #[n(4)]
     pub duration_us: u64,
@@ -139,7 +139,7 @@ pub struct Attempt {
 
 /// Tokens that an attempt used.
 #[derive(Clone, Copy, Debug, Decode, Default, Deserialize, Encode, Eq, PartialEq, Serialize)]
-pub struct Tokens {
+pub struct AttemptTokens {
     /// Tokens of the prompt.
     #[n(0)]
     pub input: u64,
@@ -186,7 +186,7 @@ pub struct CallRecord {
     /// The arguments, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(5)]
-    pub arguments_body: Option<Body>,
+    pub arguments_body: Option<StoredText>,
     /// The arguments were changed by toolmark: they aren't those that the model wrote.
     #[serde(default, skip_serializing_if = "is_false")]
     #[n(6)]
@@ -234,11 +234,11 @@ pub struct ExecutionRecord {
     /// The arguments, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(5)]
-    pub arguments_body: Option<Body>,
+    pub arguments_body: Option<StoredText>,
     /// The result, if bodies are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(6)]
-    pub result_body: Option<Body>,
+    pub result_body: Option<StoredText>,
     /// Witness of the execution.
     #[serde(default)]
     #[n(7)]
@@ -264,7 +264,7 @@ impl ExecutionRecord {
 
 /// A stored text, possibly cut short.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, Eq, PartialEq, Serialize)]
-pub struct Body {
+pub struct StoredText {
     /// The text, or its beginning.
     #[n(0)]
     pub text: Box<str>,
@@ -273,7 +273,7 @@ pub struct Body {
     pub bytes: u64,
 }
 
-impl Body {
+impl StoredText {
     /// Stores at most `bytes_max` bytes of a text.
     pub fn of(text: &str, bytes_max: usize) -> Self {
         let end = text.floor_char_boundary(bytes_max);
@@ -288,7 +288,7 @@ impl Body {
 
 /// A place in the answer that asserts a tool's execution.
 #[derive(Clone, Debug, Decode, Deserialize, Encode, PartialEq, Serialize)]
-pub struct Claim {
+pub struct ClaimRecord {
     /// The execution that it names, if it is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[n(0)]

@@ -10,16 +10,16 @@ use tokio::sync::oneshot;
 
 use super::{
     chain::ChainKeys,
-    lookup::Lookup,
-    queue::Queue,
+    lookup::LookupPool,
+    queue::RecordSender,
     record::{ExchangeRecord, ScopeDigest},
-    store::{ChainStore, ExecutionFilter, Hourly, Page, Store, StoreError},
+    store::{ChainStore, ExecutionFilter, HourlyAggregator, PageQuery, Store, StoreError},
 };
 use crate::{
     ledger::{
-        execution_cache::Seen,
-        queue::writer::{Trouble, Writer, now_ms},
-        sealed_kv::Shelf,
+        execution_cache::ExecutionCache,
+        queue::writer::{LedgerWriter, WriteFailure, now_ms},
+        sealed_kv::SealedKv,
         store::open::open,
     },
     marks::Scope,
@@ -27,27 +27,27 @@ use crate::{
 };
 
 /// Receives every record when its exchange ends, on that exchange's worker: it must neither block nor take long.
-pub trait Observer: Send + Sync {
+pub trait RecordObserver: Send + Sync {
     /// Called once for each ended exchange.
     fn observe(&self, record: &ExchangeRecord);
 }
 
 /// Handle of the open ledger: accepts records and gives access to look-ups.
-pub struct Recorder {
+pub struct LedgerHandle {
     store: Arc<dyn ChainStore>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<dyn RecordObserver>>,
     scope_key: [u8; 32],
-    queue: Queue,
+    queue: RecordSender,
     commit: bool,
     shared: bool,
-    seen: Seen,
-    lookup: Lookup,
-    shelf: Shelf,
-    trouble: Trouble,
+    seen: ExecutionCache,
+    lookup: LookupPool,
+    shelf: SealedKv,
+    trouble: WriteFailure,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Recorder {
+impl LedgerHandle {
     /// Opens the ledger and starts its writer. `keys`: those of the marks, from which the ledger's are derived.
     ///
     /// # Errors
@@ -55,45 +55,46 @@ impl Recorder {
     pub fn start(
         settings: &settings::Ledger,
         keys: &[[u8; 32]],
-        hourly: Box<dyn Hourly>,
-        observers: Vec<Arc<dyn Observer>>,
+        hourly: Box<dyn HourlyAggregator>,
+        observers: Vec<Arc<dyn RecordObserver>>,
     ) -> Result<Self, StoreError> {
         let commit = settings.durability == Durability::Commit;
         let store = open(&settings.url, commit)?;
-        let (queue, inlet) = Queue::new(&*hourly);
-        let trouble = Trouble::default();
+        let (queue, inlet) = RecordSender::new(&*hourly);
+        let trouble = WriteFailure::default();
         let (own, chain) = (trouble.clone(), ChainKeys::new(keys));
-        let mut writer = Writer { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
+        let mut writer = LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
         let scope_key = blake3::derive_key("toolmark 2026-11-22 ledger scope v1", &keys.first().copied().unwrap_or_default());
         // Nothing before now, nor before what another clock called later, is new for being unknown here.
-        let newest = store.executions(&ExecutionFilter { page: Page { limit: 1, ..Page::default() }, ..ExecutionFilter::default() })?;
+        let newest =
+            store.executions(&ExecutionFilter { page: PageQuery { limit: 1, ..PageQuery::default() }, ..ExecutionFilter::default() })?;
         let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
-        let (seen, lookup) = (Seen::new(newest_ms.max(now_ms())), Lookup::start(&store, settings.lookup)?);
-        let shelf = Shelf::start(&store, keys, settings)?;
+        let (seen, lookup) = (ExecutionCache::new(newest_ms.max(now_ms())), LookupPool::start(&store, settings.lookup)?);
+        let shelf = SealedKv::start(&store, keys, settings)?;
         let shared = store.is_shared();
         Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, trouble, writer: Mutex::new(Some(thread)) })
     }
 
     /// The state that says why the ledger can't be written, while it can't.
-    pub fn trouble(&self) -> Trouble {
+    pub fn trouble(&self) -> WriteFailure {
         self.trouble.clone()
     }
 
     /// This process's cache of executions.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &ExecutionCache {
         &self.seen
     }
 
     /// The look-up of executions that this process doesn't know.
-    pub fn lookup(&self) -> &Lookup {
+    pub fn lookup(&self) -> &LookupPool {
         &self.lookup
     }
 
     /// The durable key-value store for data that must be read back unchanged.
-    pub fn shelf(&self) -> &Shelf {
+    pub fn shelf(&self) -> &SealedKv {
         &self.shelf
     }
 
@@ -146,7 +147,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for LedgerHandle {
     fn drop(&mut self) {
         self.close();
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::ledger::{
     codec,
-    index::{ExecutionRow, Rows},
+    index::{ExecutionRow, IndexRows},
 };
 
 /// Records read at a time.
@@ -19,7 +19,7 @@ const TRIES: usize = 5;
 
 /// Result of a verification.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Report {
+pub struct VerificationReport {
     /// Chains that were verified completely.
     pub chains: usize,
     /// Records that were verified.
@@ -29,12 +29,12 @@ pub struct Report {
     /// Records that were removed for their age, under a sealed anchor.
     pub removed: u64,
     /// The first fault that was found, if any.
-    pub fault: Option<Fault>,
+    pub fault: Option<ChainFault>,
 }
 
 /// A fault in a ledger, with its location.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub enum ChainFault {
     /// A record isn't the one that was sealed.
     #[error(
         "record {sequence} of chain {writer}{} was changed, inserted, or put in another one's place",
@@ -99,19 +99,19 @@ pub enum Fault {
 }
 
 /// Reasons to end a walk early.
-enum Stop {
-    Fault(Fault),
+enum WalkStop {
+    Fault(ChainFault),
     Store(StoreError),
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for WalkStop {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
+impl From<ChainFault> for WalkStop {
+    fn from(fault: ChainFault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -120,17 +120,18 @@ impl From<Fault> for Stop {
 ///
 /// # Errors
 /// [`StoreError`] if the ledger can't be read.
-pub fn verify(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position]) -> Result<Report, StoreError> {
+pub fn verify(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position]) -> Result<VerificationReport, StoreError> {
     let mut tries = 0;
     loop {
         let chains = store.chains()?;
-        let mut report = Report::default();
+        let mut report = VerificationReport::default();
         tries += 1;
         match check_all(store, keys, kept, &chains, &mut report) {
             Ok(()) => return Ok(report),
-            Err(Stop::Store(StoreError::Corrupt(_))) | Err(Stop::Fault(_)) if tries < TRIES && moved(&chains, &store.chains()?) => {}
-            Err(Stop::Store(error)) => return Err(error),
-            Err(Stop::Fault(fault)) => return Ok(Report { fault: Some(fault), ..report }),
+            Err(WalkStop::Store(StoreError::Corrupt(_))) | Err(WalkStop::Fault(_)) if tries < TRIES && moved(&chains, &store.chains()?) => {
+            }
+            Err(WalkStop::Store(error)) => return Err(error),
+            Err(WalkStop::Fault(fault)) => return Ok(VerificationReport { fault: Some(fault), ..report }),
         }
     }
 }
@@ -141,10 +142,16 @@ fn moved(before: &[Chain], now: &[Chain]) -> bool {
     anchors(before) != anchors(now)
 }
 
-fn check_all(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position], chains: &[Chain], report: &mut Report) -> Result<(), Stop> {
+fn check_all(
+    store: &dyn ChainStore,
+    keys: &ChainKeys,
+    kept: &[Position],
+    chains: &[Chain],
+    report: &mut VerificationReport,
+) -> Result<(), WalkStop> {
     let (mut executions, mut violations) = (0, 0);
     for chain in chains {
-        let mut walk = Walk { store, keys, chain, kept, executions: 0, violations: 0, records: 0 };
+        let mut walk = ChainWalk { store, keys, chain, kept, executions: 0, violations: 0, records: 0 };
         let walked = walk.run();
         report.records += walk.records;
         report.rows += walk.executions + walk.violations;
@@ -154,20 +161,20 @@ fn check_all(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position], chains
         report.chains += 1;
     }
     if let Some(kept) = kept.iter().find(|kept| chains.iter().all(|chain| chain.writer != kept.writer)) {
-        return Err(Fault::Kept { writer: kept.writer, sequence: kept.sequence }.into());
+        return Err(ChainFault::Kept { writer: kept.writer, sequence: kept.sequence }.into());
     }
     let tips: Vec<(u32, u64)> = chains.iter().map(|chain| (chain.writer, chain.tip.as_ref().map_or(0, |tip| tip.sequence))).collect();
     let counts = store.row_counts(&tips)?;
     for (there, known, what) in [(counts.0, executions, "executions"), (counts.1, violations, "violations")] {
         if there > known {
-            return Err(Fault::Stray { count: there - known, what }.into());
+            return Err(ChainFault::Stray { count: there - known, what }.into());
         }
     }
     Ok(())
 }
 
 /// The walk along one chain, with its counts.
-struct Walk<'w> {
+struct ChainWalk<'w> {
     store: &'w dyn ChainStore,
     keys: &'w ChainKeys,
     chain: &'w Chain,
@@ -177,12 +184,12 @@ struct Walk<'w> {
     records: u64,
 }
 
-impl Walk<'_> {
-    fn run(&mut self) -> Result<(), Stop> {
+impl ChainWalk<'_> {
+    fn run(&mut self) -> Result<(), WalkStop> {
         let writer = self.chain.writer;
         let (mut last, mut before) = match &self.chain.anchor {
             None => (0, ChainKeys::genesis(writer)),
-            Some(anchor) if !self.keys.is_anchor(anchor) => return Err(Fault::Anchor { writer, sequence: anchor.sequence }.into()),
+            Some(anchor) if !self.keys.is_anchor(anchor) => return Err(ChainFault::Anchor { writer, sequence: anchor.sequence }.into()),
             Some(anchor) => (anchor.sequence, anchor.mac),
         };
         let end = self.chain.tip.as_ref().map_or(0, |tip| tip.sequence);
@@ -190,7 +197,7 @@ impl Walk<'_> {
         while last < end {
             let records = self.store.records(writer, last, READ)?;
             if records.is_empty() {
-                return Err(Fault::Missing { writer, first: last + 1, last: end }.into());
+                return Err(ChainFault::Missing { writer, first: last + 1, last: end }.into());
             }
             for record in records.iter().take_while(|record| record.position.sequence <= end) {
                 self.check(record, last, &before)?;
@@ -203,31 +210,31 @@ impl Walk<'_> {
     }
 
     /// Checks that the chain agrees at this position with the anchors that were noted elsewhere.
-    fn compare_kept(&self, sequence: u64, mac: &Mac, end: u64) -> Result<(), Fault> {
+    fn compare_kept(&self, sequence: u64, mac: &Mac, end: u64) -> Result<(), ChainFault> {
         let wrong = |kept: &&Position| {
             let here = kept.writer == self.chain.writer;
             here && (kept.sequence > end || (kept.sequence == sequence && kept.mac != *mac))
         };
         match self.kept.iter().find(wrong) {
-            Some(kept) => Err(Fault::Kept { writer: kept.writer, sequence: kept.sequence }),
+            Some(kept) => Err(ChainFault::Kept { writer: kept.writer, sequence: kept.sequence }),
             None => Ok(()),
         }
     }
 
-    fn check(&mut self, found: &StoredRecord, last: u64, before: &Mac) -> Result<(), Stop> {
+    fn check(&mut self, found: &StoredRecord, last: u64, before: &Mac) -> Result<(), WalkStop> {
         let Position { writer, sequence, mac } = &found.position;
         if *sequence != last + 1 {
-            return Err(Fault::Missing { writer: *writer, first: last + 1, last: sequence - 1 }.into());
+            return Err(ChainFault::Missing { writer: *writer, first: last + 1, last: sequence - 1 }.into());
         }
         let record = codec::read(&found.body).ok();
         if !self.keys.is_record(mac, *writer, *sequence, before, &found.body) {
             let exchange = record.map(|record| record.id);
-            return Err(Fault::Record { writer: *writer, sequence: *sequence, exchange }.into());
+            return Err(ChainFault::Record { writer: *writer, sequence: *sequence, exchange }.into());
         }
         let record = record
             .ok_or_else(|| StoreError::Corrupt(format!("record {sequence} of chain {writer} is of a form that this version can't read")))?;
-        let expected = Rows::of(&record, *writer, *sequence);
-        let beside = |what| Fault::Beside { writer: *writer, sequence: *sequence, exchange: record.id, what };
+        let expected = IndexRows::of(&record, *writer, *sequence);
+        let beside = |what| ChainFault::Beside { writer: *writer, sequence: *sequence, exchange: record.id, what };
         if found.exchange != expected.exchange || found.ended_ms != expected.ended_ms {
             return Err(beside("its exchange or its time").into());
         }
@@ -257,7 +264,7 @@ impl Walk<'_> {
         let others = self.store.records(there.writer, there.sequence.saturating_sub(1), 1)?;
         let Some(other) = others.first().filter(|other| other.position.sequence == there.sequence) else { return Ok(false) };
         let Ok(other) = codec::read(&other.body) else { return Ok(false) };
-        let expected = Rows::of(&other, there.writer, there.sequence);
+        let expected = IndexRows::of(&other, there.writer, there.sequence);
         let has = expected.executions.iter().any(|row| row == there);
         Ok(has && other.executions.get(there.place as usize).map(|execution| &execution.id) == own)
     }

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     exchange::active_policy::Standard,
-    ledger::recorder::Recorder,
+    ledger::recorder::LedgerHandle,
     marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
@@ -68,7 +68,7 @@ pub struct App {
     /// Telemetry: metrics, events, traces and readiness.
     pub observed: Arc<Observed>,
     /// Ledger that exchange records go to.
-    pub recorder: Recorder,
+    pub recorder: LedgerHandle,
     /// Loop control: resets, recent stops and counts.
     pub loops: Arc<LoopControl>,
     /// Cassettes that are recorded or played, and injected faults.
@@ -125,7 +125,7 @@ impl App {
         cassettes.record(&settings, ring.clone())?;
         let loops = Arc::<LoopControl>::default();
         let observed = Arc::new(Observed::new(&settings)?);
-        let recorder = Recorder::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
+        let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let (store, trouble) = (recorder.store(), recorder.trouble());
         observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
             (Some(why), _) => State::Down(why),
@@ -144,13 +144,14 @@ impl App {
         let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
         let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
+        let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = KeptRounds::new(&settings);
         Ok(Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
             memory: Memory::default(),
-            originals: Originals::default(),
+            originals,
             owners: Owners::default(),
             observed,
             recorder,

@@ -21,7 +21,7 @@ use crate::{
     judge::loops::{ExternalCounts, Limit, Resets},
     ledger::{
         record::{ExchangeRecord, SESSION_CHARS_MAX, ScopeDigest},
-        recorder::Observer,
+        recorder::RecordObserver,
     },
     proxy::conversations::session_calls::Sessions,
 };
@@ -44,7 +44,7 @@ pub struct LoopControl {
     sessions: Sessions,
 }
 
-impl Observer for LoopControl {
+impl RecordObserver for LoopControl {
     fn observe(&self, record: &ExchangeRecord) {
         self.sessions.take(record);
     }

@@ -100,12 +100,14 @@ pub fn dropped(context: &Context, turn: &EchoedTurn) -> Vec<(String, Fate)> {
     if !context.hidden.store && context.hidden.conversation.is_none() {
         return Vec::new();
     }
-    let id_of = |item: &SaidItem| {
+    let ids_of = |item: &SaidItem| {
         let (SaidItem::Raw(json) | SaidItem::Call(_, json)) = item;
-        let document = Document::parse(bytes::Bytes::copy_from_slice(json.as_bytes())).ok()?;
-        document.root().get("id")?.text().filter(|id| !id.is_empty()).map(|id| (id.into_owned(), Fate::Dropped))
+        let document = Document::parse(bytes::Bytes::copy_from_slice(json.as_bytes())).ok();
+        // Outputs that are sent for a call have its id only.
+        let id = |name: &str| document.as_ref()?.root().get(name)?.text().filter(|id| !id.is_empty()).map(|id| id.into_owned());
+        [id("id"), id("call_id")]
     };
-    turn.items.iter().filter_map(id_of).collect()
+    turn.items.iter().flat_map(ids_of).flatten().map(|id| (id, Fate::Dropped)).collect()
 }
 
 /// The update, or `None` if it has no content.

@@ -15,16 +15,18 @@ use bytes::Bytes;
 use crate::{
     exchange::{
         answer_error::{Fault, ShapeError},
+        context::Context,
         conversation::{Fate, KnownCall, digest},
         request_error::unique,
         text::places::is_call_part,
     },
-    judge::{call::CallKind, history::calls::call_digest, messages},
+    judge::{call::CallKind, history::calls::call_digest, messages, text::TextGate},
     openai::content::text_of,
     responses::{
         output_items::{is_like_call, nests_call},
         request::input_items::{InputItem, Kind},
     },
+    violation::Violation,
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
@@ -50,6 +52,9 @@ const PASSING: [&str; 18] = [
     "item_reference",
 ];
 
+/// Types of items that stand for earlier ones.
+const COMPACTIONS: [&str; 3] = ["compaction", "context_compaction", "compaction_summary"];
+
 /// Known state of the data that the upstream stores.
 pub struct Known<'k> {
     /// Items of answers as the application got them, by id: JSON.
@@ -66,6 +71,8 @@ pub struct Known<'k> {
     pub is_mark: &'k dyn Fn(&str) -> bool,
     /// [`digest`]s of assistant texts that the application wrote.
     pub written: &'k [u64],
+    /// The texts of compactions were judged.
+    pub judged: bool,
 }
 
 /// Items that may be passed on.
@@ -94,19 +101,26 @@ impl Known<'_> {
         if !array.is_array() {
             return Err(Fault::Unknown("no list of items"));
         }
-        let (mut passed, mut gone) = (Passed::default(), HashSet::new());
+        let (mut rulings, mut gone) = (Vec::new(), HashSet::new());
         for value in array.items() {
             if !value.is_object() {
                 return Err(ShapeError::NoObject.into());
             }
             unique(value, "an item").map_err(|_| ShapeError::Duplicate)?;
-            match self.ruling(value, &gone) {
+            let ruling = if is_output(value) { None } else { Some(self.ruling(value, &HashSet::new())) };
+            if matches!(ruling, Some(Ruling::Gone | Ruling::Unknown)) {
+                // A result without its call would be refused wherever it is sent.
+                gone.extend(value.get("call_id").and_then(Value::text).map(|id| id.into_owned()));
+            }
+            rulings.push((value, ruling));
+        }
+        // Lists come in either order: results are looked at when all calls are known.
+        let mut passed = Passed::default();
+        for (value, ruling) in rulings {
+            match ruling.unwrap_or_else(|| self.ruling(value, &gone)) {
                 Ruling::Passes(json) => passed.items.push(json),
-                ruling => {
-                    passed.unknown += usize::from(matches!(ruling, Ruling::Unknown));
-                    // A result without its call would be refused wherever it is sent.
-                    gone.extend(value.get("call_id").and_then(Value::text).map(|id| id.into_owned()));
-                }
+                Ruling::Unknown => passed.unknown += 1,
+                Ruling::Gone => {}
             }
         }
         Ok(passed)
@@ -115,7 +129,9 @@ impl Known<'_> {
     fn ruling(&self, value: Value<'_>, gone: &HashSet<String>) -> Ruling {
         let Ok(item) = InputItem::read(value) else { return Ruling::Unknown };
         let id = item.id().unwrap_or_default();
-        if matches!((self.fate)(&id), Some(Fate::Dropped)) {
+        // A rejected call and the output that toolmark sent for it have one id.
+        let is_dropped = |id: &str| matches!((self.fate)(id), Some(Fate::Dropped));
+        if is_dropped(&id) || item.call_id().is_some_and(|id| is_dropped(&id)) {
             return Ruling::Gone;
         }
         let kind = value.get("type").and_then(Value::text).unwrap_or_default();
@@ -129,6 +145,7 @@ impl Known<'_> {
             Kind::Output(_) => self.output(&item, gone),
             // Rebuilt: what lacks a type reads as a reference, and may be anything.
             Kind::Reference if kind == "item_reference" => Ruling::Passes(format!("{{\"type\":\"item_reference\",\"id\":{}}}", quote(&id))),
+            Kind::Other if COMPACTIONS.contains(&&*kind) && !self.judged && plain_texts(value).next().is_some() => Ruling::Unknown,
             Kind::Other if PASSING.contains(&&*kind) && !nests_call(value) => passing(value, &kind),
             Kind::Reference | Kind::Other | Kind::Tools => Ruling::Unknown,
         }
@@ -196,6 +213,66 @@ fn said(item: &InputItem<'_>) -> Ruling {
     // What a model was told of an answer that was rejected is toolmark's own.
     let own = content.and_then(text_of).is_some_and(|text| text.starts_with(messages::OBJECTION));
     if own && item.kind == Kind::User { Ruling::Gone } else { Ruling::Passes(item.value.raw_str().to_owned()) }
+}
+
+/// True for the output of a call.
+fn is_output(value: Value<'_>) -> bool {
+    InputItem::read(value).is_ok_and(|item| item.kind.is_output())
+}
+
+/// Texts of a compaction that can be read: all but its names and what is encrypted.
+fn plain_texts(compaction: Value<'_>) -> impl Iterator<Item = String> {
+    let own = |name: &str| matches!(name, "type" | "id" | "status" | "object" | "created_by" | "encrypted_content");
+    let mut texts = Vec::new();
+    for member in compaction.members().filter(|member| !own(&member.name())) {
+        texts_in(member.value, &mut texts);
+    }
+    texts.into_iter()
+}
+
+/// Texts in a value, without the types of its parts. What is nested too deeply to be read is one text.
+fn texts_in(value: Value<'_>, into: &mut Vec<String>) {
+    if value.is_object() || value.is_array() {
+        let before = into.len();
+        for member in value.members().filter(|member| !member.is("type")) {
+            texts_in(member.value, into);
+        }
+        value.items().for_each(|item| texts_in(item, into));
+        let unread = value.members().next().is_none() && value.items().next().is_none() && !is_plain(value);
+        if into.len() == before && unread {
+            into.push(value.raw_str().to_owned());
+        }
+    } else if let Some(text) = value.text().filter(|text| !text.is_empty()) {
+        into.push(text.into_owned());
+    }
+}
+
+/// Violations in the texts that a model wrote in place of earlier items: in compactions, and in messages that weren't in the
+/// request. `output`: the items.
+pub fn compaction_violations(output: Value<'_>, context: &Context) -> Vec<Violation> {
+    let mut texts = Vec::new();
+    for value in output.items() {
+        let Ok(item) = InputItem::read(value) else { continue };
+        match item.kind {
+            Kind::User | Kind::Instructions => {
+                let text = item.content().and_then(text_of).unwrap_or_default();
+                let known = |data: &String| *data == *text;
+                let earlier = context.hidden.earlier.iter().flat_map(|thread| &thread.data).any(|data| **data == *text);
+                texts.extend((!earlier && !context.data().iter().any(known)).then(|| text.into_owned()));
+            }
+            Kind::Other if value.get("type").and_then(Value::text).is_some_and(|kind| COMPACTIONS.contains(&&*kind)) => {
+                texts.extend(plain_texts(value));
+            }
+            Kind::Assistant | Kind::Call(_) | Kind::Output(_) | Kind::Reference | Kind::Tools | Kind::Other => {}
+        }
+    }
+    texts.iter().filter(|text| !text.is_empty()).flat_map(|text| in_prose(text, context)).collect()
+}
+
+fn in_prose(text: &str, context: &Context) -> Vec<Violation> {
+    let mut gate = TextGate::default();
+    context.take_prose(&mut gate, text);
+    gate.violations().to_vec()
 }
 
 fn passing(value: Value<'_>, kind: &str) -> Ruling {
@@ -267,6 +344,16 @@ pub fn given(left: &Bytes, into: &mut HashMap<String, String>) {
 /// The response object in `root`, which is the response itself or the event that ends a stream.
 pub fn response_of(root: Value<'_>) -> Value<'_> {
     root.get("response").filter(|response| response.is_object() && root.get("object").is_none()).unwrap_or(root)
+}
+
+/// True for an error in place of what was asked for.
+pub fn is_error(root: Value<'_>) -> bool {
+    let listed = ["output", "data"].iter().any(|name| root.get(name).is_some_and(Value::is_array));
+    let response = root.get("object").is_some_and(|object| object.is_text("response"));
+    let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
+    let flat = root.get("message").is_some_and(Value::is_string) && root.get("code").is_some();
+    let in_array = root.items().next().is_some_and(|first| first.get("error").is_some());
+    in_array || (!listed && !response && (error || flat))
 }
 
 /// A list to pass on, with its paging members, and the number of unknown items left out.

@@ -73,6 +73,7 @@ fn items_without_type_or_text_are_unknown() {
         verifies: &|_, _, _| false,
         is_mark: &|_| false,
         written: &written,
+        judged: false,
     };
     let items = json!([
         {"id": "x1", "name": "rm_everything", "arguments": "{}"},

@@ -19,7 +19,7 @@ use readiness::{Readiness, State};
 use traces::Traces;
 
 use crate::{
-    ledger::{record::ExchangeRecord, recorder::Observer},
+    ledger::{record::ExchangeRecord, recorder::RecordObserver},
     settings::Settings,
 };
 use metrics::{
@@ -80,7 +80,7 @@ impl Observed {
     }
 }
 
-impl Observer for Observed {
+impl RecordObserver for Observed {
     fn observe(&self, record: &ExchangeRecord) {
         self.metrics.count(record);
         self.events.exchange(record);

@@ -1,5 +1,6 @@
 //! Stored responses and conversations: what comes out of them is what was given, or was judged; never what was refused.
 
+mod faults;
 mod keeper;
 mod ownership;
 

@@ -20,8 +20,8 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use super::{record::ExchangeRecord, store::Hourly};
-use segment::{Portion, Shard};
+use super::{record::ExchangeRecord, store::HourlyAggregator};
+use segment::{QueueShard, Segment};
 
 /// Records that may wait for the writer.
 pub const RECORDS_MAX: usize = 20_000;
@@ -33,11 +33,11 @@ const CALLED_AT: usize = 256;
 const BATCH: usize = 4_000;
 
 /// Sending end of the queue, used by the exchanges.
-pub struct Queue(Arc<State>);
+pub struct RecordSender(Arc<QueueState>);
 
 /// State shared by both ends of the queue.
-struct State {
-    shards: Vec<Mutex<Shard>>,
+struct QueueState {
+    shards: Vec<Mutex<QueueShard>>,
     records: AtomicUsize,
     bytes: AtomicUsize,
     /// The writer sleeps until it is woken.
@@ -58,7 +58,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl QueueState {
     fn is_full(&self) -> bool {
         self.records.load(Ordering::Relaxed) >= RECORDS_MAX || self.bytes.load(Ordering::Relaxed) >= BYTES_MAX
     }
@@ -70,7 +70,7 @@ impl State {
     }
 
     /// Locks this thread's shard: contended only while the writer takes a portion out.
-    fn own(&self) -> MutexGuard<'_, Shard> {
+    fn own(&self) -> MutexGuard<'_, QueueShard> {
         if OWN.get() == usize::MAX {
             OWN.set(THREADS.fetch_add(1, Ordering::Relaxed));
         }
@@ -79,12 +79,12 @@ impl State {
     }
 }
 
-impl Queue {
+impl RecordSender {
     /// Creates a queue and its writer's end. `hourly` sums records up by the hour.
-    pub fn new(hourly: &dyn Hourly) -> (Self, Inlet) {
+    pub fn new(hourly: &dyn HourlyAggregator) -> (Self, RecordReceiver) {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
-        let state = Arc::new(State {
-            shards: (0..count).map(|_| Mutex::new(Shard::new(hourly.apart()))).collect(),
+        let state = Arc::new(QueueState {
+            shards: (0..count).map(|_| Mutex::new(QueueShard::new(hourly.apart()))).collect(),
             records: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
@@ -92,7 +92,7 @@ impl Queue {
             room: Notify::new(),
             closed: AtomicBool::new(false),
         });
-        (Self(state.clone()), Inlet(state))
+        (Self(state.clone()), RecordReceiver(state))
     }
 
     /// Waits for capacity; false if there was none within `patience`. Called before an exchange begins.
@@ -145,7 +145,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for RecordSender {
     /// Closes the queue, so that the writer ends.
     fn drop(&mut self) {
         self.close();
@@ -153,22 +153,22 @@ impl Drop for Queue {
 }
 
 /// Receiving end of the queue, used by the writer.
-pub struct Inlet(Arc<State>);
+pub struct RecordReceiver(Arc<QueueState>);
 
 /// Records that were taken out of the queue.
-pub struct Drained {
+pub struct DrainedBatch {
     /// The records; no portion is empty.
-    pub portions: Vec<Portion>,
+    pub portions: Vec<Segment>,
     /// More records wait in the queue.
     pub more: bool,
     /// The queue was closed before it was read: no more records will come.
     pub closed: bool,
 }
 
-impl Drained {
+impl DrainedBatch {
     /// Number of records in all portions.
     pub fn len(&self) -> usize {
-        self.portions.iter().map(Portion::len).sum()
+        self.portions.iter().map(Segment::len).sum()
     }
 
     /// Returns whether there are no records.
@@ -177,7 +177,7 @@ impl Drained {
     }
 }
 
-impl Inlet {
+impl RecordReceiver {
     /// Makes the calling thread the writer, which is woken from now on.
     pub fn attach(&self) {
         *locked(&self.0.writer) = Some(std::thread::current());
@@ -185,12 +185,12 @@ impl Inlet {
 
     /// Takes the oldest portions of all workers, some thousands of records at most. They count as waiting until they are passed to
     /// [`Self::written`].
-    pub fn drain(&self) -> Drained {
+    pub fn drain(&self) -> DrainedBatch {
         // Before the look: what comes after it finds the queue closed.
         let closed = self.is_closed();
         // What is put meanwhile waits for the next time.
         let mut left: Vec<usize> = self.0.shards.iter().map(|shard| locked(shard).portions()).collect();
-        let mut drained = Drained { portions: Vec::new(), more: false, closed };
+        let mut drained = DrainedBatch { portions: Vec::new(), more: false, closed };
         let mut count = 0;
         loop {
             let shards = self.0.shards.iter().zip(&mut left).filter(|(_, left)| **left > 0);
@@ -224,7 +224,7 @@ impl Inlet {
     }
 
     /// Reports that these portions are on disk.
-    pub fn written(&self, portions: Vec<Portion>) {
+    pub fn written(&self, portions: Vec<Segment>) {
         for portion in portions {
             self.0.records.fetch_sub(portion.len(), Ordering::Relaxed);
             self.0.bytes.fetch_sub(portion.bytes(), Ordering::Relaxed);
@@ -249,7 +249,7 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for RecordReceiver {
     /// Closes the queue: without its writer it accepts nothing, and those waiting for a record get an error.
     fn drop(&mut self) {
         self.0.closed.store(true, Ordering::Release);
@@ -265,7 +265,7 @@ impl Drop for Inlet {
 mod tests {
     use super::*;
     use crate::{
-        ledger::{codec, fixtures::Sample},
+        ledger::{codec, fixtures::RecordGenerator},
         telemetry::stats::rollup::Rollup,
     };
 
@@ -273,8 +273,8 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
     }
 
-    fn queue() -> (Queue, Inlet) {
-        Queue::new(&Rollup::default())
+    fn queue() -> (RecordSender, RecordReceiver) {
+        RecordSender::new(&Rollup::default())
     }
 
     #[test]
@@ -282,13 +282,13 @@ mod tests {
         let (queue, inlet) = queue();
         let mut put = 0;
         while !queue.0.is_full() {
-            assert!(queue.put(&Sample::record(put), false).is_none());
+            assert!(queue.put(&RecordGenerator::record(put), false).is_none());
             put += 1;
         }
         let short = Duration::from_millis(20);
         assert!(!run(queue.room(short)));
         // What was under way gets in all the same, and whoever waits for it is told once it is written.
-        let mut told = queue.put(&Sample::record(put), true).unwrap();
+        let mut told = queue.put(&RecordGenerator::record(put), true).unwrap();
         assert_eq!(queue.depth() as u64, put + 1);
         let mut records = Vec::new();
         loop {
@@ -297,11 +297,11 @@ mod tests {
                 break;
             }
             assert!(drained.len() < BATCH + 1000 && told.try_recv().is_err());
-            records.extend(drained.portions.iter().flat_map(Portion::records).map(|(_, body)| codec::read(body).unwrap()));
+            records.extend(drained.portions.iter().flat_map(Segment::records).map(|(_, body)| codec::read(body).unwrap()));
             assert_eq!(drained.more, (records.len() as u64) <= put);
             inlet.written(drained.portions);
         }
-        assert!(records.into_iter().eq((0..=put).map(Sample::record)));
+        assert!(records.into_iter().eq((0..=put).map(RecordGenerator::record)));
         assert_eq!((queue.depth(), inlet.0.bytes.load(Ordering::Relaxed)), (0, 0));
         assert!(told.try_recv().is_ok() && run(queue.room(short)));
     }
@@ -309,11 +309,11 @@ mod tests {
     #[test]
     fn what_comes_after_the_end_is_told_so() {
         let (queue, inlet) = queue();
-        queue.put(&Sample::record(1), false);
+        queue.put(&RecordGenerator::record(1), false);
         queue.close();
         let drained = inlet.drain();
         assert!(drained.closed && drained.len() == 1);
-        let told = queue.put(&Sample::record(2), true).unwrap();
+        let told = queue.put(&RecordGenerator::record(2), true).unwrap();
         assert!(run(told).is_err() && inlet.drain().is_empty());
     }
 
@@ -321,7 +321,7 @@ mod tests {
     fn who_waits_for_room_goes_on_once_there_is_some() {
         let (queue, inlet) = queue();
         while !queue.0.is_full() {
-            queue.put(&Sample::record(1), false);
+            queue.put(&RecordGenerator::record(1), false);
         }
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| run(queue.room(Duration::from_secs(30))));
@@ -333,10 +333,10 @@ mod tests {
     #[test]
     fn without_a_writer_nothing_is_taken_and_nobody_waits_in_vain() {
         let (queue, inlet) = queue();
-        let told = queue.put(&Sample::record(1), true).unwrap();
+        let told = queue.put(&RecordGenerator::record(1), true).unwrap();
         drop(inlet);
         assert!(run(told).is_err());
-        assert!(run(queue.put(&Sample::record(2), true).unwrap()).is_err());
+        assert!(run(queue.put(&RecordGenerator::record(2), true).unwrap()).is_err());
         // And without those who put, the writer ends.
         let (queue, inlet) = self::queue();
         drop(queue);
@@ -351,11 +351,11 @@ mod tests {
             for own in 0..2 {
                 let queue = &queue;
                 scope.spawn(move || {
-                    (0..600).filter(|number| number % 2 == own).for_each(|number| drop(queue.put(&Sample::record(number), false)))
+                    (0..600).filter(|number| number % 2 == own).for_each(|number| drop(queue.put(&RecordGenerator::record(number), false)))
                 });
             }
         });
-        let times: Vec<u64> = inlet.drain().portions.iter().flat_map(Portion::records).map(|(ended_ms, _)| ended_ms).collect();
+        let times: Vec<u64> = inlet.drain().portions.iter().flat_map(Segment::records).map(|(ended_ms, _)| ended_ms).collect();
         let mut latest = 0;
         for time in &times {
             assert!(*time + 10_000 >= latest, "at most ten seconds out of order");
@@ -374,7 +374,7 @@ mod tests {
                 .map(|of| {
                     scope.spawn({
                         let queue = &queue;
-                        move || (0..500).for_each(|number| drop(queue.put(&Sample::record(of * 500 + number), false)))
+                        move || (0..500).for_each(|number| drop(queue.put(&RecordGenerator::record(of * 500 + number), false)))
                     })
                 })
                 .collect();
@@ -388,9 +388,9 @@ mod tests {
             hourly.take_up(&portion.hours());
         }
         bodies.sort();
-        assert!(bodies.into_iter().eq((0..2000).map(|number| Sample::record(number).id)));
+        assert!(bodies.into_iter().eq((0..2000).map(|number| RecordGenerator::record(number).id)));
         let mut whole = Rollup::default();
-        (0..2000).for_each(|number| whole.add(&Sample::record(number)));
+        (0..2000).for_each(|number| whole.add(&RecordGenerator::record(number)));
         assert_eq!(hourly.changed(1), whole.changed(1));
     }
 }

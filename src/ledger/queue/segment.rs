@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::ledger::{
     codec,
     record::ExchangeRecord,
-    store::{HourRow, Hourly},
+    store::{HourlyAggregator, HourlyRow},
 };
 
 /// Records of a portion at most.
@@ -18,21 +18,21 @@ const SPAN_MS: u64 = 10_000;
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
 /// Encoded records, in the order of their arrival.
-pub struct Portion {
+pub struct Segment {
     bodies: Vec<u8>,
-    entries: Vec<Entry>,
-    hourly: Box<dyn Hourly>,
+    entries: Vec<SegmentEntry>,
+    hourly: Box<dyn HourlyAggregator>,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-struct Entry {
-    /// End of its body in [`Portion::bodies`], as a byte offset.
+struct SegmentEntry {
+    /// End of its body in [`Segment::bodies`], as a byte offset.
     end: usize,
     ended_ms: u64,
 }
 
-impl Portion {
-    fn new(hourly: Box<dyn Hourly>) -> Self {
+impl Segment {
+    fn new(hourly: Box<dyn HourlyAggregator>) -> Self {
         Self { bodies: Vec::new(), entries: Vec::new(), hourly, waiting: Vec::new() }
     }
 
@@ -49,7 +49,7 @@ impl Portion {
     }
 
     /// The hourly sums of its records.
-    pub fn hours(&mut self) -> Vec<HourRow> {
+    pub fn hours(&mut self) -> Vec<HourlyRow> {
         self.hourly.changed(0)
     }
 
@@ -89,20 +89,20 @@ impl Portion {
         self.bodies.truncate(self.bytes());
         codec::write(record, &mut self.bodies);
         self.hourly.add(record);
-        self.entries.push(Entry { end: self.bodies.len(), ended_ms: record.ended_ms() });
+        self.entries.push(SegmentEntry { end: self.bodies.len(), ended_ms: record.ended_ms() });
     }
 }
 
 /// The portions of one worker.
-pub struct Shard {
-    full: VecDeque<Portion>,
-    current: Portion,
+pub struct QueueShard {
+    full: VecDeque<Segment>,
+    current: Segment,
 }
 
-impl Shard {
+impl QueueShard {
     /// An empty shard. `hourly` sums records up by the hour.
-    pub fn new(hourly: Box<dyn Hourly>) -> Self {
-        Self { full: VecDeque::new(), current: Portion::new(hourly) }
+    pub fn new(hourly: Box<dyn HourlyAggregator>) -> Self {
+        Self { full: VecDeque::new(), current: Segment::new(hourly) }
     }
 
     /// Appends a record; `waiting` is notified once it is on disk. Returns the bytes that the record takes.
@@ -128,7 +128,7 @@ impl Shard {
     }
 
     /// Removes and returns the oldest portion.
-    pub fn pop(&mut self) -> Option<Portion> {
+    pub fn pop(&mut self) -> Option<Segment> {
         self.full.pop_front().or_else(|| {
             let next = (!self.current.is_empty()).then(|| self.current.next())?;
             Some(mem::replace(&mut self.current, next))
@@ -139,22 +139,22 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ledger::fixtures::Sample, telemetry::stats::rollup::Rollup};
+    use crate::{ledger::fixtures::RecordGenerator, telemetry::stats::rollup::Rollup};
 
     #[test]
     fn portions_are_short_in_time_and_in_number() {
-        let mut shard = Shard::new(Box::<Rollup>::default());
+        let mut shard = QueueShard::new(Box::<Rollup>::default());
         assert!(shard.pop().is_none() && shard.begun_ms().is_none());
         // One per second: eleven fit into ten seconds.
-        let bytes: usize = (0..30).map(|number| shard.put(&Sample::record(number), None)).sum();
-        assert_eq!((shard.portions(), shard.begun_ms()), (3, Some(Sample::record(0).ended_ms())));
+        let bytes: usize = (0..30).map(|number| shard.put(&RecordGenerator::record(number), None)).sum();
+        assert_eq!((shard.portions(), shard.begun_ms()), (3, Some(RecordGenerator::record(0).ended_ms())));
         let portions: Vec<_> = std::iter::from_fn(|| shard.pop()).collect();
-        assert_eq!(portions.iter().map(Portion::len).collect::<Vec<_>>(), [11, 11, 8]);
-        assert_eq!(portions.iter().map(Portion::bytes).sum::<usize>(), bytes);
-        let records = portions.iter().flat_map(Portion::records).map(|(ended_ms, body)| (ended_ms, codec::read(body).unwrap()));
-        assert!(records.eq((0..30).map(Sample::record).map(|record| (record.ended_ms(), record))));
+        assert_eq!(portions.iter().map(Segment::len).collect::<Vec<_>>(), [11, 11, 8]);
+        assert_eq!(portions.iter().map(Segment::bytes).sum::<usize>(), bytes);
+        let records = portions.iter().flat_map(Segment::records).map(|(ended_ms, body)| (ended_ms, codec::read(body).unwrap()));
+        assert!(records.eq((0..30).map(RecordGenerator::record).map(|record| (record.ended_ms(), record))));
         for _ in 0..2500 {
-            shard.put(&Sample::record(1), None);
+            shard.put(&RecordGenerator::record(1), None);
         }
         assert_eq!(std::iter::from_fn(|| shard.pop()).map(|portion| portion.len()).collect::<Vec<_>>(), [1000, 1000, 500]);
     }

@@ -9,9 +9,9 @@ use std::{
 
 use crate::ledger::{
     chain::ChainKeys,
-    queue::{Inlet, segment::Portion},
+    queue::{RecordReceiver, segment::Segment},
     sealed_kv::KEPT_BYTES_MAX,
-    store::{Batch, ChainStore, HourRow, Hourly, Position, Sealed, StoreError},
+    store::{Batch, ChainStore, HourlyAggregator, HourlyRow, Position, SealedRecord, StoreError},
 };
 
 /// Interval between batches, unless someone waits for a record.
@@ -30,7 +30,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(20);
 const LAST_TRIES: Duration = Duration::from_secs(10);
 
 /// State of the writer's thread.
-pub struct Writer {
+pub struct LedgerWriter {
     /// Store of the records.
     pub store: Arc<dyn ChainStore>,
     /// Keys that seal the records.
@@ -38,20 +38,20 @@ pub struct Writer {
     /// Time for which records are kept.
     pub keep: Duration,
     /// Hourly sums.
-    pub hourly: Box<dyn Hourly>,
+    pub hourly: Box<dyn HourlyAggregator>,
     /// Receiving end of the queue.
-    pub inlet: Inlet,
+    pub inlet: RecordReceiver,
     /// An answer waits for each record.
     pub commit: bool,
     /// Reports failures to write, for the readiness check.
-    pub trouble: Trouble,
+    pub trouble: WriteFailure,
 }
 
 /// Reason why the ledger can't be written now, if any, for the readiness check: reading works on a full disk, too.
 #[derive(Clone, Debug, Default)]
-pub struct Trouble(Arc<Mutex<Option<String>>>);
+pub struct WriteFailure(Arc<Mutex<Option<String>>>);
 
-impl Trouble {
+impl WriteFailure {
     /// Returns the current reason, if any.
     pub fn now(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -64,7 +64,7 @@ impl Trouble {
 }
 
 /// State of the writer while it runs.
-struct State {
+struct WriterState {
     tip: Position,
     next_prune: Instant,
     /// Time at which the queue was seen to be closed.
@@ -76,7 +76,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-impl Writer {
+impl LedgerWriter {
     /// Takes over the chain, so that errors are found before anything is served.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Writer {
     /// Writes until the queue is closed and empty.
     pub fn run(mut self, tip: Position) {
         self.inlet.attach();
-        let mut state = State { tip, next_prune: Instant::now(), closed: None };
+        let mut state = WriterState { tip, next_prune: Instant::now(), closed: None };
         let mut idle = 0_u32;
         loop {
             let begun = Instant::now();
@@ -121,9 +121,9 @@ impl Writer {
     }
 
     /// Stores these portions, retrying as long as needed; false if toolmark stops and they can't be stored.
-    fn store_all(&mut self, state: &mut State, mut portions: Vec<Portion>) -> bool {
+    fn store_all(&mut self, state: &mut WriterState, mut portions: Vec<Segment>) -> bool {
         // In the order of their hours, so that no portion counts for a later hour.
-        let mut hours: Vec<HourRow> = portions.iter_mut().flat_map(Portion::hours).collect();
+        let mut hours: Vec<HourlyRow> = portions.iter_mut().flat_map(Segment::hours).collect();
         hours.sort_by_key(|row| row.hour);
         self.hourly.take_up(&hours);
         let mut batch = self.seal(&state.tip, &portions);
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     /// Finds the end of the chain after a failure. True if the batch was stored all the same.
-    fn resume<'p>(&mut self, state: &mut State, batch: &mut Batch<'p>, portions: &'p [Portion]) -> bool {
+    fn resume<'p>(&mut self, state: &mut WriterState, batch: &mut Batch<'p>, portions: &'p [Segment]) -> bool {
         let Ok((tip, _)) = self.store.begin(u32::MAX) else { return false };
         let last = batch.records.last().map(|sealed| &sealed.position);
         if last == Some(&tip) || last.is_some_and(|last| self.is_stored(last)) {
@@ -181,7 +181,7 @@ impl Writer {
             let hours = std::mem::take(&mut batch.hours);
             *batch = self.seal(&state.tip, portions);
             let writer = state.tip.writer;
-            batch.hours = hours.into_iter().map(|row| HourRow { writer, ..row }).collect();
+            batch.hours = hours.into_iter().map(|row| HourlyRow { writer, ..row }).collect();
         }
         false
     }
@@ -192,7 +192,7 @@ impl Writer {
     }
 
     /// Seals records and appends them to the chain.
-    fn seal<'p>(&mut self, tip: &Position, portions: &'p [Portion]) -> Batch<'p> {
+    fn seal<'p>(&mut self, tip: &Position, portions: &'p [Segment]) -> Batch<'p> {
         let hours = self.hourly.changed(tip.writer);
         let lasting = self.store.is_lasting();
         let mut before = tip.clone();
@@ -202,16 +202,16 @@ impl Writer {
                 let mac = self.keys.record(before.writer, sequence, &before.mac, body);
                 before = Position { writer: before.writer, sequence, mac };
             }
-            Sealed { position: before.clone(), body: body.into() }
+            SealedRecord { position: before.clone(), body: body.into() }
         };
-        let mut records: Vec<(u64, &[u8])> = portions.iter().flat_map(Portion::records).collect();
+        let mut records: Vec<(u64, &[u8])> = portions.iter().flat_map(Segment::records).collect();
         // Look-ups of the latest records rely on a chain that is nearly in order.
         records.sort_by_key(|(ended_ms, _)| *ended_ms);
         Batch { records: records.into_iter().map(|(_, body)| seal(body)).collect(), hours }
     }
 
     /// Removes some expired records; true if there may be more. `written`: number of records stored since the last call.
-    fn prune(&self, state: &mut State, written: usize) -> bool {
+    fn prune(&self, state: &mut WriterState, written: usize) -> bool {
         let begun = Instant::now();
         if begun < state.next_prune || state.closed.is_some() {
             return false;

@@ -8,11 +8,11 @@ use subtle::ConstantTimeEq as _;
 const TAG_BYTES: usize = 32;
 
 /// Key under which a value is stored and looked up.
-pub type Key = [u8; 32];
+pub type KvKey = [u8; 32];
 
 /// A sealed row, as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct KeptRow {
+pub struct SealedRow {
     /// Id of the row: a keyed digest of its key.
     pub id: [u8; 32],
     /// Time of the put, in Unix milliseconds.
@@ -22,18 +22,18 @@ pub struct KeptRow {
 }
 
 /// Cipher of the key-value store: the first of its keys seals, all of them open.
-pub struct Vault(Vec<Keys>);
+pub struct KvCipher(Vec<CipherKeys>);
 
-struct Keys {
+struct CipherKeys {
     id: [u8; 32],
     tag: [u8; 32],
     mask: [u8; 32],
 }
 
-impl Vault {
+impl KvCipher {
     /// Derives the cipher's keys from those of the marks.
     pub fn new(keys: &[[u8; 32]]) -> Self {
-        let derive = |key: &[u8; 32]| Keys {
+        let derive = |key: &[u8; 32]| CipherKeys {
             id: blake3::derive_key("toolmark 2026-11-22 kept: where v1", key),
             tag: blake3::derive_key("toolmark 2026-11-22 kept: seal v1", key),
             mask: blake3::derive_key("toolmark 2026-11-22 kept: mask v1", key),
@@ -42,12 +42,12 @@ impl Vault {
     }
 
     /// The ids that a row with this key may have, one for each of the cipher's keys.
-    pub fn ids<'v>(&'v self, key: &'v Key) -> impl Iterator<Item = [u8; 32]> + 'v {
+    pub fn ids<'v>(&'v self, key: &'v KvKey) -> impl Iterator<Item = [u8; 32]> + 'v {
         self.0.iter().map(|own| *blake3::keyed_hash(&own.id, key).as_bytes())
     }
 
     /// Seals a value; `None` without a cipher key.
-    pub fn seal(&self, key: &Key, at_ms: u64, plain: &[u8]) -> Option<KeptRow> {
+    pub fn seal(&self, key: &KvKey, at_ms: u64, plain: &[u8]) -> Option<SealedRow> {
         let own = self.0.first()?;
         let id = *blake3::keyed_hash(&own.id, key).as_bytes();
         let tag = tag(own, &id, at_ms, plain);
@@ -55,11 +55,11 @@ impl Vault {
         body.extend_from_slice(&tag);
         body.extend_from_slice(plain);
         mask(own, &tag, &mut body[TAG_BYTES..]);
-        Some(KeptRow { id, at_ms, body })
+        Some(SealedRow { id, at_ms, body })
     }
 
     /// Returns the sealed value; `None` if the row was changed, or sealed with another key.
-    pub fn open(&self, key: &Key, row: &KeptRow) -> Option<Vec<u8>> {
+    pub fn open(&self, key: &KvKey, row: &SealedRow) -> Option<Vec<u8>> {
         let own = self.0.iter().find(|own| *blake3::keyed_hash(&own.id, key).as_bytes() == row.id)?;
         let (sealed, masked) = row.body.split_first_chunk::<TAG_BYTES>()?;
         let mut plain = masked.to_vec();
@@ -68,12 +68,12 @@ impl Vault {
     }
 }
 
-fn tag(own: &Keys, id: &[u8; 32], at_ms: u64, plain: &[u8]) -> [u8; TAG_BYTES] {
+fn tag(own: &CipherKeys, id: &[u8; 32], at_ms: u64, plain: &[u8]) -> [u8; TAG_BYTES] {
     *blake3::Hasher::new_keyed(&own.tag).update(id).update(&at_ms.to_le_bytes()).update(plain).finalize().as_bytes()
 }
 
 /// Masks a text, or unmasks it.
-fn mask(own: &Keys, tag: &[u8; TAG_BYTES], text: &mut [u8]) {
+fn mask(own: &CipherKeys, tag: &[u8; TAG_BYTES], text: &mut [u8]) {
     let mut stream = blake3::Hasher::new_keyed(&own.mask).update(tag).finalize_xof();
     let mut block = [0; 4096];
     for part in text.chunks_mut(block.len()) {
@@ -88,21 +88,21 @@ mod tests {
 
     #[test]
     fn only_the_key_opens_and_only_in_its_place_and_time() {
-        let vault = Vault::new(&[[1; 32]]);
+        let vault = KvCipher::new(&[[1; 32]]);
         let plain: Vec<u8> = (0..10_000_u32).map(|byte| byte as u8).collect();
         let row = vault.seal(&[7; 32], 5, &plain).unwrap();
         assert_eq!(vault.open(&[7; 32], &row).as_deref(), Some(&plain[..]));
         assert!(!row.body.windows(16).any(|part| plain.windows(16).any(|own| own == part)), "it is masked");
-        assert_eq!(Vault::new(&[[3; 32], [1; 32]]).open(&[7; 32], &row).as_deref(), Some(&plain[..]), "an older key");
-        assert_eq!(Vault::new(&[[3; 32]]).open(&[7; 32], &row), None);
+        assert_eq!(KvCipher::new(&[[3; 32], [1; 32]]).open(&[7; 32], &row).as_deref(), Some(&plain[..]), "an older key");
+        assert_eq!(KvCipher::new(&[[3; 32]]).open(&[7; 32], &row), None);
         assert_eq!(vault.open(&[8; 32], &row), None);
         let other = vault.seal(&[8; 32], 5, &plain).unwrap();
         for changed in [
-            KeptRow { at_ms: 6, ..row.clone() },
-            KeptRow { id: other.id, ..row.clone() },
-            KeptRow { body: other.body, ..row.clone() },
-            KeptRow { body: row.body[..40].to_vec(), ..row.clone() },
-            KeptRow { body: Vec::new(), ..row.clone() },
+            SealedRow { at_ms: 6, ..row.clone() },
+            SealedRow { id: other.id, ..row.clone() },
+            SealedRow { body: other.body, ..row.clone() },
+            SealedRow { body: row.body[..40].to_vec(), ..row.clone() },
+            SealedRow { body: Vec::new(), ..row.clone() },
         ] {
             assert_eq!(vault.open(&[7; 32], &changed), None);
             assert_eq!(vault.open(&[8; 32], &changed), None);

@@ -19,11 +19,11 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    lookup::Unanswered,
+    lookup::LookupUnavailable,
     store::{ChainStore, StoreError},
 };
 use crate::settings::{self, Durability};
-use cipher::{KeptRow, Key, Vault};
+use cipher::{KvCipher, KvKey, SealedRow};
 
 /// Jobs that may wait.
 const WAITING_MAX: usize = 1024;
@@ -37,28 +37,28 @@ const LINGER: Duration = Duration::from_millis(50);
 /// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 2;
 
-enum Job {
-    Find { keys: Vec<Key>, since_ms: u64, answer: oneshot::Sender<Vec<(Key, Vec<u8>)>> },
-    Put { entries: Vec<(Key, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, noted: Noted },
+enum KvJob {
+    Find { keys: Vec<KvKey>, since_ms: u64, answer: oneshot::Sender<Vec<(KvKey, Vec<u8>)>> },
+    Put { entries: Vec<(KvKey, Vec<u8>)>, at_ms: u64, done: Option<oneshot::Sender<()>>, noted: IntentSlot },
 }
 
 /// Slot in which the beginning of something was noted, if any; released once its end is stored.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Noted(Option<u32>);
+pub struct IntentSlot(Option<u32>);
 
 /// Size of the jobs that wait for the threads.
 #[derive(Default)]
-struct Waiting {
+struct Backlog {
     jobs: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 /// Handle of the key-value store. Its threads end when it is dropped, after waiting puts were stored.
-pub struct Shelf {
-    sender: Option<mpsc::SyncSender<Job>>,
-    waiting: Arc<Waiting>,
+pub struct SealedKv {
+    sender: Option<mpsc::SyncSender<KvJob>>,
+    waiting: Arc<Backlog>,
     store: Arc<dyn ChainStore>,
-    vault: Arc<Vault>,
+    vault: Arc<KvCipher>,
     deadline: Duration,
     keep: Duration,
     /// Puts are stored without delay: other processes may read them, or they must be on disk before a caller is answered.
@@ -67,7 +67,7 @@ pub struct Shelf {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Shelf {
+impl Drop for SealedKv {
     fn drop(&mut self) {
         self.sender = None;
         self.call();
@@ -78,7 +78,7 @@ impl Drop for Shelf {
     }
 }
 
-impl Shelf {
+impl SealedKv {
     /// Starts the threads; none if the store doesn't outlive the process.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Shelf {
     pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
-        let (store, vault, waiting) = (store.clone(), Arc::new(Vault::new(keys)), Arc::default());
+        let (store, vault, waiting) = (store.clone(), Arc::new(KvCipher::new(keys)), Arc::default());
         let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, threads: Vec::new() };
         let store = &shelf.store;
         if !store.is_lasting() {
@@ -113,27 +113,27 @@ impl Shelf {
     /// Returns the values of these keys, in any order; missing or expired ones are left out.
     ///
     /// # Errors
-    /// [`Unanswered`] within the deadline.
-    pub async fn find(&self, keys: Vec<Key>, now_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, Unanswered> {
+    /// [`LookupUnavailable`] within the deadline.
+    pub async fn find(&self, keys: Vec<KvKey>, now_ms: u64) -> Result<Vec<(KvKey, Vec<u8>)>, LookupUnavailable> {
         if keys.is_empty() || !self.is_lasting() {
             return Ok(Vec::new());
         }
         let since_ms = now_ms.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
         let (answer, answered) = oneshot::channel();
-        self.send(Job::Find { keys, since_ms, answer })?;
+        self.send(KvJob::Find { keys, since_ms, answer })?;
         self.told(answered).await
     }
 
     /// Puts values, replacing earlier ones; returns once they are stored.
     ///
     /// # Errors
-    /// [`Unanswered`] within the deadline: they may be stored all the same.
-    pub async fn put(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
+    /// [`LookupUnavailable`] within the deadline: they may be stored all the same.
+    pub async fn put(&self, entries: Vec<(KvKey, Vec<u8>)>, now_ms: u64) -> Result<(), LookupUnavailable> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
         }
         let (done, told) = oneshot::channel();
-        self.send(Job::Put { entries, at_ms: now_ms, done: Some(done), noted: Noted(None) })?;
+        self.send(KvJob::Put { entries, at_ms: now_ms, done: Some(done), noted: IntentSlot(None) })?;
         self.told(told).await
     }
 
@@ -141,46 +141,46 @@ impl Shelf {
     /// [behind](Self::put_behind) under the same key.
     ///
     /// # Errors
-    /// [`Unanswered`] within the deadline: it may be noted all the same.
-    pub async fn begin(&self, key: Key, body: Vec<u8>, now_ms: u64) -> Result<Noted, Unanswered> {
+    /// [`LookupUnavailable`] within the deadline: it may be noted all the same.
+    pub async fn begin(&self, key: KvKey, body: Vec<u8>, now_ms: u64) -> Result<IntentSlot, LookupUnavailable> {
         let note = || self.store.note(self.vault.seal(&key, now_ms, &body)?);
         let noted = if self.at_once || !self.is_lasting() { None } else { note() };
         if noted.is_none() {
             self.put(vec![(key, body)], now_ms).await?;
         }
-        Ok(Noted(noted))
+        Ok(IntentSlot(noted))
     }
 
     /// Puts values without waiting until they are stored, for data that this process also holds in memory. `noted`: the slot of the
     /// beginning, which is released afterwards.
     ///
     /// # Errors
-    /// [`Unanswered`]: too many jobs wait.
-    pub fn put_behind(&self, entries: Vec<(Key, Vec<u8>)>, noted: Noted, now_ms: u64) -> Result<(), Unanswered> {
+    /// [`LookupUnavailable`]: too many jobs wait.
+    pub fn put_behind(&self, entries: Vec<(KvKey, Vec<u8>)>, noted: IntentSlot, now_ms: u64) -> Result<(), LookupUnavailable> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
         }
-        self.send(Job::Put { entries, at_ms: now_ms, done: None, noted })
+        self.send(KvJob::Put { entries, at_ms: now_ms, done: None, noted })
     }
 
     /// Puts values that the next request may read, in this process or in another one that shares the ledger; returns once that request
     /// would find them.
     ///
     /// # Errors
-    /// [`Unanswered`]: the next request may not find them.
-    pub async fn put_for_next(&self, entries: Vec<(Key, Vec<u8>)>, now_ms: u64) -> Result<(), Unanswered> {
-        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, Noted(None), now_ms) }
+    /// [`LookupUnavailable`]: the next request may not find them.
+    pub async fn put_for_next(&self, entries: Vec<(KvKey, Vec<u8>)>, now_ms: u64) -> Result<(), LookupUnavailable> {
+        if self.at_once { self.put(entries, now_ms).await } else { self.put_behind(entries, IntentSlot(None), now_ms) }
     }
 
-    fn send(&self, job: Job) -> Result<(), Unanswered> {
-        let sender = self.sender.as_ref().ok_or(Unanswered)?;
+    fn send(&self, job: KvJob) -> Result<(), LookupUnavailable> {
+        let sender = self.sender.as_ref().ok_or(LookupUnavailable)?;
         let (bytes, calm) = (weight(&job), is_calm(&job));
         // Counted before a thread can take it and subtract it.
         let jobs = self.waiting.jobs.fetch_add(1, Ordering::AcqRel) + 1;
         if self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX || sender.try_send(job).is_err() {
             self.waiting.jobs.fetch_sub(1, Ordering::AcqRel);
             self.waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Unanswered);
+            return Err(LookupUnavailable);
         }
         if jobs >= TOGETHER_MAX || !calm {
             self.call();
@@ -193,27 +193,27 @@ impl Shelf {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
-    async fn told<T>(&self, told: oneshot::Receiver<T>) -> Result<T, Unanswered> {
+    async fn told<T>(&self, told: oneshot::Receiver<T>) -> Result<T, LookupUnavailable> {
         match tokio::time::timeout(self.deadline, told).await {
             Ok(Ok(told)) => Ok(told),
-            Ok(Err(_)) | Err(_) => Err(Unanswered),
+            Ok(Err(_)) | Err(_) => Err(LookupUnavailable),
         }
     }
 }
 
 /// Returns whether nobody waits for the job.
-fn is_calm(job: &Job) -> bool {
-    matches!(job, Job::Put { done: None, .. })
+fn is_calm(job: &KvJob) -> bool {
+    matches!(job, KvJob::Put { done: None, .. })
 }
 
-fn weight(job: &Job) -> usize {
+fn weight(job: &KvJob) -> usize {
     match job {
-        Job::Find { keys, .. } => keys.len() * 32,
-        Job::Put { entries, .. } => entries.iter().map(|(_, body)| body.len() + 64).sum(),
+        KvJob::Find { keys, .. } => keys.len() * 32,
+        KvJob::Put { entries, .. } => entries.iter().map(|(_, body)| body.len() + 64).sum(),
     }
 }
 
-fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<Job>>, waiting: &Waiting) {
+fn serve(store: &dyn ChainStore, vault: &KvCipher, receiver: &Mutex<mpsc::Receiver<KvJob>>, waiting: &Backlog) {
     let linger = if store.is_shared() { Duration::ZERO } else { LINGER };
     loop {
         let jobs = together(&receiver.lock().unwrap_or_else(PoisonError::into_inner), linger);
@@ -231,7 +231,7 @@ fn serve(store: &dyn ChainStore, vault: &Vault, receiver: &Mutex<mpsc::Receiver<
 
 /// Returns the waiting jobs, and those that arrive within `linger` while nobody waits for any; empty once the shelf is dropped. A job that
 /// is waited for wakes the thread.
-fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
+fn together(receiver: &mpsc::Receiver<KvJob>, linger: Duration) -> Vec<KvJob> {
     let Ok(first) = receiver.recv() else { return Vec::new() };
     let end = Instant::now() + linger;
     let mut jobs = vec![first];
@@ -246,11 +246,11 @@ fn together(receiver: &mpsc::Receiver<Job>, linger: Duration) -> Vec<Job> {
 }
 
 /// Puts run first, so that a read finds what was put before it.
-fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), StoreError> {
+fn act(store: &dyn ChainStore, vault: &KvCipher, jobs: Vec<KvJob>) -> Result<(), StoreError> {
     let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         match job {
-            Job::Put { entries, at_ms, done, noted } => {
+            KvJob::Put { entries, at_ms, done, noted } => {
                 // Of two values under one key the later one counts. Sorted, so that processes that write the same keys lock them in the
                 // same order.
                 let sealed = entries.iter().filter_map(|(key, body)| vault.seal(key, at_ms, body));
@@ -258,11 +258,11 @@ fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), Stor
                 told.extend(done);
                 ended.extend(noted.0);
             }
-            Job::Find { answer, .. } if answer.is_closed() => {}
-            Job::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),
+            KvJob::Find { answer, .. } if answer.is_closed() => {}
+            KvJob::Find { keys, since_ms, answer } => finds.push((keys, since_ms, answer)),
         }
     }
-    let rows: Vec<KeptRow> = rows.into_values().collect();
+    let rows: Vec<SealedRow> = rows.into_values().collect();
     let put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
     if put.is_ok() {
         store.give_back(&ended);
@@ -277,7 +277,7 @@ fn act(store: &dyn ChainStore, vault: &Vault, jobs: Vec<Job>) -> Result<(), Stor
     put
 }
 
-fn find(store: &dyn ChainStore, vault: &Vault, keys: Vec<Key>, since_ms: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
+fn find(store: &dyn ChainStore, vault: &KvCipher, keys: Vec<KvKey>, since_ms: u64) -> Result<Vec<(KvKey, Vec<u8>)>, StoreError> {
     let ids: Vec<[u8; 32]> = keys.iter().flat_map(|key| vault.ids(key)).collect();
     let rows = store.kept(&ids)?;
     let mut found = Vec::new();

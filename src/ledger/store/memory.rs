@@ -10,11 +10,11 @@ use uuid::Uuid;
 use crate::ledger::{
     chain::ChainKeys,
     codec,
-    index::{ExecutionKey, Rows},
+    index::{ExecutionKey, IndexRows},
     record::{ExchangeRecord, ExecutionRecord},
     store::{
-        Batch, Chain, ChainStore, ExecutionFilter, First, Found, FoundExecution, FoundViolation, HourRow, PAGE_MAX, Page, Position, Sealed,
-        Store, StoreError, StoredRecord, ViolationFilter,
+        Batch, Chain, ChainStore, ExecutionFilter, FirstResult, FoundExecution, FoundViolation, HourlyRow, PAGE_MAX, PageQuery, Position,
+        ResultPage, SealedRecord, Store, StoreError, StoredRecord, ViolationFilter,
     },
 };
 
@@ -24,20 +24,20 @@ pub const RECORDS_MAX: usize = 10_000;
 const HOURS_MAX: usize = 10_000;
 
 #[derive(Default)]
-struct Kept {
+struct MemoryRecords {
     records: VecDeque<Arc<ExchangeRecord>>,
     /// The record that contains an execution first.
     executions: HashMap<ExecutionKey, Arc<ExchangeRecord>>,
-    hours: VecDeque<HourRow>,
+    hours: VecDeque<HourlyRow>,
 }
 
 /// The store of `[ledger] url = "memory:"`.
 #[derive(Default)]
-pub struct MemoryStore(Mutex<Kept>);
+pub struct MemoryStore(Mutex<MemoryRecords>);
 
 impl MemoryStore {
     /// Stores records and hourly sums, and drops the oldest beyond the limits.
-    pub fn keep(&self, records: impl IntoIterator<Item = Arc<ExchangeRecord>>, hours: &[HourRow]) {
+    pub fn keep(&self, records: impl IntoIterator<Item = Arc<ExchangeRecord>>, hours: &[HourlyRow]) {
         let mut kept = self.kept();
         for record in records {
             for execution in &record.executions {
@@ -56,7 +56,7 @@ impl MemoryStore {
             }
         }
         for row in hours {
-            let same = |own: &&mut HourRow| (own.writer, own.hour) == (row.writer, row.hour) && own.name == row.name;
+            let same = |own: &&mut HourlyRow| (own.writer, own.hour) == (row.writer, row.hour) && own.name == row.name;
             match kept.hours.iter_mut().rev().find(same) {
                 Some(own) => *own = row.clone(),
                 None => kept.hours.push_back(row.clone()),
@@ -66,13 +66,13 @@ impl MemoryStore {
         kept.hours.drain(..over);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, MemoryRecords> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Cuts a page out of rows that are ordered from the newest. `place`: a row's time, and a text that is unique among rows of that time.
-fn page<T>(rows: impl Iterator<Item = T>, page: &Page, place: impl Fn(&T) -> (u64, String)) -> Result<Found<T>, StoreError> {
+fn page<T>(rows: impl Iterator<Item = T>, page: &PageQuery, place: impl Fn(&T) -> (u64, String)) -> Result<ResultPage<T>, StoreError> {
     let after = match page.after.as_deref() {
         None => None,
         Some(cursor) => {
@@ -90,7 +90,7 @@ fn page<T>(rows: impl Iterator<Item = T>, page: &Page, place: impl Fn(&T) -> (u6
     let limit = page.limit.clamp(1, PAGE_MAX);
     let next = (rows.len() > limit).then(|| rows.get(limit - 1).map(|(time, rest, _)| format!("{time}-{rest}"))).flatten();
     rows.truncate(limit);
-    Ok(Found { rows: rows.into_iter().map(|(.., row)| row).collect(), next })
+    Ok(ResultPage { rows: rows.into_iter().map(|(.., row)| row).collect(), next })
 }
 
 fn found(record: &ExchangeRecord, execution: &ExecutionRecord) -> FoundExecution {
@@ -109,7 +109,7 @@ impl Store for MemoryStore {
         Ok(record.and_then(|record| Some(found(record, record.executions.iter().find(|execution| *execution.id == *id)?))))
     }
 
-    fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {
+    fn executions(&self, filter: &ExecutionFilter) -> Result<ResultPage<FoundExecution>, StoreError> {
         let kept = self.kept();
         let of_session = |record: &&Arc<ExchangeRecord>| filter.session.is_none() || record.session.as_deref() == filter.session.as_deref();
         let of_tool = |row: &FoundExecution| filter.tool.as_deref().is_none_or(|tool| *row.execution.tool == *tool);
@@ -122,7 +122,7 @@ impl Store for MemoryStore {
         page(rows.filter(of_tool), &filter.page, |row| (row.execution.started_ms, row.execution.id.to_string()))
     }
 
-    fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError> {
+    fn violations(&self, filter: &ViolationFilter) -> Result<ResultPage<FoundViolation>, StoreError> {
         let kept = self.kept();
         let of_model = |record: &&Arc<ExchangeRecord>| filter.model.as_deref().is_none_or(|model| *record.model == *model);
         let rows = kept.records.iter().rev().filter(of_model).flat_map(|record| {
@@ -141,7 +141,7 @@ impl Store for MemoryStore {
             of_code && (filter.tool.is_none() || row.violation.tool.as_deref() == filter.tool.as_deref())
         });
         let found = page(rows, &filter.page, |(number, row)| (row.at_ms, format!("{}-{number:06}", row.exchange.simple())))?;
-        Ok(Found { rows: found.rows.into_iter().map(|(_, row)| row).collect(), next: found.next })
+        Ok(ResultPage { rows: found.rows.into_iter().map(|(_, row)| row).collect(), next: found.next })
     }
 
     fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError> {
@@ -149,7 +149,7 @@ impl Store for MemoryStore {
         Ok(kept.records.iter().rev().filter(|record| record.ended_ms() >= since_ms).take(limit).cloned().collect())
     }
 
-    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
+    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {
         Ok(self.kept().hours.iter().filter(|row| (since..until).contains(&row.hour)).cloned().collect())
     }
 
@@ -159,12 +159,12 @@ impl Store for MemoryStore {
 }
 
 impl ChainStore for MemoryStore {
-    fn begin(&self, _hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+    fn begin(&self, _hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError> {
         Ok((Position { writer: 1, sequence: 0, mac: ChainKeys::genesis(1) }, Vec::new()))
     }
 
     fn append(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
-        let read = |sealed: &Sealed<'_>| codec::read(&sealed.body).map(Arc::new);
+        let read = |sealed: &SealedRecord<'_>| codec::read(&sealed.body).map(Arc::new);
         let records = batch.records.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         self.keep(records, &batch.hours);
         Ok(())
@@ -182,7 +182,7 @@ impl ChainStore for MemoryStore {
         Ok(Vec::new())
     }
 
-    fn rows(&self, _position: &Position, _expected: &Rows<'_>) -> Result<Rows<'static>, StoreError> {
+    fn rows(&self, _position: &Position, _expected: &IndexRows<'_>) -> Result<IndexRows<'static>, StoreError> {
         Err(StoreError::Corrupt("nothing is stored in memory".into()))
     }
 
@@ -190,12 +190,12 @@ impl ChainStore for MemoryStore {
         Ok((0, 0))
     }
 
-    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError> {
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<FirstResult>, StoreError> {
         let kept = self.kept();
         let first = |key: &ExecutionKey| {
             let record = kept.executions.get(key)?;
             let execution = record.executions.iter().find(|execution| ExecutionKey::of(&execution.id) == Some(*key))?;
-            Some(First { key: *key, result: execution.result, session: record.session.clone(), recorded: true })
+            Some(FirstResult { key: *key, result: execution.result, session: record.session.clone(), recorded: true })
         };
         Ok(keys.iter().filter_map(first).collect())
     }

@@ -18,8 +18,8 @@ use super::{
     record::{Digest, ExchangeRecord, ExecutionRecord, ViolationRecord},
 };
 use crate::ledger::{
-    index::{ExecutionKey, Rows},
-    sealed_kv::cipher::KeptRow,
+    index::{ExecutionKey, IndexRows},
+    sealed_kv::cipher::SealedRow,
 };
 
 /// Rows that one page may have.
@@ -65,20 +65,20 @@ pub struct StoredRecord {
 
 /// A record on its way into the store.
 #[derive(Clone, Debug)]
-pub struct Sealed<'b> {
+pub struct SealedRecord<'b> {
     /// Its position in the chain.
     pub position: Position,
     /// The record as [`crate::ledger::codec::write`] encodes it: the bytes over which the MAC is computed.
     pub body: Cow<'b, [u8]>,
 }
 
-impl Sealed<'_> {
+impl SealedRecord<'_> {
     /// Derives the record's index rows.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`]: `body` is not a record.
-    pub fn rows(&self) -> Result<Rows<'_>, StoreError> {
-        Rows::of_stored(&self.body, self.position.writer, self.position.sequence)
+    pub fn rows(&self) -> Result<IndexRows<'_>, StoreError> {
+        IndexRows::of_stored(&self.body, self.position.writer, self.position.sequence)
     }
 }
 
@@ -86,9 +86,9 @@ impl Sealed<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Batch<'b> {
     /// Records of one writer, in the order of their positions.
-    pub records: Vec<Sealed<'b>>,
+    pub records: Vec<SealedRecord<'b>>,
     /// Hourly sums that the records change.
-    pub hours: Vec<HourRow>,
+    pub hours: Vec<HourlyRow>,
 }
 
 /// A writer's chain as it is stored.
@@ -104,7 +104,7 @@ pub struct Chain {
 
 /// The first result that was seen for a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct First {
+pub struct FirstResult {
     /// Key of the execution.
     pub key: ExecutionKey,
     /// Digest of the result.
@@ -117,7 +117,7 @@ pub struct First {
 
 /// Request for a page of a list; the newest rows come first.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct PageQuery {
     /// Only rows of this time or later, in Unix milliseconds.
     pub since_ms: Option<u64>,
     /// Only rows before this time, in Unix milliseconds.
@@ -136,7 +136,7 @@ pub struct ExecutionFilter {
     /// Only of this session.
     pub session: Option<String>,
     /// Requested page.
-    pub page: Page,
+    pub page: PageQuery,
 }
 
 /// Filter for violations. The times of the page are those of the exchanges' ends.
@@ -149,7 +149,7 @@ pub struct ViolationFilter {
     /// Only in exchanges with this model.
     pub model: Option<String>,
     /// Requested page.
-    pub page: Page,
+    pub page: PageQuery,
 }
 
 /// An execution, and the exchange that first showed it.
@@ -182,7 +182,7 @@ pub struct FoundViolation {
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Found<T> {
+pub struct ResultPage<T> {
     /// The rows, the newest first.
     pub rows: Vec<T>,
     /// Cursor of the next page; `None` on the last page.
@@ -191,7 +191,7 @@ pub struct Found<T> {
 
 /// One hour's sums under one name, by one writer. The statistics define the content of `sums`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HourRow {
+pub struct HourlyRow {
     /// Number of the writer.
     pub writer: u32,
     /// Hours since 1970.
@@ -203,17 +203,17 @@ pub struct HourRow {
 }
 
 /// Sums records up by the hour, in addition to the chain: each worker adds up its own records, and the writer's thread merges these sums.
-pub trait Hourly: Send {
+pub trait HourlyAggregator: Send {
     /// Restores the writer's sums of the hours that aren't over.
-    fn restore(&mut self, rows: &[HourRow]);
+    fn restore(&mut self, rows: &[HourlyRow]);
     /// Adds a record.
     fn add(&mut self, record: &ExchangeRecord);
     /// Creates empty sums of the same kind, to be filled elsewhere.
-    fn apart(&self) -> Box<dyn Hourly>;
+    fn apart(&self) -> Box<dyn HourlyAggregator>;
     /// Merges sums that were added up elsewhere: all rows that changed there.
-    fn take_up(&mut self, apart: &[HourRow]);
+    fn take_up(&mut self, apart: &[HourlyRow]);
     /// Returns the rows that changed since the last call, with their complete sums; they are stored in one transaction with their records.
-    fn changed(&mut self, writer: u32) -> Vec<HourRow>;
+    fn changed(&mut self, writer: u32) -> Vec<HourlyRow>;
 }
 
 /// A store of records.
@@ -234,13 +234,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError>;
+    fn executions(&self, filter: &ExecutionFilter) -> Result<ResultPage<FoundExecution>, StoreError>;
 
     /// Lists violations, the newest first.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError>;
+    fn violations(&self, filter: &ViolationFilter) -> Result<ResultPage<FoundViolation>, StoreError>;
 
     /// Returns the records of exchanges that ended at or after `since_ms` (Unix milliseconds), the newest first, at most `limit`.
     ///
@@ -252,7 +252,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError>;
+    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError>;
 
     /// Checks whether the database answers now. For `/readyz`.
     ///
@@ -268,7 +268,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError>;
+    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError>;
 
     /// Stores a batch: all of it, or nothing. Called only by the writer.
     ///
@@ -299,7 +299,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError>;
+    fn rows(&self, position: &Position, expected: &IndexRows<'_>) -> Result<IndexRows<'static>, StoreError>;
 
     /// Counts the stored index rows of executions and of violations that belong to records up to these positions (writer and sequence
     /// number), or to no record.
@@ -312,19 +312,19 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError>;
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<FirstResult>, StoreError>;
 
     /// Like [`Self::known`]; where several processes share the store, a result that isn't known becomes the first one.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn claim(&self, claims: &[First], _now_ms: u64) -> Result<Vec<First>, StoreError> {
+    fn claim(&self, claims: &[FirstResult], _now_ms: u64) -> Result<Vec<FirstResult>, StoreError> {
         self.known(&claims.iter().map(|claim| claim.key).collect::<Vec<_>>())
     }
 
     /// Notes the beginning of something, without waiting: once this process has ended, even by a crash, [`Self::kept`] returns the note
     /// unless its place was overwritten. Returns the slot, for [`Self::give_back`]; `None` if the row must be put instead.
-    fn note(&self, _row: KeptRow) -> Option<u32> {
+    fn note(&self, _row: SealedRow) -> Option<u32> {
         None
     }
 
@@ -335,7 +335,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]: none or all of the rows may be stored.
-    fn put_kept(&self, _rows: &[KeptRow]) -> Result<(), StoreError> {
+    fn put_kept(&self, _rows: &[SealedRow]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -343,7 +343,7 @@ pub trait ChainStore: Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn kept(&self, _ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+    fn kept(&self, _ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         Ok(Vec::new())
     }
 

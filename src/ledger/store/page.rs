@@ -3,11 +3,11 @@
 use crate::ledger::{
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{Found, FoundExecution, FoundViolation, PAGE_MAX, Page, StoreError},
+    store::{FoundExecution, FoundViolation, PAGE_MAX, PageQuery, ResultPage, StoreError},
 };
 
 /// Requested part of a list. Rows are ordered from the newest; each has a position of `N` numbers, the first of which is its time.
-pub struct Window<const N: usize> {
+pub struct PageWindow<const N: usize> {
     /// Only rows before this position.
     pub before: [i64; N],
     /// Only rows of this time or later, in Unix milliseconds.
@@ -15,12 +15,12 @@ pub struct Window<const N: usize> {
     limit: usize,
 }
 
-impl<const N: usize> Window<N> {
+impl<const N: usize> PageWindow<N> {
     /// Reads the request for a page.
     ///
     /// # Errors
     /// [`StoreError::Cursor`]
-    pub fn of(page: &Page) -> Result<Self, StoreError> {
+    pub fn of(page: &PageQuery) -> Result<Self, StoreError> {
         let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         let mut before = [i64::MIN; N];
         if let Some(first) = before.first_mut() {
@@ -40,11 +40,11 @@ impl<const N: usize> Window<N> {
     }
 
     /// Builds the page from rows and their positions.
-    pub fn page<T>(&self, mut rows: Vec<([i64; N], T)>) -> Found<T> {
+    pub fn page<T>(&self, mut rows: Vec<([i64; N], T)>) -> ResultPage<T> {
         let more = rows.len() > self.limit;
         rows.truncate(self.limit);
         let next = rows.last().filter(|_| more).map(|(place, _)| place.map(|number| number.to_string()).join("."));
-        Found { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+        ResultPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         adapter::Adapter,
         hidden_turns::{Back, Kept, Key, PLACES_MAX, Place, key_of_response, places},
     },
-    ledger::{lookup::Unanswered, sealed_kv::Shelf},
+    ledger::{lookup::LookupUnavailable, sealed_kv::SealedKv},
     marks::Scope,
     policy::PolicyMode,
     settings::Settings,
@@ -70,8 +70,8 @@ impl KeptRounds {
     /// Stores rounds for turns that the application has, each under all of its keys. Returns once the next request can find them.
     ///
     /// # Errors
-    /// [`Unanswered`] if it isn't known whether they were stored.
-    pub async fn keep(&self, shelf: &Shelf, all: Vec<(Vec<Key>, Kept)>, now_ms: u64) -> Result<(), Unanswered> {
+    /// [`LookupUnavailable`] if it isn't known whether they were stored.
+    pub async fn keep(&self, shelf: &SealedKv, all: Vec<(Vec<Key>, Kept)>, now_ms: u64) -> Result<(), LookupUnavailable> {
         let mut entries = Vec::new();
         for (keys, kept) in all {
             let kept = Arc::new(kept.bounded());
@@ -86,14 +86,21 @@ impl KeptRounds {
     }
 
     /// The upstream's ID of a response, if the application knows the response by another.
-    pub async fn upstream_id(&self, shelf: &Shelf, scope: &Scope, id: &str, now_ms: u64) -> Option<Arc<str>> {
+    pub async fn upstream_id(&self, shelf: &SealedKv, scope: &Scope, id: &str, now_ms: u64) -> Option<Arc<str>> {
         let key = key_of_response(scope, id);
         let (found, _) = self.look_up(shelf, vec![key], now_ms).await;
         found.get(&key)?.whole.first().map(|own| own.as_str().into())
     }
 
     /// Restores the rounds that were hidden from the sender of this request.
-    pub async fn restore<A: Adapter>(&self, shelf: &Shelf, standard: &Standard, came: &Document, scope: &Scope, now_ms: u64) -> Restored {
+    pub async fn restore<A: Adapter>(
+        &self,
+        shelf: &SealedKv,
+        standard: &Standard,
+        came: &Document,
+        scope: &Scope,
+        now_ms: u64,
+    ) -> Restored {
         let mut restored = Restored::default();
         if !self.runs_tools || standard.rules.policy.mode == PolicyMode::Observe {
             return restored;
@@ -129,7 +136,7 @@ impl KeptRounds {
     }
 
     /// Entries under these keys, and true if there may be more, because the ledger didn't answer.
-    async fn look_up(&self, shelf: &Shelf, keys: Vec<Key>, now_ms: u64) -> (HashMap<Key, Arc<Kept>>, bool) {
+    async fn look_up(&self, shelf: &SealedKv, keys: Vec<Key>, now_ms: u64) -> (HashMap<Key, Arc<Kept>>, bool) {
         let mut found: HashMap<Key, Arc<Kept>> = keys.iter().filter_map(|key| Some((*key, self.get(key, now_ms)?))).collect();
         let unknown: Vec<Key> = keys.into_iter().filter(|key| !found.contains_key(key)).collect();
         let Ok(rows) = shelf.find(unknown, now_ms).await else { return (found, true) };

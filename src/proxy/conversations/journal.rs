@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     exchange::hidden_turns::Key,
     ledger::{
-        lookup::Unanswered,
-        sealed_kv::{self, Shelf},
+        lookup::LookupUnavailable,
+        sealed_kv::{self, SealedKv},
     },
     marks::{MarkTime, Scope},
     mcp::{outcome::Outcome, runner::Asked},
@@ -92,7 +92,7 @@ pub struct Due {
     /// Knowledge about an earlier run.
     pub known: Known,
     /// Place in which the ledger notes the call's start.
-    noted: sealed_kv::Noted,
+    noted: sealed_kv::IntentSlot,
 }
 
 /// Knowledge about an earlier run of the same call.
@@ -114,15 +114,15 @@ impl Due {
     }
 
     /// Knowledge about an earlier run of the call, as the ledger has it now.
-    pub async fn noted_before(&self, shelf: &Shelf, now_ms: u64) -> Known {
+    pub async fn noted_before(&self, shelf: &SealedKv, now_ms: u64) -> Known {
         before(shelf.find(vec![self.key], now_ms).await.as_deref(), &self.key)
     }
 
     /// Notes the call's outcome in the ledger, if the call is in the journal.
     ///
     /// # Errors
-    /// [`Unanswered`] if too much waits to be written.
-    pub fn note_end(&self, shelf: &Shelf, outcome: &Outcome, now_ms: u64) -> Result<(), Unanswered> {
+    /// [`LookupUnavailable`] if too much waits to be written.
+    pub fn note_end(&self, shelf: &SealedKv, outcome: &Outcome, now_ms: u64) -> Result<(), LookupUnavailable> {
         if !self.is_journaled() {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Journal {
     /// Looks up whether an earlier attempt at a request started these calls. To be called before their marks are used.
     pub async fn due(
         &self,
-        shelf: &Shelf,
+        shelf: &SealedKv,
         identity: &Identity,
         ordinals: &mut Ordinals,
         asked: Vec<(Asked, MarkTime)>,
@@ -153,7 +153,7 @@ impl Journal {
         let mut dues: Vec<Due> = Vec::new();
         for (asked, moment) in asked {
             let key = ordinals.key(identity, &asked.tool.name, &asked.arguments);
-            dues.push(Due { asked, moment, key, known: Known::Nothing, noted: sealed_kv::Noted::default() });
+            dues.push(Due { asked, moment, key, known: Known::Nothing, noted: sealed_kv::IntentSlot::default() });
         }
         if !identity.again {
             return dues;
@@ -175,9 +175,9 @@ impl Journal {
     /// Records that these calls start, before they do.
     ///
     /// # Errors
-    /// [`Unanswered`] if the ledger didn't record the start of one.
-    pub async fn begin(&self, shelf: &Shelf, dues: &mut [Due], now_ms: u64) -> Result<(), Unanswered> {
-        let begin = async |due: &mut Due| -> Result<(), Unanswered> {
+    /// [`LookupUnavailable`] if the ledger didn't record the start of one.
+    pub async fn begin(&self, shelf: &SealedKv, dues: &mut [Due], now_ms: u64) -> Result<(), LookupUnavailable> {
+        let begin = async |due: &mut Due| -> Result<(), LookupUnavailable> {
             let begun = Begun::of(due, None);
             let body = begun.bytes();
             self.0.insert(due.key, begun);
@@ -203,7 +203,7 @@ impl Begun {
 }
 
 /// The ledger's knowledge about a call.
-fn before(told: Result<&[(Key, Vec<u8>)], &Unanswered>, key: &Key) -> Known {
+fn before(told: Result<&[(Key, Vec<u8>)], &LookupUnavailable>, key: &Key) -> Known {
     let Ok(rows) = told else { return Known::Untold };
     match rows.iter().find(|(own, _)| own == key).map(|(_, body)| serde_json::from_slice::<Begun>(body)) {
         None => Known::Nothing,

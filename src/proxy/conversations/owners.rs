@@ -10,7 +10,7 @@ use http::StatusCode;
 use quick_cache::sync::Cache;
 
 use crate::{
-    ledger::{lookup::Unanswered, sealed_kv::cipher::Key},
+    ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
     proxy::{app::App, http::failure::Failure},
     responses::{
@@ -37,7 +37,7 @@ pub enum Owner {
 }
 
 /// Cache of objects with an owner.
-pub struct Owners(Cache<Key, ()>);
+pub struct Owners(Cache<KvKey, ()>);
 
 impl Default for Owners {
     fn default() -> Self {
@@ -48,18 +48,18 @@ impl Default for Owners {
 impl Owners {
     /// Notes the owner of responses and conversations, and of items. Returns the entries for the ledger.
     #[must_use]
-    pub fn note(&self, scope: &Scope, upstream: &str, ids: &Ids) -> Vec<(Key, Vec<u8>)> {
+    pub fn note(&self, scope: &Scope, upstream: &str, ids: &Ids) -> Vec<(KvKey, Vec<u8>)> {
         let of = |upstream, id: &str| [key(Some(scope), upstream, id), key(None, upstream, id)];
         let objects = ids.response.iter().chain(&ids.conversation).filter(|id| !id.is_empty()).flat_map(|id| of(upstream, id));
         let items = ids.items.iter().filter(|id| !id.is_empty()).flat_map(|id| of(ANYWHERE, id));
-        let keys: Vec<Key> = objects.chain(items).collect();
+        let keys: Vec<KvKey> = objects.chain(items).collect();
         keys.iter().for_each(|key| self.0.insert(*key, ()));
         keys.into_iter().map(|key| (key, Vec::new())).collect()
     }
 }
 
 /// Key of an object of this owner; of one that anybody owns without a scope.
-fn key(scope: Option<&Scope>, upstream: &str, id: &str) -> Key {
+fn key(scope: Option<&Scope>, upstream: &str, id: &str) -> KvKey {
     let mut hasher = blake3::Hasher::new_derive_key("toolmark 2026-11-24 owner of a stored object v1");
     let scope = scope.map_or_else(String::new, |scope| format!("{scope:?}"));
     for part in [&*scope, upstream, id] {
@@ -71,18 +71,18 @@ fn key(scope: Option<&Scope>, upstream: &str, id: &str) -> Key {
 /// Owners of these objects, in their order.
 ///
 /// # Errors
-/// [`Unanswered`] if the ledger doesn't say in time.
-async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[Named]) -> Result<Vec<Owner>, Unanswered> {
+/// [`LookupUnavailable`] if the ledger doesn't say in time.
+async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[Named]) -> Result<Vec<Owner>, LookupUnavailable> {
     let keys = |named: &Named| {
         let upstream = if named.kind == ObjectKind::Item { ANYWHERE } else { upstream };
         [key(Some(scope), upstream, &named.id), key(None, upstream, &named.id)]
     };
-    let keys: Vec<[Key; 2]> = named.iter().map(keys).collect();
-    let unknown: Vec<Key> = keys.iter().filter(|[own, _]| app.owners.0.get(own).is_none()).flatten().copied().collect();
+    let keys: Vec<[KvKey; 2]> = named.iter().map(keys).collect();
+    let unknown: Vec<KvKey> = keys.iter().filter(|[own, _]| app.owners.0.get(own).is_none()).flatten().copied().collect();
     let found = app.recorder.shelf().find(unknown, app.now_ms()).await?;
     found.iter().for_each(|(key, _)| app.owners.0.insert(*key, ()));
-    let found: HashSet<Key> = found.into_iter().map(|(key, _)| key).collect();
-    let is = |key: &Key| found.contains(key) || app.owners.0.get(key).is_some();
+    let found: HashSet<KvKey> = found.into_iter().map(|(key, _)| key).collect();
+    let is = |key: &KvKey| found.contains(key) || app.owners.0.get(key).is_some();
     Ok(keys
         .iter()
         .map(|[own, any]| match (is(own), is(any)) {
@@ -94,7 +94,7 @@ async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[Named]) -> Re
 }
 
 /// Stores entries of [`Owners::note`] in the ledger. Returns once the next request can find them.
-pub async fn keep(app: &App, entries: Vec<(Key, Vec<u8>)>) {
+pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
     if app.recorder.shelf().put_for_next(entries, app.now_ms()).await.is_err() {
         tracing::warn!("owners of stored objects can't be kept in the ledger: after a restart, or at another replica, they aren't known");
     }

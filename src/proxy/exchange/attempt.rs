@@ -89,7 +89,7 @@ impl Run {
     /// Retries after an answer with status 200 that contains an error of this status. True if [`Self::attempt`] is to be called again.
     pub async fn asks_again(&mut self, status: u16) -> bool {
         let failed = AttemptFailure::Status(status, None);
-        !self.fetched && failed.passes() && self.recover(failed, false).await.is_some()
+        self.fetched.is_none() && failed.passes() && self.recover(failed, false).await.is_some()
     }
 
     /// Sends one request. Returns its outcome and, if a retry may help, the kind of failure.

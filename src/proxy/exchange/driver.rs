@@ -20,13 +20,13 @@ use crate::{
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
-    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::Key},
+    ledger::{record::SESSION_CHARS_MAX, sealed_kv::cipher::KvKey},
     openai::{
         Api,
         error::{Reported, enveloped, masked},
     },
     proxy::{
-        conversations::originals::{Got, Object},
+        conversations::originals::{Got, Object, Turn},
         exchange::{cassette_session::Stage, record_builder::Notes, state_checks::Asked, tool_rounds::Rounds},
         helper_threads::{self, Movable},
         http::{failure::Failure, headers::SESSION},
@@ -54,6 +54,14 @@ pub enum Reply {
     Error(StatusCode, HeaderMap, Bytes),
     /// The upstream itself rejected the model's call (Groq's `tool_use_failed`).
     FailedCall(EchoedTurn),
+}
+
+/// Response that is fetched after it was made in the background.
+pub struct Fetched {
+    /// ID of the response, as the application has it.
+    pub id: String,
+    /// Permit to judge it.
+    pub turn: Turn,
 }
 
 /// The caller, as far as the record names it.
@@ -118,10 +126,10 @@ pub struct Run {
     pub(in crate::proxy) received: usize,
     /// Recording, playback and injected faults.
     pub(in crate::proxy) stage: Stage,
-    /// The answer was requested earlier and is fetched now: it is never repaired or requested again.
-    pub(in crate::proxy) fetched: bool,
+    /// Response that was requested earlier and is fetched now; it is never repaired or requested again.
+    pub(in crate::proxy) fetched: Option<Fetched>,
     /// Entries for the ledger of the objects that the caller owns now.
-    pub(in crate::proxy) owned: Vec<(Key, Vec<u8>)>,
+    pub(in crate::proxy) owned: Vec<(KvKey, Vec<u8>)>,
     /// The start of the stream's response was stored.
     begun: bool,
     /// Dispositions of items of rejected attempts, if the upstream stores them.
@@ -169,7 +177,7 @@ impl Run {
             unanswered: None,
             received: 0,
             stage: Stage::default(),
-            fetched: false,
+            fetched: None,
             owned: Vec::new(),
             begun: false,
             dropped: Vec::new(),
@@ -365,7 +373,30 @@ impl Run {
             if let Some(id) = &memo.conversation {
                 self.keep_object(id, Got::Withheld);
             }
-            self.worker.app.memory.keep(&self.context.scope, memo);
+            memo.items.extend(memo.thread.owed.iter().map(|owed| (owed.call_id.clone(), Fate::Dropped)));
+            self.keep_memo(memo);
+        }
+    }
+
+    /// Stores a conversation update. One of a response that is fetched is added to what is known by now.
+    pub(in crate::proxy) fn keep_memo(&self, memo: Memo) {
+        let (memory, scope) = (&self.worker.app.memory, &self.context.scope);
+        let known = self.fetched.as_ref().and_then(|fetched| memory.response(scope, &fetched.id));
+        if let (Some(id), true) = (&memo.conversation, self.fetched.is_some()) {
+            let thread = memory.conversation(scope, id).map_or_else(|| memo.thread.clone(), |thread| thread.answered(&memo));
+            memory.keep(scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
+        }
+        match known {
+            Some(thread) => memory.keep(scope, Memo { conversation: None, thread: thread.answered(&memo), ..memo }),
+            None if self.fetched.is_some() => memory.keep(scope, Memo { conversation: None, ..memo }),
+            None => memory.keep(scope, memo),
+        }
+    }
+
+    /// Records the error that the application got for a response that was fetched: it gets the same again.
+    pub(in crate::proxy) fn refused(&mut self, failure: &Failure) {
+        if let Some(fetched) = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY) {
+            self.keep_object(&fetched.id, Got::Refused(failure.json().into()));
         }
     }
 
@@ -393,7 +424,7 @@ impl Run {
     fn keep_object(&self, id: &str, got: Got) {
         let (app, upstream) = (&self.worker.app, self.way.upstream());
         // Who has it is known, and stays so.
-        let known = self.fetched.then(|| app.originals.get(&self.context.scope, id)).flatten();
+        let known = self.fetched.as_ref().and_then(|_| app.originals.get(&self.context.scope, id));
         let (upstream, foreign) = known.map_or((upstream, self.way.is_foreign()), |known| (known.upstream, known.foreign));
         app.originals.keep(&self.context.scope, id, Object { upstream, foreign, got });
     }
@@ -401,7 +432,7 @@ impl Run {
     /// Records the start of a stream's response: until it has ended, it can't be retrieved otherwise, unless it is
     /// generated in the background.
     pub(in crate::proxy) fn begun_with(&mut self, id: impl FnOnce() -> Option<String>) {
-        if self.begun || self.fetched || !self.context.hidden.store {
+        if self.begun || self.fetched.is_some() || !self.context.hidden.store {
             return;
         }
         let Some(id) = id().filter(|id| !id.is_empty()) else { return };

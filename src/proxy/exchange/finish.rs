@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     exchange::decision::ExchangeFindings,
-    ledger::{record::ExchangeRecord, sealed_kv::Noted},
+    ledger::{record::ExchangeRecord, sealed_kv::IntentSlot},
     proxy::{
         conversations::owners,
         exchange::{driver::Run, record_builder},
@@ -24,12 +24,12 @@ impl Drop for Run {
     fn drop(&mut self) {
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
-            self.worker.app.memory.keep(&self.context.scope, memo);
+            self.keep_memo(memo);
         }
         if !self.owned.is_empty() {
             let shelf = self.worker.app.recorder.shelf();
             // What couldn't be kept is known to this process.
-            let _kept = shelf.put_behind(std::mem::take(&mut self.owned), Noted::default(), self.worker.app.now_ms());
+            let _kept = shelf.put_behind(std::mem::take(&mut self.owned), IntentSlot::default(), self.worker.app.now_ms());
         }
         if let Some(since) = self.waiting {
             self.waited(since);

@@ -12,11 +12,11 @@ use crate::{
     },
     judge::text::LedgerAnswer,
     ledger::{
-        execution_cache::{Entry, session_key},
+        execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
-        lookup::Unanswered,
+        lookup::LookupUnavailable,
         record::Digest,
-        store::First,
+        store::FirstResult,
     },
     proxy::exchange::driver::Run,
     translate,
@@ -40,7 +40,7 @@ impl Run {
         let (mut rewritten, mut unsure) = (Vec::new(), Vec::new());
         for (at, execution) in self.context.executions.iter().enumerate().skip(from) {
             let Some(key) = ExecutionKey::of(&execution.id) else { continue };
-            let entry = Entry { result: Digest(execution.result), session };
+            let entry = CachedExecution { result: Digest(execution.result), session };
             let known = match seen.get(&key) {
                 None if !shared && seen.is_new(&key) => seen.first(key, entry),
                 None => {
@@ -77,9 +77,9 @@ impl Run {
     }
 
     /// Looks up executions that this process doesn't know in the ledger.
-    async fn settle(&mut self, unsure: Vec<(usize, ExecutionKey, Entry)>, rewritten: &mut Vec<usize>) {
+    async fn settle(&mut self, unsure: Vec<(usize, ExecutionKey, CachedExecution)>, rewritten: &mut Vec<usize>) {
         let app = self.worker.app.clone();
-        let first = |(_, key, entry): &(usize, ExecutionKey, Entry)| First {
+        let first = |(_, key, entry): &(usize, ExecutionKey, CachedExecution)| FirstResult {
             key: *key,
             result: entry.result,
             session: self.who.session.clone(),
@@ -93,7 +93,8 @@ impl Run {
         };
         for (at, key, entry) in unsure {
             let first = firsts.iter().find(|first| first.key == key);
-            let known = first.map_or(entry, |first| Entry { result: first.result, session: session_key(first.session.as_deref()) });
+            let known =
+                first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
             let before = app.recorder.seen().first(key, known);
             if before.unwrap_or(known).result != entry.result {
                 rewritten.push(at);
@@ -154,7 +155,7 @@ impl Run {
         if !unknown.is_empty() {
             match app.recorder.lookup().known(unknown, self.worker.app.now_ms()).await {
                 Ok(firsts) => known.extend(firsts.iter().map(|first| (first.key, session_key(first.session.as_deref())))),
-                Err(Unanswered) => failed = Err(Unanswered),
+                Err(LookupUnavailable) => failed = Err(LookupUnavailable),
             }
         }
         self.context.inquiry.answer(|id| {

@@ -67,7 +67,7 @@ use crate::{
 };
 use attempt::Downstream;
 use cassette_session::Stage;
-use driver::{Reply, Run, Who};
+use driver::{Fetched, Reply, Run, Who};
 use tool_rounds::{Next, Origin, Rounds};
 
 /// Request that was read to its end.
@@ -189,8 +189,8 @@ pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Respon
 }
 
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
-pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Response<Body> {
-    run.fetched = true;
+pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer, fetched: Fetched) -> Response<Body> {
+    run.fetched = Some(fetched);
     run.attempts.end_repairs();
     run.rounds = Rounds::default();
     run.witness().await;
@@ -201,7 +201,10 @@ pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer) -> Re
         Ok(Some(response)) => response,
         // INVARIANT: without repairs and rounds nothing is asked again.
         Ok(None) => fail(&mut run, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
-        Err(failure) => fail(&mut run, &failure),
+        Err(failure) => {
+            run.refused(&failure);
+            fail(&mut run, &failure)
+        }
     };
     let response = run.committed(response).await;
     run.end_behind();

@@ -7,7 +7,8 @@ use crate::{
     exchange::{context::Context, decision::ExchangeFindings, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
-        Attempt, Body, CallOutcome, CallRecord, Claim, Digest, ExecutionRecord, TOOL_CHARS_MAX, Tokens, ViolationRecord, Witness,
+        AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExecutionRecord, StoredText, TOOL_CHARS_MAX,
+        ViolationRecord, Witness,
     },
     marks::MarkTime,
     openai::Api,
@@ -23,7 +24,7 @@ const CALLS_MAX: usize = 1024;
 /// Facts for the record that were collected so far.
 #[derive(Debug, Default)]
 pub struct Notes {
-    attempts: Vec<Attempt>,
+    attempts: Vec<AttemptRecord>,
     calls: Vec<CallRecord>,
     /// Calls that were passed on, as indices into `calls`, each with the moment of its mark.
     moments: Vec<(usize, MarkTime)>,
@@ -34,7 +35,7 @@ pub struct Notes {
 impl Notes {
     /// Starts an attempt. `violations`: number found so far.
     pub fn attempt(&mut self, upstream: &str, model: &str, violations: usize) {
-        self.attempts.push(Attempt { upstream: upstream.into(), model: model.into(), ..Attempt::default() });
+        self.attempts.push(AttemptRecord { upstream: upstream.into(), model: model.into(), ..AttemptRecord::default() });
         self.known.push(violations);
     }
 
@@ -107,7 +108,7 @@ impl Notes {
     }
 
     /// Returns the attempts and calls, and empties the builder. `marks`: the marks that calls were given, by their moments.
-    pub fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<Attempt>, Vec<CallRecord>) {
+    pub fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<AttemptRecord>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {
             if let Some(call) = self.calls.get_mut(at) {
                 call.mark = marks.iter().find(|(own, _)| *own == moment).map(|(_, mark)| mark.clone());
@@ -137,10 +138,10 @@ impl Notes {
 }
 
 /// Claims of the answer: the executions that it cites, and the codes of violations in its text.
-pub fn claims(tally: &ExchangeFindings) -> Vec<Claim> {
-    let cited = tally.citations.iter().map(|id| Claim { execution: Some(id.as_str().into()), code: None });
+pub fn claims(tally: &ExchangeFindings) -> Vec<ClaimRecord> {
+    let cited = tally.citations.iter().map(|id| ClaimRecord { execution: Some(id.as_str().into()), code: None });
     let wrong = tally.violations.iter().filter(|violation| violation.code.place() == Place::Text);
-    cited.chain(wrong.map(|violation| Claim { execution: None, code: Some(violation.code) })).collect()
+    cited.chain(wrong.map(|violation| ClaimRecord { execution: None, code: Some(violation.code) })).collect()
 }
 
 /// Executions shown for the first time in this exchange: `fresh` are their indices in the context. `now_ms`: time at which
@@ -175,14 +176,14 @@ pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, led
 }
 
 /// Text of a tool's call or result for the record; `None` unless the settings store bodies of this tool.
-fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<Body> {
-    (ledger.store == Store::Bodies && ledger.body_tools.covers(tool)).then(|| Body::of(text, ledger.body_bytes))
+fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<StoredText> {
+    (ledger.store == Store::Bodies && ledger.body_tools.covers(tool)).then(|| StoredText::of(text, ledger.body_bytes))
 }
 
 /// Text of a violation for the record; `None` unless the settings store bodies of its tool, or of all tools: it may quote arguments.
 fn kept(words: &str, violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
     let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
-    let cut = || Body::of(words, ledger.body_bytes).text;
+    let cut = || StoredText::of(words, ledger.body_bytes).text;
     (ledger.store == Store::Bodies && covered).then(cut)
 }
 
@@ -203,8 +204,8 @@ fn of_arguments(arguments: &str) -> Digest {
 }
 
 /// Token counts in `usage` of either API.
-fn tokens(usage: Value<'_>) -> Option<Tokens> {
+fn tokens(usage: Value<'_>) -> Option<AttemptTokens> {
     let count = |names: [&str; 2]| names.iter().find_map(|name| usage.get(name).and_then(Value::integer));
     let (input, output) = (count(["prompt_tokens", "input_tokens"]), count(["completion_tokens", "output_tokens"]));
-    (input.is_some() || output.is_some()).then(|| Tokens { input: input.unwrap_or(0), output: output.unwrap_or(0) })
+    (input.is_some() || output.is_some()).then(|| AttemptTokens { input: input.unwrap_or(0), output: output.unwrap_or(0) })
 }

@@ -87,6 +87,9 @@ pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Out
         if !run.attempts.findings().blocked {
             run.attempts.fail();
         }
+        if let Broken::Failure(failure) = &broken {
+            run.refused(failure);
+        }
         let failure = failure_json(&run, broken);
         // The status is long sent; the envelope is what clients still understand (docs/wire-facts.md#emission-rules).
         run.finish(StatusCode::BAD_GATEWAY);

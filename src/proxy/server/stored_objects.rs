@@ -25,7 +25,7 @@ use crate::{
         request_error::{Refusal, unique},
     },
     marks::{CallMark, Scope},
-    openai::error::masked,
+    openai::error::{Reported, enveloped, masked},
     policy::{PolicyMode, Stateful},
     proxy::{
         app::App,
@@ -33,7 +33,7 @@ use crate::{
             originals::{Got, Object},
             owners,
         },
-        exchange::{self, Incoming, basis, cassette_session, read, responses},
+        exchange::{self, Incoming, basis, cassette_session, driver::Fetched, read, responses},
         helper_threads,
         http::{
             body::Body,
@@ -265,18 +265,43 @@ impl Client<'_> {
         let headers = endpoint.downstream_headers(response.headers(), true);
         if !status.is_success() {
             let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
-            let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
-            let mut passed = Response::new(Body::Whole(body));
-            *passed.status_mut() = status;
-            *passed.headers_mut() = headers;
-            passed.headers_mut().insert(VERDICT, HeaderValue::from_static("failed"));
-            return Ok(Came::Error(passed));
+            let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
+            let body = if endpoint.settings.fitting.wrap_errors && !observes { enveloped(body) } else { body };
+            return Ok(Came::Error(self.failed(endpoint, status, headers, body)));
         }
         let mut weight = self.app.load.weight();
         let bytes_max = usize::try_from(self.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
         let body = endpoint.read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
         helper_threads::step_for(body.len()).await;
+        if let Some(error) = self.reported(&body) {
+            let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
+            let mut headers = headers;
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            return Ok(Came::Error(self.failed(endpoint, status, headers, error.judged_envelope(|_| false).into())));
+        }
         Ok(Came::Whole(headers, body))
+    }
+
+    /// Error in a body that came with a status of success.
+    fn reported(&self, body: &Bytes) -> Option<Reported> {
+        if self.standard.rules.policy.mode == PolicyMode::Observe {
+            return None;
+        }
+        let document = Document::parse(body.clone()).ok()?;
+        if stored::is_error(document.root()) { Reported::read(body) } else { None }
+    }
+
+    /// An upstream's error for the application, without toolmark's own key.
+    fn failed(&self, endpoint: &Endpoint, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+        let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+        let mut passed = Response::new(Body::Whole(body));
+        *passed.status_mut() = status;
+        *passed.headers_mut() = headers;
+        passed.headers_mut().insert(VERDICT, HeaderValue::from_static("failed"));
+        if let Ok(name) = HeaderValue::from_str(&endpoint.settings.name) {
+            passed.headers_mut().insert(UPSTREAM, name);
+        }
+        passed
     }
 
     /// Parses an upstream's answer.
@@ -401,7 +426,7 @@ impl Client<'_> {
 
     /// `GET /v1/responses/{id}`, and the response to its cancellation.
     async fn retrieve(&self, id: &str, method: Method, incoming: Incoming) -> Result<Response<Body>, Failure> {
-        let object = self.response(id)?;
+        let mut object = self.response(id)?;
         let streams = method == Method::GET && parameter(incoming.query.as_deref(), "stream").is_some_and(|value| value == "true");
         if method == Method::GET && parameter(incoming.query.as_deref(), "starting_after").is_some() {
             let message = "a stream can be judged from its beginning only: leave `starting_after` out";
@@ -416,6 +441,12 @@ impl Client<'_> {
             );
             return Err(not_found("unknown_response", message));
         }
+        // A stream is judged as it comes, so that nobody else may begin one.
+        let mut turn = None;
+        if streams && matches!(object.got, Got::Awaited(_)) {
+            turn = Some(self.app.originals.turn(self.scope, id).await);
+            object = self.response(id)?;
+        }
         let end = if method == Method::POST { "/cancel" } else { "" };
         let rest = format!("/responses/{}{end}", self.upstream_id(id));
         // What was given before is given again: only whether it is still there is asked.
@@ -427,16 +458,12 @@ impl Client<'_> {
             headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         }
         let came = self.ask(holder, method, &rest, query.as_deref(), &headers, Bytes::new()).await?;
-        let request = match &object.got {
-            Got::Whole(left) => {
-                let (headers, _) = whole!(came);
-                return self.again(holder, headers, left, streams);
-            }
-            Got::Awaited(request) => request.clone(),
-            Got::Withheld => return Err(Failure::unreachable("upstream")),
-        };
         let answer = match came {
             Came::Error(response) => return Ok(response),
+            came if !matches!(object.got, Got::Awaited(_)) => {
+                let (headers, _) = whole!(came);
+                return self.again(holder, headers, &object.got, streams);
+            }
             Came::Stream(answer) => answer,
             Came::Whole(headers, body) => {
                 let document = self.document(holder, body.clone())?;
@@ -448,22 +475,53 @@ impl Client<'_> {
                 answer
             }
         };
+        let turn = match turn {
+            Some(turn) => turn,
+            None => self.app.originals.turn(self.scope, id).await,
+        };
+        // It is judged once: whoever asks meanwhile gets what came of it.
+        object = self.response(id)?;
+        let Got::Awaited(request) = object.got.clone() else {
+            let headers = self.endpoint(holder.upstream)?.downstream_headers(answer.headers(), true);
+            return self.again(holder, headers, &object.got, streams);
+        };
         // Judged as it would have been when it was asked for.
         let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
         let (mut run, _) = responses::begin(self.worker.clone(), incoming).await?;
         run.way.go_to_holder(holder.upstream, self.worker);
-        Ok(exchange::fetched::<Responses>(run, answer).await)
+        Ok(exchange::fetched::<Responses>(run, answer, Fetched { id: id.to_owned(), turn }).await)
     }
 
     /// The same answer that the application got before.
-    fn again(&self, holder: Holder, headers: HeaderMap, left: &Bytes, streams: bool) -> Result<Response<Body>, Failure> {
+    fn again(&self, holder: Holder, headers: HeaderMap, got: &Got, streams: bool) -> Result<Response<Body>, Failure> {
+        let left = match got {
+            Got::Whole(left) => left,
+            Got::Refused(error) => {
+                let mut answer = self.answer(holder, headers, Body::Whole(error.clone()), &[]);
+                *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+                answer.headers_mut().insert(VERDICT, HeaderValue::from_static("blocked"));
+                return Ok(answer);
+            }
+            Got::Awaited(_) | Got::Withheld => return Err(Failure::unreachable("upstream")),
+        };
         let document = self.document(holder, left.clone())?;
         let response = stored::response_of(document.root());
-        if !streams {
-            return Ok(self.answer(holder, headers, response.raw_str().to_owned(), &[]));
+        let mut answer = match streams {
+            false => self.answer(holder, headers, response.raw_str().to_owned(), &[]),
+            true => self.answer(holder, headers, stored::events(response), &[]),
+        };
+        if streams {
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         }
-        let mut answer = self.answer(holder, headers, stored::events(response), &[]);
-        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // What came of it is said again, too.
+        let own = response.get("toolmark");
+        let codes: Vec<_> = own.and_then(|own| own.get("violations")).into_iter().flat_map(Value::items).filter_map(Value::text).collect();
+        let verdict = own.and_then(|own| own.get("verdict")).and_then(Value::text).unwrap_or_default();
+        for (name, text) in [(VERDICT, &*verdict), (VIOLATIONS, &*codes.join(","))] {
+            if let (false, Ok(value)) = (text.is_empty(), HeaderValue::from_str(text)) {
+                answer.headers_mut().insert(name, value);
+            }
+        }
         Ok(answer)
     }
 
@@ -528,7 +586,7 @@ impl Client<'_> {
     async fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
         let (headers, body) = whole!(came);
         let document = self.document(holder, body)?;
-        let (json, unknown) = self.known(thread, |known| stored::list(&document, known)).map_err(|fault| self.fault(holder, &fault))?;
+        let (json, unknown) = self.known(thread, |known| stored::list(&document, &known)).map_err(|fault| self.fault(holder, &fault))?;
         let violations = self.incomplete(unknown)?;
         self.own_items(holder, &json).await;
         Ok(self.answer(holder, headers, json, &violations))
@@ -554,7 +612,7 @@ impl Client<'_> {
     }
 
     /// Calls `read` with the facts about items that this process has stored.
-    fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(&Known<'_>) -> T) -> T {
+    fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(Known<'_>) -> T) -> T {
         let (mut given, mut bytes) = (HashMap::new(), 0_usize);
         for id in thread.iter().flat_map(|thread| thread.answers.iter().rev()).take(ANSWERS_MAX) {
             let Some(object) = self.app.originals.get(self.scope, id) else { continue };
@@ -567,7 +625,7 @@ impl Client<'_> {
             }
         }
         let (memory, scope, ring) = (&self.app.memory, self.scope, &self.app.ring);
-        read(&Known {
+        read(Known {
             given,
             fate: &|id| memory.item(scope, id),
             mark: &|id| memory.mark(scope, id).map(|mark| mark.to_string()),
@@ -577,6 +635,7 @@ impl Client<'_> {
             },
             is_mark: &|id| CallMark::parse(id).is_some_and(|mark| ring.made(&mark, scope)),
             written: thread.map_or(&[], |thread| &thread.written),
+            judged: false,
         })
     }
 
@@ -629,8 +688,13 @@ impl Client<'_> {
         let fault = |fault: Fault| self.fault(holder, &fault);
         let head = stored::bare(&document, &COMPACTED, None).map_err(fault)?;
         let output = document.root().get("output").ok_or(Fault::Unknown("no `output`")).map_err(fault)?;
-        let passed = self.known(Some(&memo.thread), |known| known.items(output)).map_err(fault)?;
+        let found = stored::compaction_violations(output, &begun.context);
+        if let Some(violation) = found.iter().find(|violation| violation.blocks()) {
+            return Err(exchange::unprocessable(violation));
+        }
+        let passed = self.known(Some(&memo.thread), |known| Known { judged: true, ..known }.items(output)).map_err(fault)?;
         let mut violations = begun.violations;
+        violations.extend(found);
         violations.extend(self.incomplete(passed.unknown)?);
         self.own(holder, &Ids { items: Ids::items_of(output), ..Ids::default() }).await;
         let head = head.strip_suffix('}').unwrap_or("{");
@@ -704,7 +768,7 @@ impl Client<'_> {
         }
         let thread = self.app.memory.conversation(self.scope, id);
         let (json, unknown) =
-            self.known(thread.as_deref(), |known| stored::list(&answered, known)).map_err(|fault| self.fault(holder, &fault))?;
+            self.known(thread.as_deref(), |known| stored::list(&answered, &known)).map_err(|fault| self.fault(holder, &fault))?;
         // What was written is written: that it can't be shown is no reason to write it again.
         violations.extend(self.incomplete(unknown).unwrap_or_default());
         self.own_items(holder, &json).await;

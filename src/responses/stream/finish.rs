@@ -8,6 +8,7 @@ use super::{ResponseStream, What, texts::TEXT};
 use crate::{
     exchange::{
         adapter::End,
+        conversation::Fate,
         conversation::{Left, Memo},
         decision::ChoiceOutcome,
         text::place::is_nothing,
@@ -77,7 +78,11 @@ impl ResponseStream {
                 }
                 let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
                 let left = self.write_terminal(ended, out);
-                let items = conversation_update::of_one_item(self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)), []);
+                // What was held back was never sent.
+                let held = |id: &str| !id.is_empty() && !self.sent.iter().any(|sent| *sent.id == *id);
+                let held = self.items().iter().filter(|item| held(&item.id)).map(|item| (item.id.to_string(), Fate::Dropped));
+                let fates = self.fates.iter().cloned().chain(self.sent.iter().filter_map(fate_of)).chain(held);
+                let items = conversation_update::of_one_item(fates, []);
                 let memo = conversation_update::remember(
                     &self.context,
                     self.head_id().as_deref(),

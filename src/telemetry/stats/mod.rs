@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::ledger::{
     record::ExchangeRecord,
-    store::{FoundExecution, HourRow},
+    store::{FoundExecution, HourlyRow},
 };
 use aggregate::{ALL, Kind, Sheet};
 use counters::{Field, Sums};
@@ -33,7 +33,7 @@ pub struct Gathered {
 
 impl Gathered {
     /// Adds up the ledger's hourly rows.
-    pub fn of_hours(stored: &[HourRow]) -> Self {
+    pub fn of_hours(stored: &[HourlyRow]) -> Self {
         let mut gathered = Self::default();
         for row in stored {
             let Some(sums) = Sums::decode(&row.sums) else { continue };

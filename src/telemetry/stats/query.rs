@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::rollup::HOUR_MS;
 use crate::{
-    ledger::store::{ExecutionFilter, PAGE_MAX, Page, Store, StoreError},
+    ledger::store::{ExecutionFilter, PAGE_MAX, PageQuery, Store, StoreError},
     telemetry::stats::{Gathered, Span, Stats, failing, stats},
 };
 
@@ -23,7 +23,7 @@ const RECORDS_MAX: usize = 50_000;
 /// The store can't be read.
 pub fn statistics(store: &dyn Store, window: Option<Duration>, now_ms: u64) -> Result<Stats, StoreError> {
     let back = |time: Duration| now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let page = Page { since_ms: Some(back(NOW)), limit: PAGE_MAX, ..Page::default() };
+    let page = PageQuery { since_ms: Some(back(NOW)), limit: PAGE_MAX, ..PageQuery::default() };
     let latest = store.executions(&ExecutionFilter { page, ..ExecutionFilter::default() })?;
     let (gathered, span) = match window {
         Some(window) if window <= SHORT => of_records(store, back(window), now_ms)?,

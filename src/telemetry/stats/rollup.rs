@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::{
     ledger::{
         record::ExchangeRecord,
-        store::{HourRow, Hourly},
+        store::{HourlyAggregator, HourlyRow},
     },
     telemetry::stats::{aggregate::Sheet, counters::Sums},
 };
@@ -37,8 +37,8 @@ impl Rollup {
     }
 }
 
-impl Hourly for Rollup {
-    fn restore(&mut self, rows: &[HourRow]) {
+impl HourlyAggregator for Rollup {
+    fn restore(&mut self, rows: &[HourlyRow]) {
         for row in rows {
             // An unreadable row was written by other software; it stays unchanged until its name occurs again.
             if let Some(sums) = Sums::decode(&row.sums) {
@@ -53,12 +53,12 @@ impl Hourly for Rollup {
         self.sheet(hour).add(record);
     }
 
-    fn apart(&self) -> Box<dyn Hourly> {
+    fn apart(&self) -> Box<dyn HourlyAggregator> {
         // A worker's part can't tell which hours are over; only the merged sums can.
         Box::new(Self { apart: true, floor: Some(0), ..Self::default() })
     }
 
-    fn take_up(&mut self, apart: &[HourRow]) {
+    fn take_up(&mut self, apart: &[HourlyRow]) {
         for row in apart {
             if let Some(sums) = Sums::decode(&row.sums) {
                 self.sheet(row.hour).merge(&row.name, &sums);
@@ -66,10 +66,10 @@ impl Hourly for Rollup {
         }
     }
 
-    fn changed(&mut self, writer: u32) -> Vec<HourRow> {
+    fn changed(&mut self, writer: u32) -> Vec<HourlyRow> {
         let mut rows = Vec::new();
         for (hour, sheet) in &mut self.sheets {
-            rows.extend(sheet.changed().into_iter().map(|(name, sums)| HourRow { writer, hour: *hour, name, sums: sums.encode() }));
+            rows.extend(sheet.changed().into_iter().map(|(name, sums)| HourlyRow { writer, hour: *hour, name, sums: sums.encode() }));
         }
         let floor = self.floor.unwrap_or_default();
         self.sheets.retain(|hour, _| *hour >= floor);

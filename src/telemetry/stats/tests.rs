@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    ledger::store::Hourly as _,
+    ledger::store::HourlyAggregator as _,
     telemetry::stats::{aggregate::ROWS_MAX, rollup::Rollup},
 };
 

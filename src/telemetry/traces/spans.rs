@@ -18,7 +18,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::ExchangeTrace;
 use crate::{
-    ledger::record::{Attempt, ExchangeRecord, ExecutionRecord, Witness},
+    ledger::record::{AttemptRecord, ExchangeRecord, ExecutionRecord, Witness},
     openai::Api,
     violation::Code,
 };
@@ -130,7 +130,7 @@ fn exchange(trace: &ExchangeTrace, record: &ExchangeRecord) -> SpanData {
 fn inference(
     trace: &ExchangeTrace,
     record: &ExchangeRecord,
-    attempt: &Attempt,
+    attempt: &AttemptRecord,
     served: Option<&Served>,
     id: u64,
     begun: SystemTime,

@@ -13,7 +13,7 @@ use crate::{
     wire::{Connection, Reply},
 };
 use toolmark::{
-    ledger::store::{ExecutionFilter, Page},
+    ledger::store::{ExecutionFilter, PageQuery},
     testing::ScriptedUpstream,
 };
 
@@ -141,7 +141,8 @@ fn a_result_is_seen_when_it_has_come_and_not_when_its_upload_began() {
     assert_eq!(slow.reply().status, 200);
     drop(slow);
     assert!(process.stop().success());
-    let found = store_of(&ledger).executions(&ExecutionFilter { page: Page { limit: 9, ..Page::default() }, ..ExecutionFilter::default() });
+    let found = store_of(&ledger)
+        .executions(&ExecutionFilter { page: PageQuery { limit: 9, ..PageQuery::default() }, ..ExecutionFilter::default() });
     let [row] = &found.unwrap().rows[..] else { panic!("one execution") };
     let exchange = store_of(&ledger).exchange(row.exchange).unwrap().unwrap();
     let (began, called, seen) = (exchange.at_ms, row.execution.started_ms, row.execution.seen_ms);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Barrier};
 use toolmark::{
     ledger::{
         chain::ChainKeys,
-        store::{ExecutionFilter, Page},
+        store::{ExecutionFilter, PageQuery},
         verify::verify,
     },
     testing::ScriptedUpstream,
@@ -70,7 +70,7 @@ fn first_wins_across_replicas_without_duplicate_or_deadlock() {
         assert!(rewritten(left) || rewritten(right), "round {round}: both were first");
     }
     let store = store_of(&ledger);
-    let page = Page { limit: 1000, ..Page::default() };
+    let page = PageQuery { limit: 1000, ..PageQuery::default() };
     let filter = ExecutionFilter { page, ..ExecutionFilter::default() };
     let rows = until("all executions are recorded", || {
         let rows = store.executions(&filter).unwrap().rows;

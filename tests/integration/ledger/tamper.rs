@@ -5,9 +5,9 @@ use toolmark::{
     ledger::{
         chain::ChainKeys,
         codec,
-        fixtures::{Sample, seal},
+        fixtures::{RecordGenerator, seal},
         store::{Batch, Position, open::open},
-        verify::{Fault, verify},
+        verify::{ChainFault, verify},
     },
     settings::{LedgerUrl, Secret},
 };
@@ -29,9 +29,9 @@ fn filled(ledger: Ledger) -> Ledger {
     };
     let store = open(&url, true).unwrap();
     let (tip, _) = store.begin(0).unwrap();
-    let records: Vec<_> = (0..RECORDS).map(Sample::record).collect();
+    let records: Vec<_> = (0..RECORDS).map(RecordGenerator::record).collect();
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() }).unwrap();
-    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 100, &keys()).unwrap(), 4);
+    assert_eq!(store.prune(RecordGenerator::record(4).ended_ms(), 99, 100, &keys()).unwrap(), 4);
     ledger
 }
 
@@ -178,7 +178,7 @@ fn the_newest_records_can_be_cut_off_unseen_but_for_a_kept_anchor() {
         ));
         assert_eq!(verify(&*store_of(&ledger), &keys(), &[]).unwrap().fault, None);
         let fault = verify(&*store_of(&ledger), &keys(), &kept).unwrap().fault;
-        assert_eq!(fault, Some(Fault::Kept { writer: tip.writer, sequence: RECORDS }));
+        assert_eq!(fault, Some(ChainFault::Kept { writer: tip.writer, sequence: RECORDS }));
         let foreign = Position { sequence: 20, mac: [0; 32], ..tip };
         assert!(verify(&*store_of(&ledger), &keys(), &[foreign]).unwrap().fault.is_some());
     }
@@ -189,10 +189,10 @@ fn the_first_record_that_is_wrong_is_named() {
     let ledger = filled(Ledger::sqlite());
     ledger.execute("UPDATE records SET body = CAST(replace(body, 'gpt-4o', 'gpt-4p') AS BLOB) WHERE sequence IN (9, 12)");
     let fault = verify(&*store_of(&ledger), &keys(), &[]).unwrap().fault.unwrap();
-    assert_eq!(fault, Fault::Record { writer: 1, sequence: 9, exchange: Some(Sample::record(8).id) });
+    assert_eq!(fault, ChainFault::Record { writer: 1, sequence: 9, exchange: Some(RecordGenerator::record(8).id) });
     let ledger = filled(Ledger::sqlite());
     ledger.execute("DELETE FROM records WHERE sequence IN (9, 10)");
-    assert_eq!(verify(&*store_of(&ledger), &keys(), &[]).unwrap().fault, Some(Fault::Missing { writer: 1, first: 9, last: 10 }));
+    assert_eq!(verify(&*store_of(&ledger), &keys(), &[]).unwrap().fault, Some(ChainFault::Missing { writer: 1, first: 9, last: 10 }));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn records_that_an_earlier_version_wrote_as_json_are_as_good() {
         let report = verify(&*store, &keys(), &[]).unwrap();
         assert_eq!((report.fault, report.records), (None, RECORDS - 4));
         for number in 4..RECORDS {
-            let record = Sample::record(number);
+            let record = RecordGenerator::record(number);
             assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
             assert_eq!(store.execution(&record.executions[0].id).unwrap().map(|found| found.execution), record.executions.first().cloned());
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolmark::{
     ledger::{
-        sealed_kv::cipher::KeptRow,
+        sealed_kv::cipher::SealedRow,
         store::{ChainStore as _, postgres::PostgresStore},
     },
     testing::Proxy,
@@ -159,7 +159,7 @@ fn what_is_kept_goes_by_age_and_by_size_on_postgres_too() {
     let database = Database::new();
     let store = PostgresStore::open(&database.url()).unwrap();
     store.begin(0).unwrap();
-    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    let row = |number: u8, at_ms: u64| SealedRow { id: [number; 32], at_ms, body: vec![number; 100] };
     store.put_kept(&(0..10).map(|number| row(number, 1000 + u64::from(number))).collect::<Vec<_>>()).unwrap();
     store.put_kept(&[row(3, 2000)]).unwrap();
     let mut found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();

@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::{PostgresStore, array, get, unavailable, unsigned, write, writer_of};
 use crate::ledger::{
     chain::{Anchor, ChainKeys},
-    index::{ExecutionKey, ExecutionRow, Rows, ViolationRow},
+    index::{ExecutionKey, ExecutionRow, IndexRows, ViolationRow},
     record::Digest,
-    sealed_kv::cipher::KeptRow,
-    store::{Batch, Chain, ChainStore, First, HourRow, Position, StoreError, StoredRecord},
+    sealed_kv::cipher::SealedRow,
+    store::{Batch, Chain, ChainStore, FirstResult, HourlyRow, Position, StoreError, StoredRecord},
 };
 
 /// A record's row: writer, sequence, exchange, ended_ms, body, mac.
@@ -35,7 +35,7 @@ fn anchor(row: &Row) -> Result<Anchor, StoreError> {
 }
 
 impl ChainStore for PostgresStore {
-    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError> {
         self.begin_writing(hour)
     }
 
@@ -76,7 +76,7 @@ impl ChainStore for PostgresStore {
         })
     }
 
-    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError> {
+    fn rows(&self, position: &Position, expected: &IndexRows<'_>) -> Result<IndexRows<'static>, StoreError> {
         self.reading(|client| {
             let failed = |error: postgres::Error| unavailable(&error);
             let mut executions = Vec::new();
@@ -110,7 +110,7 @@ impl ChainStore for PostgresStore {
                 })
             };
             let violations = rows.iter().map(row).collect::<Result<_, StoreError>>()?;
-            Ok(Rows { exchange: expected.exchange, ended_ms: expected.ended_ms, executions, violations })
+            Ok(IndexRows { exchange: expected.exchange, ended_ms: expected.ended_ms, executions, violations })
         })
     }
 
@@ -130,7 +130,7 @@ impl ChainStore for PostgresStore {
         })
     }
 
-    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError> {
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<FirstResult>, StoreError> {
         let (started, tails): (Vec<i64>, Vec<i64>) = keys.iter().map(|key| key.signed()).unzip();
         self.reading(|client| {
             let sql = "SELECT e.started_ms, e.tail, e.result, e.session FROM toolmark_executions e \
@@ -141,21 +141,21 @@ impl ChainStore for PostgresStore {
             let first = |row: &Row| {
                 let key = ExecutionKey { started_ms: unsigned(get(row, 0)?, "a time")?, tail: get::<i64>(row, 1)? as u64 };
                 let result = Digest(array(&get::<Vec<u8>>(row, 2)?, "a digest")?);
-                Ok(First { key, result, session: get::<Option<String>>(row, 3)?.map(Into::into), recorded: true })
+                Ok(FirstResult { key, result, session: get::<Option<String>>(row, 3)?.map(Into::into), recorded: true })
             };
             rows.iter().map(first).collect()
         })
     }
 
-    fn claim(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError> {
+    fn claim(&self, claims: &[FirstResult], now_ms: u64) -> Result<Vec<FirstResult>, StoreError> {
         self.settle(claims, now_ms)
     }
 
-    fn put_kept(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+    fn put_kept(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
         self.put_rows(rows)
     }
 
-    fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+    fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         self.find_rows(ids)
     }
 

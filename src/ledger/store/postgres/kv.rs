@@ -1,13 +1,13 @@
 //! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
 
 use super::{PostgresStore, array, get, unavailable, unsigned};
-use crate::ledger::{sealed_kv::cipher::KeptRow, store::StoreError};
+use crate::ledger::{sealed_kv::cipher::SealedRow, store::StoreError};
 
 /// Rows that are removed in one statement.
 const PRUNE_MAX: i64 = 500;
 
 impl PostgresStore {
-    pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+    pub(super) fn put_rows(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
         let ids: Vec<&[u8]> = rows.iter().map(|row| &row.id[..]).collect();
         let times: Vec<i64> = rows.iter().map(|row| row.at_ms as i64).collect();
         let sizes: Vec<i64> = rows.iter().map(|row| row.body.len() as i64).collect();
@@ -21,14 +21,14 @@ impl PostgresStore {
         })
     }
 
-    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         let ids: Vec<&[u8]> = ids.iter().map(|id| &id[..]).collect();
         self.reading(|client| {
             let sql = "SELECT id, at_ms, body FROM toolmark_kept WHERE id = ANY($1)";
             let rows = client.query(sql, &[&ids]).map_err(|error| unavailable(&error))?;
             let row = |row: &postgres::Row| {
                 let id = array(&get::<Vec<u8>>(row, 0)?, "an id")?;
-                Ok(KeptRow { id, at_ms: unsigned(get(row, 1)?, "a time")?, body: get(row, 2)? })
+                Ok(SealedRow { id, at_ms: unsigned(get(row, 1)?, "a time")?, body: get(row, 2)? })
             };
             rows.iter().map(row).collect()
         })

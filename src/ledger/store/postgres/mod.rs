@@ -36,7 +36,7 @@ const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schem
 pub struct PostgresStore {
     config: Config,
     tls: MakeRustlsConnect,
-    writing: Mutex<Writing>,
+    writing: Mutex<PostgresWriter>,
     readers: Mutex<Vec<Client>>,
     /// Distinguishes this process's claims from those of other processes.
     claimant: i64,
@@ -44,7 +44,7 @@ pub struct PostgresStore {
 
 /// The connection for writing, and the chain that it holds.
 #[derive(Default)]
-struct Writing {
+struct PostgresWriter {
     client: Option<Client>,
     writer: Option<i32>,
 }
@@ -109,7 +109,7 @@ impl PostgresStore {
             writing.writer = Some(write::take_chain(&mut client, writing.writer)?);
             writing.client = Some(client);
         }
-        let Writing { client: Some(client), writer: Some(writer) } = &mut *writing else {
+        let PostgresWriter { client: Some(client), writer: Some(writer) } = &mut *writing else {
             return Err(StoreError::Unavailable("no connection".into()));
         };
         let done = act(client, *writer);

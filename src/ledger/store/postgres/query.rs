@@ -10,7 +10,7 @@ use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, Store, StoreError, ViolationFilter, page},
+    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, ResultPage, Store, StoreError, ViolationFilter, page},
 };
 
 type Value<'v> = &'v (dyn ToSql + Sync);
@@ -24,9 +24,9 @@ fn place(row: &Row, at: usize) -> Result<usize, StoreError> {
     Ok(usize::try_from(get::<i32>(row, at)?).unwrap_or(usize::MAX))
 }
 
-pub(super) fn hour(row: &Row) -> Result<HourRow, StoreError> {
+pub(super) fn hour(row: &Row) -> Result<HourlyRow, StoreError> {
     let hour = u32::try_from(get::<i64>(row, 1)?).map_err(|_| StoreError::Corrupt("an hour that can't be".into()))?;
-    Ok(HourRow { writer: writer_of(row, 0)?, hour, name: get::<String>(row, 2)?.into(), sums: get(row, 3)? })
+    Ok(HourlyRow { writer: writer_of(row, 0)?, hour, name: get::<String>(row, 2)?.into(), sums: get(row, 3)? })
 }
 
 impl Store for PostgresStore {
@@ -50,8 +50,8 @@ impl Store for PostgresStore {
         })
     }
 
-    fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {
-        let window = page::Window::<2>::of(&filter.page)?;
+    fn executions(&self, filter: &ExecutionFilter) -> Result<ResultPage<FoundExecution>, StoreError> {
+        let window = page::PageWindow::<2>::of(&filter.page)?;
         let [before_ms, before_tail] = window.before;
         let sql = "SELECT e.started_ms, e.tail, e.place, r.body FROM toolmark_executions e JOIN toolmark_records r USING (writer, sequence) \
                    WHERE (e.started_ms, e.tail) < ($1, $2) AND e.started_ms >= $3 AND ($4::text IS NULL OR e.tool = $4) \
@@ -70,8 +70,8 @@ impl Store for PostgresStore {
         Ok(window.page(rows))
     }
 
-    fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError> {
-        let window = page::Window::<4>::of(&filter.page)?;
+    fn violations(&self, filter: &ViolationFilter) -> Result<ResultPage<FoundViolation>, StoreError> {
+        let window = page::PageWindow::<4>::of(&filter.page)?;
         let [before_ms, before_writer, before_sequence, before_place] = window.before;
         let sql = "SELECT v.ended_ms, v.writer, v.sequence, v.place, r.body FROM toolmark_violations v \
                    JOIN toolmark_records r USING (writer, sequence) \
@@ -92,7 +92,7 @@ impl Store for PostgresStore {
         Ok(window.page(rows))
     }
 
-    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
+    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {
         self.reading(|client| {
             let sql = "SELECT writer, hour, name, sums FROM toolmark_hours WHERE hour >= $1 AND hour < $2";
             let rows = client.query(sql, &[&i64::from(since), &i64::from(until)]).map_err(|error| unavailable(&error))?;

@@ -6,9 +6,9 @@ use super::{LOCKS, PostgresStore, array, get, unavailable, unsigned, writer_of};
 use crate::ledger::{
     chain::{ChainKeys, Mac},
     codec,
-    index::{ExecutionKey, Rows},
+    index::{ExecutionKey, IndexRows},
     record::Digest,
-    store::{Batch, First, HourRow, Position, Sealed, StoreError, postgres::query},
+    store::{Batch, FirstResult, HourlyRow, Position, SealedRecord, StoreError, postgres::query},
 };
 
 /// Age in milliseconds after which a claim that wasn't recorded may be taken over: its process is gone.
@@ -33,7 +33,7 @@ pub(super) fn take_chain(client: &mut Client, before: Option<i32>) -> Result<i32
 }
 
 impl PostgresStore {
-    pub(super) fn begin_writing(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+    pub(super) fn begin_writing(&self, hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError> {
         self.writing(|client, writer| {
             let own = u32::try_from(writer).unwrap_or(0);
             let tip = tip(client, writer)?.unwrap_or(Position { writer: own, sequence: 0, mac: ChainKeys::genesis(own) });
@@ -46,7 +46,7 @@ impl PostgresStore {
     pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
         self.writing(|client, writer| {
             let failed = |error: postgres::Error| unavailable(&error);
-            let rows = batch.records.iter().map(Sealed::rows).collect::<Result<Vec<_>, _>>()?;
+            let rows = batch.records.iter().map(SealedRecord::rows).collect::<Result<Vec<_>, _>>()?;
             if batch.records.first().is_some_and(|sealed| i64::from(sealed.position.writer) != i64::from(writer)) {
                 return Err(StoreError::Unavailable("the chain was taken over by another replica".into()));
             }
@@ -79,8 +79,8 @@ impl PostgresStore {
     }
 
     /// Determines the first results of these executions, claiming those that aren't known.
-    pub(super) fn settle(&self, claims: &[First], now_ms: u64) -> Result<Vec<First>, StoreError> {
-        let mut claims: Vec<&First> = claims.iter().collect();
+    pub(super) fn settle(&self, claims: &[FirstResult], now_ms: u64) -> Result<Vec<FirstResult>, StoreError> {
+        let mut claims: Vec<&FirstResult> = claims.iter().collect();
         // Sorted, so that replicas that claim the same rows lock them in the same order.
         claims.sort_by_key(|claim| claim.key.signed());
         claims.dedup_by_key(|claim| claim.key);
@@ -96,7 +96,7 @@ impl PostgresStore {
                 let key = ExecutionKey { started_ms: unsigned(get(row, 0)?, "a time")?, tail: get::<i64>(row, 1)? as u64 };
                 let result = Digest(array(&get::<Vec<u8>>(row, 2)?, "a digest")?);
                 let session = get::<Option<String>>(row, 3)?.map(Into::into);
-                Ok(First { key, result, session, recorded: get::<Option<i64>>(row, 4)? != Some(self.claimant) })
+                Ok(FirstResult { key, result, session, recorded: get::<Option<i64>>(row, 4)? != Some(self.claimant) })
             };
             rows.iter().map(first).collect()
         })
@@ -132,7 +132,7 @@ pub(super) fn tip(client: &mut Client, writer: i32) -> Result<Option<Position>, 
     Ok(None)
 }
 
-fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch<'_>, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
+fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch<'_>, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
     let records = &batch.records;
     let sequences: Vec<i64> = records.iter().map(|sealed| sealed.position.sequence as i64).collect();
     let exchanges: Vec<&[u8]> = rows.iter().map(|rows| &rows.exchange.as_bytes()[..]).collect();
@@ -157,7 +157,7 @@ fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch<'_>, row
     Ok(())
 }
 
-fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
+fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
     let mut all: Vec<_> = rows.iter().flat_map(|rows| &rows.executions).collect();
     if all.is_empty() {
         return Ok(());
@@ -184,7 +184,7 @@ fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Row
     Ok(())
 }
 
-fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[Rows<'_>]) -> Result<(), postgres::Error> {
+fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
     let all: Vec<_> = rows.iter().flat_map(|rows| &rows.violations).collect();
     if all.is_empty() {
         return Ok(());
@@ -229,7 +229,7 @@ fn remove_of(
         // What can't be read leaves its rows behind: `ledger verify` names them.
         readable.extend(codec::read(&get::<Vec<u8>>(row, 2)?).map(|record| (record, sequence)));
     }
-    let old: Vec<Rows<'_>> = readable.iter().map(|(record, sequence)| Rows::of(record, own, *sequence)).collect();
+    let old: Vec<IndexRows<'_>> = readable.iter().map(|(record, sequence)| IndexRows::of(record, own, *sequence)).collect();
     let Some((sequence, mac)) = last else { return Ok(0) };
     let executions: Vec<_> = old.iter().flat_map(|rows| &rows.executions).collect();
     let (started, tails): (Vec<i64>, Vec<i64>) = executions.iter().map(|row| row.key.signed()).unzip();

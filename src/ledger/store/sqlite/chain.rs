@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::{SqliteStore, WRITER, array, unavailable, unsigned, write};
 use crate::ledger::{
     chain::{Anchor, ChainKeys},
-    index::{ExecutionKey, ExecutionRow, Rows, ViolationRow},
+    index::{ExecutionKey, ExecutionRow, IndexRows, ViolationRow},
     record::Digest,
-    sealed_kv::cipher::KeptRow,
-    store::{Batch, Chain, ChainStore, First, HourRow, Position, StoreError, StoredRecord},
+    sealed_kv::cipher::SealedRow,
+    store::{Batch, Chain, ChainStore, FirstResult, HourlyRow, Position, StoreError, StoredRecord},
 };
 
 /// A record's row: sequence, exchange, ended_ms, body, mac.
@@ -26,7 +26,7 @@ fn stored(row: &Row<'_>) -> Result<StoredRecord, StoreError> {
 }
 
 impl ChainStore for SqliteStore {
-    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+    fn begin(&self, hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError> {
         self.begin_writing(hour)
     }
 
@@ -74,7 +74,7 @@ impl ChainStore for SqliteStore {
         })
     }
 
-    fn rows(&self, position: &Position, expected: &Rows<'_>) -> Result<Rows<'static>, StoreError> {
+    fn rows(&self, position: &Position, expected: &IndexRows<'_>) -> Result<IndexRows<'static>, StoreError> {
         self.reading(|connection| {
             let sql = "SELECT sequence, place, tool, session, result FROM executions WHERE started_ms = ?1 AND tail = ?2";
             let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
@@ -108,7 +108,7 @@ impl ChainStore for SqliteStore {
             };
             let values = params![expected.ended_ms as i64, position.sequence as i64];
             let violations = select.query_map(values, row).and_then(Iterator::collect).map_err(unavailable)?;
-            Ok(Rows { exchange: expected.exchange, ended_ms: expected.ended_ms, executions, violations })
+            Ok(IndexRows { exchange: expected.exchange, ended_ms: expected.ended_ms, executions, violations })
         })
     }
 
@@ -125,7 +125,7 @@ impl ChainStore for SqliteStore {
         })
     }
 
-    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<First>, StoreError> {
+    fn known(&self, keys: &[ExecutionKey]) -> Result<Vec<FirstResult>, StoreError> {
         self.reading(|connection| {
             let sql = "SELECT result, session FROM executions WHERE started_ms = ?1 AND tail = ?2";
             let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
@@ -137,14 +137,14 @@ impl ChainStore for SqliteStore {
                     .map_err(unavailable)?;
                 if let Some((result, session)) = row {
                     let (result, session) = (Digest(array(&result, "a result's digest")?), session.map(Into::into));
-                    all.push(First { key: *key, result, session, recorded: true });
+                    all.push(FirstResult { key: *key, result, session, recorded: true });
                 }
             }
             Ok(all)
         })
     }
 
-    fn note(&self, row: KeptRow) -> Option<u32> {
+    fn note(&self, row: SealedRow) -> Option<u32> {
         self.note_row(row)
     }
 
@@ -152,11 +152,11 @@ impl ChainStore for SqliteStore {
         self.take_back(slots);
     }
 
-    fn put_kept(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+    fn put_kept(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
         self.put_rows(rows)
     }
 
-    fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+    fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         self.find_rows(ids)
     }
 

@@ -22,12 +22,12 @@ struct State {
 }
 
 /// Handle of the thread; it ends when this is dropped.
-pub(super) struct Behind {
+pub(super) struct FsyncWorker {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Behind {
+impl FsyncWorker {
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -48,7 +48,7 @@ impl Behind {
     }
 }
 
-impl Drop for Behind {
+impl Drop for FsyncWorker {
     fn drop(&mut self) {
         self.state.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {

@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::ledger::sealed_kv::cipher::KeptRow;
+use crate::ledger::sealed_kv::cipher::SealedRow;
 
 /// Slots of the file: operations beyond that are stored in a transaction.
 const SLOTS: u32 = 1024;
@@ -22,19 +22,19 @@ const SLOT_BYTES: usize = 512;
 const HEAD_BYTES: usize = 4 + 32 + 8;
 
 /// The file of noted operations, with the state of its slots.
-pub(super) struct BegunFile {
+pub(super) struct IntentLog {
     file: File,
-    slots: Mutex<Slots>,
+    slots: Mutex<IntentSlots>,
 }
 
-struct Slots {
+struct IntentSlots {
     free: Vec<u32>,
     /// Row in each slot that is taken.
-    taken: Vec<Option<KeptRow>>,
+    taken: Vec<Option<SealedRow>>,
 }
 
-impl Slots {
-    fn take(&mut self, row: KeptRow) -> Option<u32> {
+impl IntentSlots {
+    fn take(&mut self, row: SealedRow) -> Option<u32> {
         let number = self.free.pop()?;
         *self.taken.get_mut(number as usize)? = Some(row);
         Some(number)
@@ -48,9 +48,9 @@ pub(super) fn path(database: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-impl BegunFile {
+impl IntentLog {
     /// Reads the notes that an earlier process left in the file.
-    pub(super) fn left(path: &Path) -> io::Result<Vec<KeptRow>> {
+    pub(super) fn left(path: &Path) -> io::Result<Vec<SealedRow>> {
         let mut bytes = Vec::new();
         match File::open(path) {
             Ok(file) => file.take(u64::from(SLOTS) * SLOT_BYTES as u64).read_to_end(&mut bytes)?,
@@ -66,12 +66,12 @@ impl BegunFile {
         file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
         // Now, not when the first call waits for the disk.
         file.sync_data()?;
-        let slots = Slots { free: (0..SLOTS).rev().collect(), taken: vec![None; SLOTS as usize] };
+        let slots = IntentSlots { free: (0..SLOTS).rev().collect(), taken: vec![None; SLOTS as usize] };
         Ok(Self { file, slots: Mutex::new(slots) })
     }
 
     /// Notes a row; `None` if there is no slot left, the row is too long, or it can't be written.
-    pub(super) fn note(&self, row: KeptRow) -> Option<u32> {
+    pub(super) fn note(&self, row: SealedRow) -> Option<u32> {
         let slot = write(&row)?;
         let number = self.slots().take(row)?;
         match self.file.write_all_at(&slot, u64::from(number) * SLOT_BYTES as u64) {
@@ -96,17 +96,17 @@ impl BegunFile {
     }
 
     /// Returns the noted row with this id.
-    pub(super) fn find(&self, id: &[u8; 32]) -> Option<KeptRow> {
+    pub(super) fn find(&self, id: &[u8; 32]) -> Option<SealedRow> {
         self.slots().taken.iter().flatten().find(|row| row.id == *id).cloned()
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, IntentSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Encodes a row for its slot; `None` if it is too long.
-fn write(row: &KeptRow) -> Option<Vec<u8>> {
+fn write(row: &SealedRow) -> Option<Vec<u8>> {
     let length = u32::try_from(row.body.len()).ok().filter(|length| *length as usize <= SLOT_BYTES - HEAD_BYTES)?;
     let mut slot = Vec::with_capacity(HEAD_BYTES + row.body.len());
     slot.extend_from_slice(&length.to_le_bytes());
@@ -117,28 +117,28 @@ fn write(row: &KeptRow) -> Option<Vec<u8>> {
 }
 
 /// Decodes the row in a slot; `None` if the slot was never used. The row's seal shows whether it is intact.
-fn read(slot: &[u8]) -> Option<KeptRow> {
+fn read(slot: &[u8]) -> Option<SealedRow> {
     let (length, rest) = slot.split_first_chunk::<4>()?;
     let (id, rest) = rest.split_first_chunk::<32>()?;
     let (at_ms, rest) = rest.split_first_chunk::<8>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|length| *length > 0)?;
-    Some(KeptRow { id: *id, at_ms: u64::from_le_bytes(*at_ms), body: rest.get(..length)?.to_vec() })
+    Some(SealedRow { id: *id, at_ms: u64::from_le_bytes(*at_ms), body: rest.get(..length)?.to_vec() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(number: u8, bytes: usize) -> KeptRow {
-        KeptRow { id: [number; 32], at_ms: u64::from(number), body: vec![number; bytes] }
+    fn row(number: u8, bytes: usize) -> SealedRow {
+        SealedRow { id: [number; 32], at_ms: u64::from(number), body: vec![number; bytes] }
     }
 
     #[test]
     fn what_was_noted_is_there_for_the_next_process() {
         let directory = tempfile::tempdir().unwrap();
         let path = path(&directory.path().join("ledger.db"));
-        assert_eq!(BegunFile::left(&path).unwrap(), []);
-        let begun = BegunFile::make(&path).unwrap();
+        assert_eq!(IntentLog::left(&path).unwrap(), []);
+        let begun = IntentLog::make(&path).unwrap();
         let slots: Vec<u32> =
             [row(1, 1), row(2, 300), row(3, SLOT_BYTES - HEAD_BYTES)].iter().filter_map(|row| begun.note(row.clone())).collect();
         assert_eq!(slots, [0, 1, 2]);
@@ -148,16 +148,16 @@ mod tests {
         assert_eq!(begun.find(&[2; 32]), None, "it is the database's");
         assert_eq!(begun.note(row(5, 7)), Some(1));
         drop(begun);
-        assert_eq!(BegunFile::left(&path).unwrap(), [row(1, 1), row(5, 7), row(3, SLOT_BYTES - HEAD_BYTES)]);
-        drop(BegunFile::make(&path).unwrap());
-        assert_eq!(BegunFile::left(&path).unwrap(), []);
+        assert_eq!(IntentLog::left(&path).unwrap(), [row(1, 1), row(5, 7), row(3, SLOT_BYTES - HEAD_BYTES)]);
+        drop(IntentLog::make(&path).unwrap());
+        assert_eq!(IntentLog::left(&path).unwrap(), []);
     }
 
     #[test]
     fn it_is_bounded() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("begun");
-        let begun = BegunFile::make(&path).unwrap();
+        let begun = IntentLog::make(&path).unwrap();
         assert_eq!((0..SLOTS + 5).filter_map(|_| begun.note(row(1, 400))).count(), SLOTS as usize);
         begun.give_back(&[7]);
         assert_eq!(begun.note(row(1, 1)), Some(7));
@@ -170,7 +170,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("begun");
             std::fs::write(&path, &bytes).unwrap();
-            assert!(BegunFile::left(&path).unwrap().iter().all(|row| row.body.len() <= SLOT_BYTES - HEAD_BYTES));
+            assert!(IntentLog::left(&path).unwrap().iter().all(|row| row.body.len() <= SLOT_BYTES - HEAD_BYTES));
         }
     }
 }

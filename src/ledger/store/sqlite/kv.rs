@@ -4,12 +4,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{SqliteStore, array, unavailable, unsigned};
 use crate::ledger::{
-    sealed_kv::cipher::KeptRow,
+    sealed_kv::cipher::SealedRow,
     store::{
         StoreError,
         sqlite::{
             fsync,
-            intent_log::{self, BegunFile},
+            intent_log::{self, IntentLog},
         },
     },
 };
@@ -22,7 +22,7 @@ const PUT: &str = "INSERT OR REPLACE INTO kept (id, at_ms, bytes, body) VALUES (
 /// Keeps an existing row.
 const PUT_MISSING: &str = "INSERT OR IGNORE INTO kept (id, at_ms, bytes, body) VALUES (?1, ?2, ?3, ?4)";
 
-fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreError> {
+fn put(connection: &Connection, sql: &str, row: &SealedRow) -> Result<(), StoreError> {
     let mut put = connection.prepare_cached(sql).map_err(unavailable)?;
     put.execute(params![&row.id[..], row.at_ms as i64, row.body.len() as i64, row.body]).map(drop).map_err(unavailable)
 }
@@ -30,10 +30,10 @@ fn put(connection: &Connection, sql: &str, row: &KeptRow) -> Result<(), StoreErr
 impl SqliteStore {
     /// Stores the operations that an earlier process had begun and not ended. Returns the file for this process's notes, unless `at_once`:
     /// then they are put instead.
-    pub(super) fn take_up(&self, at_once: bool) -> Result<Option<BegunFile>, StoreError> {
+    pub(super) fn take_up(&self, at_once: bool) -> Result<Option<IntentLog>, StoreError> {
         let path = intent_log::path(&self.path);
         let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
-        let left = BegunFile::left(&path).map_err(failed)?;
+        let left = IntentLog::left(&path).map_err(failed)?;
         if !left.is_empty() {
             self.writing(|connection| {
                 let transaction = connection.transaction().map_err(unavailable)?;
@@ -43,12 +43,12 @@ impl SqliteStore {
                 connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable)
             })?;
         }
-        if at_once { Ok(None) } else { BegunFile::make(&path).map(Some).map_err(failed) }
+        if at_once { Ok(None) } else { IntentLog::make(&path).map(Some).map_err(failed) }
     }
 
-    pub(super) fn note_row(&self, row: KeptRow) -> Option<u32> {
+    pub(super) fn note_row(&self, row: SealedRow) -> Option<u32> {
         let slot = self.begun.as_ref()?.note(row)?;
-        self.behind.iter().for_each(fsync::Behind::written);
+        self.behind.iter().for_each(fsync::FsyncWorker::written);
         Some(slot)
     }
 
@@ -56,7 +56,7 @@ impl SqliteStore {
         self.begun.iter().for_each(|begun| begun.give_back(slots));
     }
 
-    pub(super) fn put_rows(&self, rows: &[KeptRow]) -> Result<(), StoreError> {
+    pub(super) fn put_rows(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
         self.writing(|connection| match rows {
             // A statement is a transaction by itself.
             [row] => put(connection, PUT, row),
@@ -66,11 +66,11 @@ impl SqliteStore {
                 transaction.commit().map_err(unavailable)
             }
         })?;
-        self.behind.iter().for_each(fsync::Behind::written);
+        self.behind.iter().for_each(fsync::FsyncWorker::written);
         Ok(())
     }
 
-    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<KeptRow>, StoreError> {
+    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         self.reading(|connection| {
             let mut select = connection.prepare_cached("SELECT at_ms, body FROM kept WHERE id = ?1").map_err(unavailable)?;
             let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl SqliteStore {
                 let row: Option<(i64, Vec<u8>)> =
                     select.query_row([&id[..]], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(unavailable)?;
                 match row {
-                    Some((at_ms, body)) => found.push(KeptRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body }),
+                    Some((at_ms, body)) => found.push(SealedRow { id: array(id, "an id")?, at_ms: unsigned(at_ms, "a time")?, body }),
                     None => found.extend(self.begun.as_ref().and_then(|begun| begun.find(id))),
                 }
             }

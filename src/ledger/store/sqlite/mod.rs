@@ -20,8 +20,8 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 use crate::ledger::store::StoreError;
-use fsync::Behind;
-use intent_log::BegunFile;
+use fsync::FsyncWorker;
+use intent_log::IntentLog;
 
 /// Number of the only writer of an embedded store.
 pub const WRITER: u32 = 1;
@@ -44,19 +44,19 @@ const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schem
 /// Store of records in a SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
-    writing: Mutex<Writing>,
+    writing: Mutex<SqliteWriter>,
     readers: Mutex<Vec<Connection>>,
     /// Thread that syncs to the disk; `None` if every transaction does so itself.
-    behind: Option<Behind>,
+    behind: Option<FsyncWorker>,
     /// File for begun operations; `None` if those are put in a transaction.
-    begun: Option<BegunFile>,
+    begun: Option<IntentLog>,
     /// File lock, held while this process writes.
     _lock: Option<File>,
 }
 
 /// The connection for writing, and the identity of the file on which it was opened.
 #[derive(Default)]
-struct Writing {
+struct SqliteWriter {
     connection: Option<Connection>,
     file: Option<(u64, u64)>,
 }
@@ -70,7 +70,7 @@ impl SqliteStore {
     /// [`StoreError`], with what to do: another process writes the file, it can't be created, or it is not a ledger.
     pub fn open(path: &Path, at_once: bool) -> Result<Self, StoreError> {
         let lock = lock(path)?;
-        let behind = if at_once { None } else { Some(Behind::start(path)?) };
+        let behind = if at_once { None } else { Some(FsyncWorker::start(path)?) };
         let (writing, readers) = (Mutex::default(), Mutex::default());
         let mut store = Self { path: path.into(), writing, readers, behind, begun: None, _lock: Some(lock) };
         store.writing(|_| Ok(()))?;

@@ -10,7 +10,7 @@ use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{ExecutionFilter, Found, FoundExecution, FoundViolation, HourRow, Store, StoreError, ViolationFilter, page},
+    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, ResultPage, Store, StoreError, ViolationFilter, page},
 };
 
 /// Longest time by which an exchange may have ended before one whose record precedes its own, in milliseconds.
@@ -22,9 +22,9 @@ fn found(body: &[u8], place: i64, key: ExecutionKey) -> Result<FoundExecution, S
     page::execution(&record, usize::try_from(place).unwrap_or(usize::MAX), key)
 }
 
-pub(super) fn hours(connection: &Connection, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
+pub(super) fn hours(connection: &Connection, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {
     let sql = "SELECT hour, name, sums FROM hours WHERE hour >= ?1 AND hour < ?2";
-    let row = |row: &Row<'_>| Ok(HourRow { writer: WRITER, hour: row.get(0)?, name: row.get::<_, String>(1)?.into(), sums: row.get(2)? });
+    let row = |row: &Row<'_>| Ok(HourlyRow { writer: WRITER, hour: row.get(0)?, name: row.get::<_, String>(1)?.into(), sums: row.get(2)? });
     let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
     select.query_map([since, until], row).and_then(Iterator::collect).map_err(unavailable)
 }
@@ -52,8 +52,8 @@ impl Store for SqliteStore {
         })
     }
 
-    fn executions(&self, filter: &ExecutionFilter) -> Result<Found<FoundExecution>, StoreError> {
-        let window = page::Window::<2>::of(&filter.page)?;
+    fn executions(&self, filter: &ExecutionFilter) -> Result<ResultPage<FoundExecution>, StoreError> {
+        let window = page::PageWindow::<2>::of(&filter.page)?;
         let [before_ms, before_tail] = window.before;
         let sql = "SELECT e.started_ms, e.tail, e.place, r.body FROM executions e JOIN records r ON r.sequence = e.sequence \
                    WHERE (e.started_ms, e.tail) < (?1, ?2) AND e.started_ms >= ?3 AND (?4 IS NULL OR e.tool = ?4) \
@@ -75,8 +75,8 @@ impl Store for SqliteStore {
         Ok(window.page(rows))
     }
 
-    fn violations(&self, filter: &ViolationFilter) -> Result<Found<FoundViolation>, StoreError> {
-        let window = page::Window::<3>::of(&filter.page)?;
+    fn violations(&self, filter: &ViolationFilter) -> Result<ResultPage<FoundViolation>, StoreError> {
+        let window = page::PageWindow::<3>::of(&filter.page)?;
         let [before_ms, before_sequence, before_place] = window.before;
         let sql = "SELECT v.ended_ms, v.sequence, v.place, r.body FROM violations v JOIN records r ON r.sequence = v.sequence \
                    WHERE (v.ended_ms, v.sequence, v.place) < (?1, ?2, ?3) AND v.ended_ms >= ?4 AND (?5 IS NULL OR v.code = ?5) \
@@ -120,7 +120,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourRow>, StoreError> {
+    fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {
         self.reading(|connection| hours(connection, since, until))
     }
 

@@ -3,9 +3,9 @@
 use super::*;
 use crate::ledger::{
     chain::ChainKeys,
-    fixtures::{Sample, seal},
-    sealed_kv::cipher::KeptRow,
-    store::{Batch, ChainStore as _, ExecutionFilter, HourRow, Page, Position, Store as _, ViolationFilter},
+    fixtures::{RecordGenerator, seal},
+    sealed_kv::cipher::SealedRow,
+    store::{Batch, ChainStore as _, ExecutionFilter, HourlyRow, PageQuery, Position, Store as _, ViolationFilter},
 };
 
 fn keys() -> ChainKeys {
@@ -16,8 +16,8 @@ fn keys() -> ChainKeys {
 fn filled(directory: &Path, count: u64) -> SqliteStore {
     let store = SqliteStore::open(&directory.join("toolmark.db"), true).unwrap();
     let (tip, _) = store.begin(0).unwrap();
-    let records = (0..count).map(Sample::record).collect::<Vec<_>>();
-    let hours = vec![HourRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
+    let records = (0..count).map(RecordGenerator::record).collect::<Vec<_>>();
+    let hours = vec![HourlyRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours }).unwrap();
     store
 }
@@ -26,7 +26,7 @@ fn filled(directory: &Path, count: u64) -> SqliteStore {
 fn what_goes_in_comes_out() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path(), 20);
-    let record = Sample::record(3);
+    let record = RecordGenerator::record(3);
     assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
     let execution = record.executions.first().unwrap();
     let found = store.execution(&execution.id).unwrap().unwrap();
@@ -44,7 +44,7 @@ fn lists_come_in_pages_without_gap_or_repetition() {
     let mut ids = Vec::new();
     let mut after = None;
     loop {
-        let page = Page { limit: 3, after, ..Page::default() };
+        let page = PageQuery { limit: 3, after, ..PageQuery::default() };
         let found = store.executions(&ExecutionFilter { page, ..ExecutionFilter::default() }).unwrap();
         ids.extend(found.rows.into_iter().map(|row| row.execution.id));
         after = found.next;
@@ -52,20 +52,24 @@ fn lists_come_in_pages_without_gap_or_repetition() {
             break;
         }
     }
-    let all: Vec<_> = (0..20).rev().flat_map(|number| Sample::record(number).executions).map(|execution| execution.id).collect();
+    let all: Vec<_> = (0..20).rev().flat_map(|number| RecordGenerator::record(number).executions).map(|execution| execution.id).collect();
     assert_eq!(ids, all);
-    let page = Page { limit: 100, since_ms: Some(Sample::time_ms(5)), until_ms: Some(Sample::time_ms(8)), after: None };
+    let page =
+        PageQuery { limit: 100, since_ms: Some(RecordGenerator::time_ms(5)), until_ms: Some(RecordGenerator::time_ms(8)), after: None };
     let filter = ExecutionFilter { page: page.clone(), ..ExecutionFilter::default() };
     assert_eq!(store.executions(&filter).unwrap().rows.len(), 3);
-    let filter = ExecutionFilter { session: Some("session-1".into()), page: Page { limit: 100, ..Page::default() }, ..filter };
+    let filter = ExecutionFilter { session: Some("session-1".into()), page: PageQuery { limit: 100, ..PageQuery::default() }, ..filter };
     assert!(store.executions(&filter).unwrap().rows.iter().all(|row| row.session.as_deref() == Some("session-1")));
-    let filter =
-        ViolationFilter { code: Some("unknown_tool".into()), page: Page { limit: 2, ..Page::default() }, ..ViolationFilter::default() };
+    let filter = ViolationFilter {
+        code: Some("unknown_tool".into()),
+        page: PageQuery { limit: 2, ..PageQuery::default() },
+        ..ViolationFilter::default()
+    };
     let first = store.violations(&filter).unwrap();
     assert!(first.rows.len() == 2 && first.rows.iter().all(|row| row.violation.code.as_str() == "unknown_tool"));
-    let second = ViolationFilter { page: Page { after: first.next, ..filter.page.clone() }, ..filter };
+    let second = ViolationFilter { page: PageQuery { after: first.next, ..filter.page.clone() }, ..filter };
     assert!(store.violations(&second).unwrap().rows.iter().all(|row| !first.rows.contains(row)));
-    let bad = Page { after: Some("x".into()), ..page };
+    let bad = PageQuery { after: Some("x".into()), ..page };
     assert!(matches!(store.executions(&ExecutionFilter { page: bad, ..ExecutionFilter::default() }), Err(StoreError::Cursor)));
 }
 
@@ -76,14 +80,17 @@ fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
     let store = SqliteStore::open(&directory.path().join("toolmark.db"), true).unwrap();
     let (tip, hours) = store.begin(0).unwrap();
     assert_eq!((tip.sequence, hours.len()), (10, 1));
-    let removed = store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap();
+    let removed = store.prune(RecordGenerator::record(4).ended_ms(), 99, 3, &keys()).unwrap();
     assert_eq!(removed, 3);
-    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 1);
-    assert_eq!(store.prune(Sample::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 0);
+    assert_eq!(store.prune(RecordGenerator::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 1);
+    assert_eq!(store.prune(RecordGenerator::record(4).ended_ms(), 99, 3, &keys()).unwrap(), 0);
     let chain = store.chains().unwrap().pop().unwrap();
     assert!(chain.anchor.is_some_and(|anchor| anchor.sequence == 4 && keys().is_anchor(&anchor)));
     assert_eq!(store.records(WRITER, 0, 100).unwrap().len(), 6);
-    assert_eq!(store.row_counts(&[(WRITER, 10)]).unwrap(), (6, (4..10).map(|number| Sample::record(number).violations.len() as u64).sum()));
+    assert_eq!(
+        store.row_counts(&[(WRITER, 10)]).unwrap(),
+        (6, (4..10).map(|number| RecordGenerator::record(number).violations.len() as u64).sum())
+    );
     assert_eq!(store.prune(u64::MAX, 99, 100, &keys()).unwrap(), 6);
     assert_eq!(store.begin(0).unwrap().0.sequence, 10);
 }
@@ -110,7 +117,7 @@ fn a_full_disk_keeps_nothing_and_comes_right() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path(), 3);
     let (tip, _) = store.begin(0).unwrap();
-    let records: Vec<_> = (3..400).map(Sample::record).collect();
+    let records: Vec<_> = (3..400).map(RecordGenerator::record).collect();
     let batch = Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() };
     store.writing(|connection| connection.pragma_update(None, "max_page_count", 20).map_err(unavailable)).unwrap();
     let error = store.append(&batch).unwrap_err();
@@ -124,12 +131,12 @@ fn a_full_disk_keeps_nothing_and_comes_right() {
 fn what_is_kept_comes_back_and_goes_by_age_and_by_size() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path(), 3);
-    let row = |number: u8, at_ms: u64| KeptRow { id: [number; 32], at_ms, body: vec![number; 100] };
-    let rows: Vec<KeptRow> = (0..10).map(|number| row(number, 1000 + u64::from(number))).collect();
+    let row = |number: u8, at_ms: u64| SealedRow { id: [number; 32], at_ms, body: vec![number; 100] };
+    let rows: Vec<SealedRow> = (0..10).map(|number| row(number, 1000 + u64::from(number))).collect();
     store.put_kept(&rows).unwrap();
-    store.put_kept(&[KeptRow { body: vec![9], ..row(3, 2000) }]).unwrap();
+    store.put_kept(&[SealedRow { body: vec![9], ..row(3, 2000) }]).unwrap();
     let found = store.kept(&[[3; 32], [77; 32], [4; 32]]).unwrap();
-    assert_eq!(found, [KeptRow { body: vec![9], ..row(3, 2000) }, row(4, 1004)]);
+    assert_eq!(found, [SealedRow { body: vec![9], ..row(3, 2000) }, row(4, 1004)]);
     assert!(!store.prune_kept(1005, u64::MAX).unwrap());
     let left = |store: &SqliteStore| -> Vec<u8> { (0..10).filter(|number| store.kept(&[[*number; 32]]).unwrap().len() == 1).collect() };
     assert_eq!(left(&store), [3, 5, 6, 7, 8, 9]);
@@ -150,7 +157,7 @@ fn an_older_file_is_brought_up_to_date() {
     drop(old);
     assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("earlier version"));
     let store = SqliteStore::open(&path, true).unwrap();
-    store.put_kept(&[KeptRow { id: [1; 32], at_ms: 1, body: vec![1] }]).unwrap();
+    store.put_kept(&[SealedRow { id: [1; 32], at_ms: 1, body: vec![1] }]).unwrap();
     drop(store);
     assert_eq!(SqliteStore::open_to_read(&path).unwrap().kept(&[[1; 32]]).unwrap().len(), 1);
 }
@@ -159,7 +166,7 @@ fn an_older_file_is_brought_up_to_date() {
 fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("toolmark.db");
-    let row = |number: u8, body: u8| KeptRow { id: [number; 32], at_ms: 5, body: vec![body] };
+    let row = |number: u8, body: u8| SealedRow { id: [number; 32], at_ms: 5, body: vec![body] };
     let body = |store: &SqliteStore, number: u8| store.kept(&[[number; 32]]).unwrap().first().map(|row| row.body[0]);
     let store = SqliteStore::open(&path, false).unwrap();
     let slots: Vec<u32> = (1..=3).filter_map(|number| store.note(row(number, 0))).collect();
@@ -203,7 +210,7 @@ fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
     store
         .writing(|connection| {
             for number in 0..3 {
-                let (sequence, body) = (number + 1, serde_json::to_vec(&Sample::record(number)).unwrap());
+                let (sequence, body) = (number + 1, serde_json::to_vec(&RecordGenerator::record(number)).unwrap());
                 let mac = keys().record(WRITER, sequence, &before.mac, &body);
                 before = Position { writer: WRITER, sequence, mac };
                 let sql = "UPDATE records SET body = ?2, mac = ?3 WHERE sequence = ?1";
@@ -213,7 +220,7 @@ fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
         })
         .unwrap();
     // The chain goes on in the new form.
-    store.append(&Batch { records: seal(&keys(), &before, &[Sample::record(3)]), hours: Vec::new() }).unwrap();
+    store.append(&Batch { records: seal(&keys(), &before, &[RecordGenerator::record(3)]), hours: Vec::new() }).unwrap();
     let whole = |store: &SqliteStore| {
         let report = crate::ledger::verify::verify(store, &keys(), &[]).unwrap();
         assert_eq!(report.fault, None);
@@ -221,13 +228,13 @@ fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
     };
     assert_eq!(whole(&store), 4);
     for number in 0..4 {
-        let record = Sample::record(number);
+        let record = RecordGenerator::record(number);
         assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record));
         assert_eq!(store.execution(&record.executions[0].id).unwrap().unwrap().execution, record.executions[0]);
     }
-    assert_eq!(store.prune(Sample::record(2).ended_ms(), 1, 100, &keys()).unwrap(), 2);
+    assert_eq!(store.prune(RecordGenerator::record(2).ended_ms(), 1, 100, &keys()).unwrap(), 2);
     assert_eq!(whole(&store), 2);
-    assert!(store.execution(&Sample::record(0).executions[0].id).unwrap().is_none());
+    assert!(store.execution(&RecordGenerator::record(0).executions[0].id).unwrap().is_none());
 }
 
 #[test]
@@ -235,7 +242,11 @@ fn more_rows_than_go_together_come_out_one_by_one() {
     for count in [1, 15, 16, 17, 40] {
         let directory = tempfile::tempdir().unwrap();
         let store = filled(directory.path(), count);
-        assert!((0..count).all(|number| store.exchange(Sample::record(number).id).unwrap().as_deref() == Some(&Sample::record(number))));
+        assert!(
+            (0..count)
+                .all(|number| store.exchange(RecordGenerator::record(number).id).unwrap().as_deref()
+                    == Some(&RecordGenerator::record(number)))
+        );
         let report = crate::ledger::verify::verify(&store, &keys(), &[]).unwrap();
         assert_eq!((report.fault, report.records), (None, count));
     }

@@ -6,9 +6,9 @@ use super::{SqliteStore, WRITER, array, unavailable, unsigned};
 use crate::ledger::{
     chain::{ChainKeys, Mac},
     codec,
-    index::{ExecutionRow, Rows, ViolationRow},
+    index::{ExecutionRow, IndexRows, ViolationRow},
     store::{
-        Batch, HourRow, Position, Sealed, StoreError,
+        Batch, HourlyRow, Position, SealedRecord, StoreError,
         sqlite::{fsync, query},
     },
 };
@@ -21,7 +21,7 @@ const HOUR: &str = "INSERT OR REPLACE INTO hours (hour, name, sums) VALUES (?1, 
 const MILLIS_PER_HOUR: u64 = 3_600_000;
 
 impl SqliteStore {
-    pub(super) fn begin_writing(&self, hour: u32) -> Result<(Position, Vec<HourRow>), StoreError> {
+    pub(super) fn begin_writing(&self, hour: u32) -> Result<(Position, Vec<HourlyRow>), StoreError> {
         self.writing(|connection| {
             let position = tip(connection)?.unwrap_or(Position { writer: WRITER, sequence: 0, mac: ChainKeys::genesis(WRITER) });
             Ok((position, query::hours(connection, hour, u32::MAX)?))
@@ -29,13 +29,13 @@ impl SqliteStore {
     }
 
     pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
-        let rows = batch.records.iter().map(Sealed::rows).collect::<Result<Vec<_>, _>>()?;
+        let rows = batch.records.iter().map(SealedRecord::rows).collect::<Result<Vec<_>, _>>()?;
         self.writing(|connection| {
             let transaction = connection.transaction().map_err(unavailable)?;
             insert(&transaction, batch, &rows).map_err(unavailable)?;
             transaction.commit().map_err(unavailable)
         })?;
-        self.behind.iter().for_each(fsync::Behind::written);
+        self.behind.iter().for_each(fsync::FsyncWorker::written);
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl SqliteStore {
             for (sequence, _, body) in &old {
                 // What can't be read leaves its rows behind: `ledger verify` names them.
                 if let Ok(record) = codec::read(body) {
-                    delete_rows(&transaction, &Rows::of(&record, WRITER, *sequence)).map_err(unavailable)?;
+                    delete_rows(&transaction, &IndexRows::of(&record, WRITER, *sequence)).map_err(unavailable)?;
                 }
             }
             let anchor = keys.anchor(WRITER, last, mac, now_ms);
@@ -129,8 +129,8 @@ fn execute<T>(
     statement.raw_execute().map(drop)
 }
 
-fn insert(connection: &Connection, batch: &Batch<'_>, rows: &[Rows<'_>]) -> rusqlite::Result<()> {
-    let records: Vec<(&Sealed<'_>, &Rows<'_>)> = batch.records.iter().zip(rows).collect();
+fn insert(connection: &Connection, batch: &Batch<'_>, rows: &[IndexRows<'_>]) -> rusqlite::Result<()> {
+    let records: Vec<(&SealedRecord<'_>, &IndexRows<'_>)> = batch.records.iter().zip(rows).collect();
     Insert::new(connection, RECORD, 5)?.all(&records, |(sealed, rows), values| {
         values.put(sealed.position.sequence as i64)?;
         values.put(&rows.exchange.as_bytes()[..])?;
@@ -188,7 +188,7 @@ fn oldest(connection: &Connection, before_ms: u64, records_max: usize) -> Result
     Ok(old)
 }
 
-fn delete_rows(connection: &Connection, rows: &Rows<'_>) -> rusqlite::Result<()> {
+fn delete_rows(connection: &Connection, rows: &IndexRows<'_>) -> rusqlite::Result<()> {
     let mut execution = connection.prepare_cached("DELETE FROM executions WHERE started_ms = ?1 AND tail = ?2 AND sequence = ?3")?;
     for row in &rows.executions {
         let (started_ms, tail) = row.key.signed();
