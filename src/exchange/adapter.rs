@@ -12,7 +12,12 @@ use super::{
     turn::{EchoedTurn, Said},
 };
 use crate::{
-    exchange::{answer_error::Fault, conversation::Memo, decision::ChoiceOutcome, hidden_turns::RoundForm},
+    exchange::{
+        answer_error::Fault,
+        conversation::{Memo, RejectedUpdate},
+        decision::ChoiceOutcome,
+        hidden_turns::RoundForm,
+    },
     wire::{
         json::{JsonError, Value},
         sse::SseEvent,
@@ -31,6 +36,11 @@ pub trait Adapter: RoundForm + Send + Sync + 'static {
     /// # Errors
     /// [`JsonError`] if `body` isn't the prepared request, which can't happen.
     fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError>;
+
+    /// Effect of a rejected turn on the conversation; none where upstreams store no conversations.
+    fn rejected(_context: &Context, _turn: &EchoedTurn) -> RejectedUpdate {
+        RejectedUpdate::default()
+    }
 
     /// Builds a complete answer that contains toolmark's own text.
     fn words(made: &Made<'_>, context: &Context) -> Bytes;

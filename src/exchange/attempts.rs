@@ -204,6 +204,11 @@ impl Attempts {
         self.is_final = true;
     }
 
+    /// True if the model is never asked again.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
     /// Records that text of an answer was sent to the application.
     pub fn text_sent(&mut self) {
         self.text_sent = true;

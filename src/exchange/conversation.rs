@@ -137,6 +137,15 @@ pub enum Fate {
     Instead(Arc<str>),
 }
 
+/// Effect of a rejected turn on a conversation that the upstream stores.
+#[derive(Clone, Debug, Default)]
+pub struct RejectedUpdate {
+    /// Dispositions of the turn's items.
+    pub items: Vec<(String, Fate)>,
+    /// Update to store if the exchange ends after this turn.
+    pub unanswered: Option<Memo>,
+}
+
 /// Conversation update to store after an exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
-use super::{repair, stream::ResponseStream};
+use super::{conversation_update, repair, stream::ResponseStream};
 use crate::{
     exchange::{
         adapter::{Adapter, Made},
         context::Context,
+        conversation::RejectedUpdate,
         turn::EchoedTurn,
     },
     responses::{response::Answer, synthetic},
@@ -22,6 +23,10 @@ impl Adapter for Responses {
 
     fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError> {
         repair::next_request(body, turn, attempt, context)
+    }
+
+    fn rejected(context: &Context, turn: &EchoedTurn) -> RejectedUpdate {
+        RejectedUpdate { items: conversation_update::dropped(context, turn), unanswered: conversation_update::unanswered(context, turn) }
     }
 
     fn words(made: &Made<'_>, context: &Context) -> Bytes {

@@ -356,18 +356,35 @@ pub fn is_error(root: Value<'_>) -> bool {
     in_array || (!listed && !response && (error || flat))
 }
 
-/// A list to pass on, with its paging members, and the number of unknown items left out.
+/// Page of a list, to be passed on.
+#[derive(Debug)]
+pub struct Page {
+    /// The page with its paging members: JSON.
+    pub json: String,
+    /// Number of its items.
+    pub passed: usize,
+    /// Number of items left out because nothing is known of them.
+    pub unknown: usize,
+    /// ID of the upstream's last item, if there are more behind it.
+    pub next: Option<String>,
+}
+
+/// A page of a list of items to pass on.
 ///
 /// # Errors
 /// [`Fault`] if it isn't a list of items.
-pub fn list(document: &Document, known: &Known<'_>) -> Result<(String, usize), Fault> {
+pub fn list(document: &Document, known: &Known<'_>) -> Result<Page, Fault> {
     let root = object(document)?;
-    let Passed { items, unknown } = known.items(root.get("data").ok_or(Fault::Unknown("no list of items"))?)?;
+    let data = root.get("data").ok_or(Fault::Unknown("no list of items"))?;
+    let Passed { items, unknown } = known.items(data)?;
     let mut members = vec!["\"object\":\"list\"".to_owned(), format!("\"data\":[{}]", items.join(","))];
     for name in ["first_id", "last_id", "has_more"] {
         members.extend(root.get(name).filter(|value| is_plain(*value)).map(|value| format!("\"{name}\":{}", value.raw_str())));
     }
-    Ok((format!("{{{}}}", members.join(",")), unknown))
+    let more = root.get("has_more").is_some_and(|more| more.raw() == b"true");
+    let next = data.items().last().and_then(|item| item.get("id")?.text()).filter(|id| more && !id.is_empty());
+    let json = format!("{{{}}}", members.join(","));
+    Ok(Page { json, passed: items.len(), unknown, next: next.map(|id| id.into_owned()) })
 }
 
 /// An object to pass on, reduced to these members, none of which contains anything to run. `id`: the id to give it.

@@ -7,41 +7,12 @@
 use std::sync::Arc;
 
 use crate::{
-    marks::MarkTime,
-    mcp::{Mcp, outcome::Outcome, runner::Asked},
+    mcp::{Mcp, outcome::Outcome},
     proxy::{
         app::App,
         conversations::journal::{Due, Known},
-        exchange::driver::Run,
     },
-    violation::{Code, Violation},
 };
-
-impl Run {
-    /// Looks up whether an earlier attempt started these calls. To be called before their marks are used.
-    pub(in crate::proxy) async fn due(&mut self, asked: Vec<(Asked, MarkTime)>) -> Vec<Due> {
-        let app = self.worker.app.clone();
-        let identity = self.rounds.identity();
-        app.journal.due(app.recorder.shelf(), &identity, &mut self.rounds.ordinals, asked, app.now_ms()).await
-    }
-
-    /// Records in the journal that these calls start, before they do.
-    ///
-    /// # Errors
-    /// The violation, if that can't be recorded and the policy blocks on it.
-    pub(in crate::proxy) async fn begin_calls(&mut self, dues: &mut [Due]) -> Result<(), Violation> {
-        let app = self.worker.app.clone();
-        if app.journal.begin(app.recorder.shelf(), dues, app.now_ms()).await.is_err() {
-            let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
-            let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-            self.attempts.report(violation.clone());
-            if let Some(violation) = violation.filter(Violation::blocks) {
-                return Err(violation);
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Executes a call, or returns the outcome of its earlier run. It runs to its end, which is recorded, even if the caller stops waiting.
 pub async fn run(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {

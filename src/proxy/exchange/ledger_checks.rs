@@ -1,15 +1,8 @@
 //! Ledger checks of an exchange: whether a result is the first one recorded for its call, and the session that an execution
 //! belongs to. Each has a deadline; a missing reply is a violation of its own, never a pass.
 
-use bytes::Bytes;
-
 use crate::{
-    exchange::{
-        adapter::{Adapter, WholeAnswer as _},
-        answer_error::Fault,
-        context::JudgedChoice,
-        evidence::trimmed,
-    },
+    exchange::{context::Context, evidence::trimmed},
     judge::text::LedgerAnswer,
     ledger::{
         execution_cache::{CachedExecution, session_key},
@@ -18,52 +11,68 @@ use crate::{
         record::Digest,
         store::FirstResult,
     },
-    proxy::exchange::driver::Run,
-    translate,
-    violation::Code,
+    proxy::app::App,
+    violation::{Code, Violation},
 };
 
-impl Run {
-    /// Compares the results in the request with the first ones recorded, before anything goes upstream.
-    pub async fn witness(&mut self) {
-        self.witness_from(0).await;
+/// Checks of one exchange that ask the ledger.
+#[derive(Default)]
+pub struct LedgerChecks {
+    /// The caller's name for the conversation.
+    session: Option<Box<str>>,
+    /// Indices of the context's executions that are shown for the first time.
+    first_shown: Vec<usize>,
+}
+
+/// A result that this process doesn't know: index of its execution, key, and what the request says of it.
+type UnknownResult = (usize, ExecutionKey, CachedExecution);
+
+impl LedgerChecks {
+    /// Checks of an exchange in this session.
+    pub fn new(session: Option<Box<str>>) -> Self {
+        Self { session, first_shown: Vec::new() }
     }
 
-    /// [`Self::witness`] for executions from this index on.
-    pub(in crate::proxy) async fn witness_from(&mut self, from: usize) {
-        if self.context.executions.len() <= from {
-            return;
+    /// Indices of the context's executions that are shown for the first time.
+    pub fn first_shown(&self) -> &[usize] {
+        &self.first_shown
+    }
+
+    /// Compares the results in the request with the first ones recorded, for executions from this index on. Returns the violations.
+    pub async fn check_results(&mut self, app: &App, context: &Context, from: usize) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        if context.executions.len() <= from {
+            return violations;
         }
-        let app = self.worker.app.clone();
+        let checks = &context.rules.checks;
         let (seen, shared) = (app.recorder.seen(), app.recorder.is_shared());
-        let session = session_key(self.who.session.as_deref());
-        let (mut rewritten, mut unsure) = (Vec::new(), Vec::new());
-        for (at, execution) in self.context.executions.iter().enumerate().skip(from) {
+        let session = session_key(self.session.as_deref());
+        let (mut rewritten, mut unknown) = (Vec::new(), Vec::new());
+        for (at, execution) in context.executions.iter().enumerate().skip(from) {
             let Some(key) = ExecutionKey::of(&execution.id) else { continue };
             let entry = CachedExecution { result: Digest(execution.result), session };
             let known = match seen.get(&key) {
                 None if !shared && seen.is_new(&key) => seen.first(key, entry),
                 None => {
-                    unsure.push((at, key, entry));
+                    unknown.push((at, key, entry));
                     continue;
                 }
                 known => known,
             };
             match known {
-                None => self.fresh.push(at),
+                None => self.first_shown.push(at),
                 Some(known) if known.result != entry.result => rewritten.push(at),
                 Some(_) => {}
             }
         }
-        if !unsure.is_empty() {
-            self.settle(unsure, &mut rewritten).await;
+        if !unknown.is_empty() && self.claim(app, unknown, &mut rewritten).await.is_err() {
+            let message = "the ledger didn't say in time whether the results are the first ones for their calls";
+            violations.extend(checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment"));
         }
-        let context = self.context.clone();
-        let checks = &context.rules.checks;
         for execution in rewritten.into_iter().filter_map(|at| context.executions.get(at)) {
             let tool = &*execution.tool;
             let trimmed = trimmed::content(context.request(), execution.item).is_some_and(|text| trimmed::is_trimmed(&text));
-            let violation = if trimmed {
+            violations.extend(if trimmed {
                 context.inquiry.trim(&execution.id);
                 let message = format!("the result of `{tool}` was taken out of the conversation or cut: it can't be cited any more");
                 checks.violation(Code::TrimmedResult, Some(tool), message, "")
@@ -71,27 +80,29 @@ impl Run {
                 let message = format!("the result of `{tool}` isn't the one that was first returned for this call");
                 let advice = "send every result back as the tool returned it first, or a placeholder such as `[cleared]` in its place";
                 checks.violation(Code::RewrittenResult, Some(tool), message, advice)
-            };
-            self.attempts.report(violation);
+            });
         }
+        violations
     }
 
-    /// Looks up executions that this process doesn't know in the ledger.
-    async fn settle(&mut self, unsure: Vec<(usize, ExecutionKey, CachedExecution)>, rewritten: &mut Vec<usize>) {
-        let app = self.worker.app.clone();
-        let first = |(_, key, entry): &(usize, ExecutionKey, CachedExecution)| FirstResult {
+    /// Claims executions that this process doesn't know in the ledger; adds those whose result differs to `rewritten`.
+    async fn claim(&mut self, app: &App, unknown: Vec<UnknownResult>, rewritten: &mut Vec<usize>) -> Result<(), LookupUnavailable> {
+        let first = |(_, key, entry): &UnknownResult| FirstResult {
             key: *key,
             result: entry.result,
-            session: self.who.session.clone(),
+            session: self.session.clone(),
             recorded: false,
         };
-        let answered = app.recorder.lookup().claim(unsure.iter().map(first).collect(), self.worker.app.now_ms()).await;
-        let Ok(firsts) = answered else {
-            // They are recorded all the same: what is there twice can be told, what is missing can't.
-            self.fresh.extend(unsure.iter().map(|(at, ..)| *at));
-            return self.unavailable("whether the results are the first ones for their calls");
+        let answered = app.recorder.lookup().claim(unknown.iter().map(first).collect(), app.now_ms()).await;
+        let firsts = match answered {
+            Ok(firsts) => firsts,
+            Err(unanswered) => {
+                // They are recorded all the same: what is there twice can be told, what is missing can't.
+                self.first_shown.extend(unknown.iter().map(|(at, ..)| *at));
+                return Err(unanswered);
+            }
         };
-        for (at, key, entry) in unsure {
+        for (at, key, entry) in unknown {
             let first = firsts.iter().find(|first| first.key == key);
             let known =
                 first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
@@ -99,50 +110,16 @@ impl Run {
             if before.unwrap_or(known).result != entry.result {
                 rewritten.push(at);
             } else if before.is_none() && first.is_none_or(|first| !first.recorded) {
-                self.fresh.push(at);
+                self.first_shown.push(at);
             }
         }
-    }
-
-    fn unavailable(&mut self, what: &str) {
-        let checks = &self.context.rules.checks;
-        if self.attempts.findings().violations.iter().all(|violation| violation.code != Code::LedgerUnavailable) {
-            let message = format!("the ledger didn't say in time {what}");
-            let violation = checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-            self.attempts.report(violation);
-        }
-    }
-
-    /// Reads and judges a buffered answer; again with the ledger's replies, if judging asks the ledger.
-    ///
-    /// # Errors
-    /// [`Fault`] if the answer can't be read or judged.
-    pub async fn judge_whole<A: Adapter>(&mut self, body: &Bytes) -> Result<(A::Answer, Vec<JudgedChoice>), Fault> {
-        let context = self.context.clone();
-        loop {
-            let (body, stray) = match self.origin() {
-                Some(origin) => translate::answer::watched(body, &origin, &context)?,
-                None => (body.clone(), false),
-            };
-            let mut answer = A::Answer::read(body, &context)?;
-            if stray {
-                answer.note_stray();
-            }
-            self.judging();
-            let judged = answer.judge(&context);
-            if !context.inquiry.is_open() {
-                return Ok((answer, judged));
-            }
-            drop(answer);
-            self.answer().await;
-        }
+        Ok(())
     }
 
     /// Looks up the sessions of the executions that the answer cites, as judging has asked.
-    pub async fn answer(&self) {
-        let app = self.worker.app.clone();
-        let asked = self.context.inquiry.asked();
-        let own = session_key(self.who.session.as_deref());
+    pub async fn answer_queries(&self, app: &App, context: &Context) {
+        let asked = context.inquiry.asked();
+        let own = session_key(self.session.as_deref());
         let mut known: Vec<(ExecutionKey, u64)> = Vec::new();
         let mut unknown = Vec::new();
         for key in asked.iter().filter_map(|id| ExecutionKey::of(id)) {
@@ -153,12 +130,12 @@ impl Run {
         }
         let mut failed = Ok(());
         if !unknown.is_empty() {
-            match app.recorder.lookup().known(unknown, self.worker.app.now_ms()).await {
+            match app.recorder.lookup().known(unknown, app.now_ms()).await {
                 Ok(firsts) => known.extend(firsts.iter().map(|first| (first.key, session_key(first.session.as_deref())))),
                 Err(LookupUnavailable) => failed = Err(LookupUnavailable),
             }
         }
-        self.context.inquiry.answer(|id| {
+        context.inquiry.answer(|id| {
             let key = ExecutionKey::of(id);
             let found = known.iter().find(|(known, _)| Some(*known) == key);
             LedgerAnswer {

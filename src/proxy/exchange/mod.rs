@@ -5,6 +5,8 @@
 
 pub mod attempt;
 pub mod cassette_session;
+pub(super) mod clock;
+pub(super) mod conversation;
 pub mod driver;
 pub(super) mod finish;
 pub mod http_probe;
@@ -37,7 +39,7 @@ use crate::{
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
         answer_error::Fault,
         attempts::NextStep,
-        context::{Basis, Begun, Upstream},
+        context::{Basis, Begun, JudgedChoice, Upstream},
         hidden_turns::RoundForm as _,
         request_error::Refusal,
         text::places::claims,
@@ -57,18 +59,21 @@ use crate::{
             failure::Failure,
         },
         server::admission::Held,
-        upstream::{pool::Answer, select::Way, timeout::within},
+        upstream::{pool::Answer, select::UpstreamSelection, timeout::within},
         worker::Worker,
     },
-    responses::stored::Ids,
     sys::clock::Began,
+    translate,
     violation::{Verdict, Violation},
     wire::json::{Document, Value},
 };
-use attempt::Downstream;
-use cassette_session::Stage;
-use driver::{Fetched, Reply, Run, Who};
-use tool_rounds::{Next, Origin, Rounds};
+use attempt::{Downstream, Reply};
+use cassette_session::CassetteSession;
+use conversation::Fetched;
+use driver::{ExchangeDriver, PreparedRun};
+use finish::VerdictState;
+use record_builder::{CallerInfo, Delivery};
+use tool_rounds::{RoundBase, RoundOutcome, ToolRounds};
 
 /// Request that was read to its end.
 pub struct Incoming {
@@ -91,17 +96,17 @@ pub struct Incoming {
 /// Serves `POST /v1/chat/completions`.
 pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     match begin(worker, incoming).await {
-        Ok((run, stream)) => drive::<Chat>(run, stream).await,
+        Ok(driver) => run::<Chat>(driver).await,
         Err(failure) => failure.response(),
     }
 }
 
 /// Prepares an exchange: everything before the first byte goes upstream.
-async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
+async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
-    let who = Who::of(app.client_name(&caller), &headers);
+    let info = CallerInfo::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     let restored = app.kept.restore::<Chat>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
@@ -112,33 +117,43 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, boo
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Chat::API, &model, query, headers)?;
+    let selection = UpstreamSelection::new(&worker, Chat::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
         helper_threads::step().await;
     }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
-    let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Chat::API.path(), came.bytes(), tape);
-    let basis = stage.basis(Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
-        ..basis(&app, &standard, worker.endpoints[way.upstream()].chat, caller.scope, tools)
+    let delivery = Delivery::of(head.stream);
+    let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Chat::API.path(), came.bytes(), tape);
+    let basis = cassette.basis(Basis {
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
     });
-    let rounds = Rounds::of(&standard, || Origin {
+    let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
         upstream: basis.upstream,
         beyond: basis.beyond.clone(),
         came: came.clone(),
         identity,
-        again: Box::new(|document, basis| request::begin(document, &Head::read(document)?, basis)),
+        prepare: Box::new(|document, basis| request::begin(document, &Head::read(document)?, basis)),
         tap: Chat::tap,
     });
     let Begun { context, body, mut violations } = request::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
-    let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
-    run.stage = stage;
-    run.rounds = rounds;
-    Ok((run, stream))
+    Ok(ExchangeDriver::new(PreparedRun {
+        worker,
+        context,
+        violations,
+        body,
+        model,
+        delivery,
+        caller: info,
+        selection,
+        cassette,
+        rounds,
+        began: started,
+        held,
+    }))
 }
 
 /// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
@@ -169,7 +184,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
 }
 
 /// Result of an exchange.
-enum Served {
+enum Outcome {
     /// Complete response.
     Whole(Response<Body>),
     /// Answer that streams.
@@ -177,79 +192,75 @@ enum Served {
 }
 
 /// Serves a prepared request.
-pub(super) async fn drive<A: Adapter>(mut run: Box<Run>, stream: bool) -> Response<Body> {
-    match serve::<A>(&mut run, stream).await {
-        Served::Whole(response) => {
-            let response = run.committed(response).await;
-            run.end_behind();
-            response
-        }
-        Served::Stream(response) => streamed::<A>(run, response),
+pub(super) async fn run<A: Adapter>(mut driver: Box<ExchangeDriver>) -> Response<Body> {
+    match run_until_answer::<A>(&mut driver).await {
+        Outcome::Whole(response) => driver.finish(response).await,
+        Outcome::Stream(response) => start_stream::<A>(driver, response),
     }
 }
 
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
-pub(super) async fn fetched<A: Adapter>(mut run: Box<Run>, answer: Answer, fetched: Fetched) -> Response<Body> {
-    run.fetched = Some(fetched);
-    run.attempts.end_repairs();
-    run.rounds = Rounds::default();
-    run.witness().await;
+pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, answer: Answer, fetched: Fetched) -> Response<Body> {
+    driver.conversation.fetch(fetched);
+    driver.attempts.end_repairs();
+    driver.rounds = ToolRounds::default();
+    driver.delivery = Delivery::Whole;
+    driver.check_results(0).await;
     if upstream::is_event_stream(answer.headers()) {
-        return streamed::<A>(run, answer);
+        return start_stream::<A>(driver, answer);
     }
-    let response = match whole::<A>(&mut run, answer, false).await {
+    let response = match judge_buffered::<A>(&mut driver, answer).await {
         Ok(Some(response)) => response,
         // INVARIANT: without repairs and rounds nothing is asked again.
-        Ok(None) => fail(&mut run, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
+        Ok(None) => fail(&mut driver, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
         Err(failure) => {
-            run.refused(&failure);
-            fail(&mut run, &failure)
+            driver.refuse_fetched(&failure);
+            fail(&mut driver, &failure)
         }
     };
-    let response = run.committed(response).await;
-    run.end_behind();
-    response
+    driver.finish(response).await
 }
 
-async fn serve<A: Adapter>(run: &mut Run, stream: bool) -> Served {
-    run.witness().await;
-    let context = run.context.clone();
-    if let Some(violation) = run.attempts.refusal(&context) {
-        return Served::Whole(fail(run, &Refusal::of(&violation).into()));
+/// Asks until there is a complete response, or an answer that streams.
+async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
+    driver.check_results(0).await;
+    if let Some(violation) = driver.attempts.refusal(&driver.context) {
+        return Outcome::Whole(fail(driver, &Refusal::of(&violation).into()));
     }
-    run.step().await;
+    driver.step().await;
+    let streams = driver.delivery == Delivery::Stream;
     loop {
-        let reply = run.attempt(Downstream::Nothing).await;
+        let reply = attempt::send(driver, Downstream::Nothing).await;
         match reply {
-            Ok(Reply::Answer(response)) if stream && upstream::is_event_stream(response.headers()) => return Served::Stream(response),
+            Ok(Reply::Answer(response)) if streams && upstream::is_event_stream(response.headers()) => return Outcome::Stream(response),
             Ok(Reply::Answer(mut response)) => {
-                if stream {
-                    match Box::pin(is_unnamed_stream(run, &mut response)).await {
-                        Ok(true) => return Served::Stream(response),
+                if streams {
+                    match Box::pin(is_unnamed_stream(driver, &mut response)).await {
+                        Ok(true) => return Outcome::Stream(response),
                         Ok(false) => {}
-                        Err(failure) => return Served::Whole(fail(run, &failure)),
+                        Err(failure) => return Outcome::Whole(fail(driver, &failure)),
                     }
                 }
-                match whole::<A>(run, response, stream).await {
-                    Ok(Some(response)) => return Served::Whole(response),
+                match judge_buffered::<A>(driver, response).await {
+                    Ok(Some(response)) => return Outcome::Whole(response),
                     Ok(None) => {}
-                    Err(failure) => return Served::Whole(fail(run, &failure)),
+                    Err(failure) => return Outcome::Whole(fail(driver, &failure)),
                 }
             }
-            Ok(Reply::Error(status, headers, body)) => return Served::Whole(passed(run, status, headers, body)),
-            Ok(Reply::FailedCall(turn)) => match rejected_call::<A>(run, turn, stream) {
-                Ok(Some(response)) => return Served::Whole(response),
+            Ok(Reply::Error(status, headers, body)) => return Outcome::Whole(pass_on(driver, status, headers, body)),
+            Ok(Reply::FailedCall(turn)) => match replace_rejected_call::<A>(driver, turn) {
+                Ok(Some(response)) => return Outcome::Whole(response),
                 Ok(None) => {}
-                Err(failure) => return Served::Whole(fail(run, &failure)),
+                Err(failure) => return Outcome::Whole(fail(driver, &failure)),
             },
-            Err(failure) => return Served::Whole(fail(run, &failure)),
+            Err(failure) => return Outcome::Whole(fail(driver, &failure)),
         }
     }
 }
 
 /// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
-async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool, Failure> {
-    let endpoint = run.endpoint();
+async fn is_unnamed_stream(driver: &mut ExchangeDriver, response: &mut Answer) -> Result<bool, Failure> {
+    let endpoint = driver.endpoint();
     let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
     let events = endpoint.in_time(read)?;
     if events {
@@ -258,27 +269,27 @@ async fn is_unnamed_stream(run: &mut Run, response: &mut Answer) -> Result<bool,
     Ok(events)
 }
 
-fn fail(run: &mut Run, failure: &Failure) -> Response<Body> {
+fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
     // What could not be judged never counts as passed.
     if failure.is_of_upstream() {
-        run.attempts.fail();
+        driver.attempts.fail();
     } else {
-        run.attempts.block();
+        driver.attempts.block();
     }
     let mut response = failure.response();
-    run.mark_headers(response.headers_mut(), true);
-    run.finish(failure.status);
+    driver.set_headers(response.headers_mut(), VerdictState::Final);
+    driver.record.finish(failure.status);
     response
 }
 
 /// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
-fn rejected_call<A: Adapter>(run: &mut Run, turn: EchoedTurn, stream: bool) -> Result<Option<Response<Body>>, Failure> {
-    match run.decide_rejected_call(turn) {
-        NextStep::Repair(turn) => run.ask_again::<A>(&turn, None).map(|()| None),
-        NextStep::Replace { text, .. } => Ok(Some(made_answer::<A>(run, &text, stream))),
+fn replace_rejected_call<A: Adapter>(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Option<Response<Body>>, Failure> {
+    match driver.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => driver.prepare_repair::<A>(&turn, None).map(|()| None),
+        NextStep::Replace { text, .. } => Ok(Some(synthetic_response::<A>(driver, &text))),
         NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
         // INVARIANT: nothing was accepted.
-        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&run.endpoint().settings.name, "no call")),
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call")),
     }
 }
 
@@ -287,117 +298,144 @@ pub(super) fn unprocessable(violation: &Violation) -> Failure {
     Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
 }
 
-fn passed(run: &mut Run, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::Whole(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    run.mark_passed(response.headers_mut(), status);
-    run.finish(status);
+    driver.set_headers_of(response.headers_mut(), status);
+    driver.record.finish(status);
     response
 }
 
 /// Judges a buffered answer: the response, or `None` if the model is to be asked again.
-async fn whole<A: Adapter>(run: &mut Run, response: Answer, stream: bool) -> Result<Option<Response<Body>>, Failure> {
-    let begun = run.waits(run.seen);
-    let (status, headers) = (response.status(), run.endpoint().downstream_headers(response.headers(), true));
-    let name = run.endpoint().settings.name.clone();
+async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answer) -> Result<Option<Response<Body>>, Failure> {
+    driver.clock.resume_wait();
+    let (status, headers) = (response.status(), driver.endpoint().downstream_headers(response.headers(), true));
+    let name = driver.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {
         return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
     }
-    let bytes_max = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
-    let mut weight = run.worker.app.load.weight();
-    let body = run.endpoint().read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
-    run.waited(begun);
-    run.step().await;
+    let bytes_max = usize::try_from(driver.app().settings.limits.response_bytes).unwrap_or(usize::MAX);
+    let mut weight = driver.app().load.weight();
+    let body = driver.endpoint().read_weighed(response, bytes_max, |bytes| weight.grow(bytes)).await?;
+    driver.end_wait();
+    driver.step().await;
     let body = if body.starts_with("\u{feff}".as_bytes()) { body.slice('\u{feff}'.len_utf8()..) } else { body };
-    let context = run.context.clone();
-    run.step_aside(body.len()).await;
-    let (answer, mut judged) = match run.judge_whole::<A>(&body).await {
+    let context = driver.context.clone();
+    driver.step_aside(body.len()).await;
+    let (answer, mut judged) = match read_and_judge::<A>(driver, &body).await {
         Ok(read) => read,
         Err(_) if context.observes() => {
-            run.note_owned(Ids::of(&body));
-            run.attempts.not_judged(&context);
-            return Ok(Some(passed(run, status, headers, body)));
+            driver.note_owned(&body);
+            driver.attempts.not_judged(&context);
+            return Ok(Some(pass_on(driver, status, headers, body)));
         }
         // Boxed, as what is rare and large would make every exchange as large.
-        Err(Fault::Reported(json)) => return Box::pin(reported::<A>(run, &json, headers, stream)).await,
+        Err(Fault::Reported(json)) => return Box::pin(handle_reported_error::<A>(driver, &json, headers)).await,
         Err(fault @ (Fault::Json(_) | Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut)) => {
             return Err(Failure::protocol(&name, fault));
         }
     };
-    let text = run.has_state_rules().then(|| answer.said(0).text);
-    run.check_state(&mut judged, text).await;
-    if let Some(verifier) = run.verifier(&judged) {
-        Box::pin(run.verify(verifier, &mut judged, answer.said(0).text)).await;
+    let text = driver.has_state_rules().then(|| answer.said(0).text);
+    driver.check_state(&mut judged, text).await;
+    if let Some(verifier) = driver.verifier(&judged) {
+        Box::pin(driver.verify(verifier, &mut judged, answer.said(0).text)).await;
     }
-    run.learn(&judged);
-    run.notes.usage(answer.usage());
-    let finished = match run.decide(judged, |at| answer.said(at)) {
+    driver.record.usage(answer.usage());
+    let finished = match driver.decide(judged, |at| answer.said(at)) {
         NextStep::Repair(turn) => {
-            run.ask_again::<A>(&turn, answer.usage().map(Value::raw_str))?;
+            driver.prepare_repair::<A>(&turn, answer.usage().map(Value::raw_str))?;
             return Ok(None);
         }
         NextStep::Refuse { violation, rejected } => {
-            rejected.iter().for_each(|turn| run.reject(turn));
+            rejected.iter().for_each(|turn| driver.conversation.reject(A::rejected(&context, turn)));
             return Err(unprocessable(&violation));
         }
-        NextStep::Replace { text, .. } => return Ok(Some(made_answer::<A>(run, &text, stream))),
+        NextStep::Replace { text, .. } => return Ok(Some(synthetic_response::<A>(driver, &text))),
         NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
     };
-    if !run.attempts.findings().blocked {
-        run.record_hosted(|| answer.said(0));
-    }
-    let mut finals = run.finals(finished);
-    if run.rounds.begun() {
+    driver.log_hosted_calls(|| answer.said(0));
+    let mut finals = driver.with_moments(finished);
+    if driver.rounds.are_active() {
         let spent = answer.usage().map(|usage| usage.raw_str().to_owned());
-        finals = match Box::pin(run.own_calls::<A>(finals, answer.said(0), spent)).await? {
-            Next::Again => return Ok(None),
-            Next::End(finals) => finals,
+        finals = match Box::pin(tool_rounds::run_own_calls::<A>(driver, finals, answer.said(0), spent)).await? {
+            RoundOutcome::Again => return Ok(None),
+            RoundOutcome::End(finals) => finals,
         };
     }
-    run.keep_beside(&finals, |at| answer.said(at));
-    let verdict = (run.attempts.findings().verdict() != Verdict::Pass).then(|| run.attempts.findings().json());
+    provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
+    let verdict = (driver.attempts.findings().verdict() != Verdict::Pass).then(|| driver.attempts.findings().json());
     if context.observes() {
-        run.note_owned(Ids::of(&body));
+        driver.note_owned(&body);
     }
-    let written = answer.write(finals, &context, run.attempts.take_usage(), verdict.as_deref());
-    run.remember(written.memo);
-    run.keep_rounds::<A>(|| A::text_of(&written.body)).await?;
-    Ok(Some(passed(run, status, headers, written.body)))
+    let written = answer.write(finals, &context, driver.attempts.take_usage(), verdict.as_deref());
+    driver.store_conversation(written.memo);
+    tool_rounds::store_hidden::<A>(driver, || A::text_of(&written.body)).await?;
+    Ok(Some(pass_on(driver, status, headers, written.body)))
+}
+
+/// Reads and judges a buffered answer; again with the ledger's replies, if judging asks the ledger.
+///
+/// # Errors
+/// [`Fault`] if the answer can't be read or judged.
+async fn read_and_judge<A: Adapter>(driver: &ExchangeDriver, body: &Bytes) -> Result<(A::Answer, Vec<JudgedChoice>), Fault> {
+    let context = &driver.context;
+    loop {
+        let (body, stray) = match driver.origin() {
+            Some(origin) => translate::answer::watched(body, &origin, context)?,
+            None => (body.clone(), false),
+        };
+        let mut answer = A::Answer::read(body, context)?;
+        if stray {
+            answer.note_stray();
+        }
+        driver.prepare_judging();
+        let judged = answer.judge(context);
+        if !context.inquiry.is_open() {
+            return Ok((answer, judged));
+        }
+        drop(answer);
+        driver.ledger.answer_queries(driver.app(), context).await;
+    }
 }
 
 /// Handles an error that came with status 200: it is repaired, retried, or passed on with the status that it contains.
-async fn reported<A: Adapter>(run: &mut Run, json: &str, headers: HeaderMap, stream: bool) -> Result<Option<Response<Body>>, Failure> {
-    let name = run.endpoint().settings.name.clone();
+async fn handle_reported_error<A: Adapter>(
+    driver: &mut ExchangeDriver,
+    json: &str,
+    headers: HeaderMap,
+) -> Result<Option<Response<Body>>, Failure> {
+    let name = driver.endpoint().settings.name.clone();
     let error = Reported::read(json.as_bytes()).ok_or_else(|| Failure::protocol(&name, "an error without a message"))?;
-    if let Some(turn) = run.failed_call(&error) {
-        return rejected_call::<A>(run, turn, stream);
+    if let Some(turn) = attempt::failed_call(driver, &error) {
+        return replace_rejected_call::<A>(driver, turn);
     }
     if let Some(status) = error.status
-        && run.asks_again(status).await
+        && attempt::retries_after(driver, status).await
     {
         return Ok(None);
     }
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let body = Bytes::from(error.judged_envelope(|text| claims(&run.context, text)));
-    let body = run.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
+    let body = Bytes::from(error.judged_envelope(|text| claims(&driver.context, text)));
+    let body = driver.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = error_response::json(status, Body::Whole(body));
     for (name, value) in &headers {
         if name != header::CONTENT_TYPE {
             response.headers_mut().append(name, value.clone());
         }
     }
-    run.mark_passed(response.headers_mut(), status);
-    run.finish(status);
+    driver.set_headers_of(response.headers_mut(), status);
+    driver.record.finish(status);
     Ok(Some(response))
 }
 
-fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
+/// Starts the response to an answer that streams; the rest is in [`streaming`].
+fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
-    let mut headers = run.endpoint().downstream_headers(response.headers(), true);
-    run.mark_headers(&mut headers, false);
-    let body = Body::running(outlet.clone(), streaming::stream::<A>(run, response, outlet));
+    let mut headers = driver.endpoint().downstream_headers(response.headers(), true);
+    driver.set_headers(&mut headers, VerdictState::Pending);
+    let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -405,20 +443,20 @@ fn streamed<A: Adapter>(run: Box<Run>, response: Answer) -> Response<Body> {
 }
 
 /// Answer in toolmark's own words, if the upstream's can't be used.
-fn made_answer<A: Adapter>(run: &mut Run, words: &str, stream: bool) -> Response<Body> {
-    let verdict = run.attempts.findings().json();
-    let made = run.made(words, &verdict);
-    let (body, kind) = if stream {
+fn synthetic_response<A: Adapter>(driver: &mut ExchangeDriver, words: &str) -> Response<Body> {
+    let verdict = driver.attempts.findings().json();
+    let made = driver.synthetic(words, &verdict);
+    let (body, kind) = if driver.delivery == Delivery::Stream {
         let mut out = BytesMut::new();
-        let memo = A::Stream::new(run.context.clone(), None).explain(&made, &mut out);
-        run.remember_without_answer(memo);
+        let memo = A::Stream::new(driver.context.clone(), None).explain(&made, &mut out);
+        driver.store_conversation_without_answer(memo);
         (out.freeze(), "text/event-stream")
     } else {
-        (A::words(&made, &run.context), "application/json")
+        (A::words(&made, &driver.context), "application/json")
     };
     let mut response = Response::new(Body::Whole(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    run.mark_headers(response.headers_mut(), true);
-    run.finish(StatusCode::OK);
+    driver.set_headers(response.headers_mut(), VerdictState::Final);
+    driver.record.finish(StatusCode::OK);
     response
 }

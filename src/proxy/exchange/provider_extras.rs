@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::{
-    exchange::{decision::ChoiceOutcome, turn::Said},
-    proxy::exchange::driver::Run,
+    exchange::{context::Context, decision::ChoiceOutcome, turn::Said},
+    proxy::{app::App, upstream::Endpoint},
     upstreams::quirks::ProviderExtras,
 };
 
@@ -16,29 +16,27 @@ const REASONING_BYTES_MAX: usize = 256 << 10;
 /// Maximum bytes of one call's `extra_content`.
 const EXTRA_BYTES_MAX: usize = 64 << 10;
 
-impl Run {
-    /// Caches the provider extras of calls that are passed on. `said`: the content of a choice.
-    pub fn keep_beside(&self, finals: &[ChoiceOutcome], said: impl Fn(usize) -> Said) {
-        let put_back = self.endpoint().settings.fitting.put_back;
-        if put_back.is_nothing() || self.context.observes() {
-            return;
+/// Caches the provider extras of calls that are passed on. `said`: the content of a choice.
+pub fn keep(app: &App, endpoint: &Endpoint, context: &Context, finals: &[ChoiceOutcome], said: impl Fn(usize) -> Said) {
+    let put_back = endpoint.settings.fitting.put_back;
+    if put_back.is_nothing() || context.observes() {
+        return;
+    }
+    for (at, ending) in finals.iter().enumerate() {
+        let ChoiceOutcome::Accept(calls) = ending else { continue };
+        if calls.is_empty() {
+            continue;
         }
-        for (at, ending) in finals.iter().enumerate() {
-            let ChoiceOutcome::Accept(calls) = ending else { continue };
-            if calls.is_empty() {
-                continue;
-            }
-            let Said { reasoning, calls: came, .. } = said(at);
-            let thought = put_back.reasoning && !reasoning.is_empty() && reasoning.len() <= REASONING_BYTES_MAX;
-            let reasoning: Option<Arc<str>> = thought.then(|| reasoning.into());
-            for ((call, moment), (_, extras)) in calls.iter().zip(came) {
-                let extra = extras.iter().find_map(|extra| extra.strip_prefix("\"extra_content\":"));
-                let extra_content = extra.filter(|extra| put_back.signatures && extra.len() <= EXTRA_BYTES_MAX).map(Box::from);
-                if extra_content.is_some() || reasoning.is_some() {
-                    let mark = self.context.mint(call.name(), call.arguments(), *moment);
-                    let kept = ProviderExtras { extra_content, reasoning: reasoning.clone() };
-                    self.worker.app.memory.keep_beside(&self.context.scope, &mark, kept);
-                }
+        let Said { reasoning, calls: came, .. } = said(at);
+        let thought = put_back.reasoning && !reasoning.is_empty() && reasoning.len() <= REASONING_BYTES_MAX;
+        let reasoning: Option<Arc<str>> = thought.then(|| reasoning.into());
+        for ((call, moment), (_, extras)) in calls.iter().zip(came) {
+            let extra = extras.iter().find_map(|extra| extra.strip_prefix("\"extra_content\":"));
+            let extra_content = extra.filter(|extra| put_back.signatures && extra.len() <= EXTRA_BYTES_MAX).map(Box::from);
+            if extra_content.is_some() || reasoning.is_some() {
+                let mark = context.mint(call.name(), call.arguments(), *moment);
+                let kept = ProviderExtras { extra_content, reasoning: reasoning.clone() };
+                app.memory.keep_beside(&context.scope, &mark, kept);
             }
         }
     }

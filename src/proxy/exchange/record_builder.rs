@@ -2,28 +2,73 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, StatusCode};
+use uuid::Uuid;
+
 use crate::{
     chat,
-    exchange::{context::Context, decision::ExchangeFindings, turn::EchoedTurn},
+    exchange::{attempts::Attempts, context::Context, decision::ExchangeFindings, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
-        AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExecutionRecord, StoredText, TOOL_CHARS_MAX,
-        ViolationRecord, Witness,
+        AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExchangeRecord, ExecutionRecord, SESSION_CHARS_MAX,
+        StoredText, TOOL_CHARS_MAX, ViolationRecord, Witness,
     },
     marks::MarkTime,
     openai::Api,
+    proxy::{app::App, exchange::clock::ExchangeClock, http::headers::SESSION},
     responses,
     settings::{Ledger, Store},
-    violation::{Detail, Place, Violation},
+    violation::{Detail, Place, Severity, Verdict, Violation},
     wire::json::{Document, Value, canonical::canonical},
 };
 
 /// Maximum calls recorded per exchange.
 const CALLS_MAX: usize = 1024;
 
-/// Facts for the record that were collected so far.
-#[derive(Debug, Default)]
-pub struct Notes {
+/// The caller, as far as the record names it.
+#[derive(Clone, Debug, Default)]
+pub struct CallerInfo {
+    /// The name that `[[clients]]` give the caller.
+    pub client: Option<Box<str>>,
+    /// The caller's name for the conversation, from the header `toolmark-session`.
+    pub session: Option<Box<str>>,
+}
+
+impl CallerInfo {
+    /// Reads the session's name from the headers. A name that is empty or not UTF-8 counts as none.
+    pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
+        let session = headers.get(SESSION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
+        Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
+    }
+}
+
+/// Form in which the application asked for its answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Delivery {
+    /// One JSON document.
+    Whole,
+    /// Server-sent events.
+    Stream,
+}
+
+impl Delivery {
+    /// The form that the request's `stream` asks for.
+    pub fn of(stream: bool) -> Self {
+        if stream { Self::Stream } else { Self::Whole }
+    }
+}
+
+/// Builder of one exchange's record: the facts that were collected so far.
+#[derive(Debug)]
+pub struct RecordBuilder {
+    caller: CallerInfo,
+    api: Api,
+    delivery: Delivery,
+    /// Status that the caller got; `None` until then.
+    status: Option<u16>,
+    /// The record was made.
+    is_made: bool,
     attempts: Vec<AttemptRecord>,
     calls: Vec<CallRecord>,
     /// Calls that were passed on, as indices into `calls`, each with the moment of its mark.
@@ -32,7 +77,59 @@ pub struct Notes {
     known: Vec<usize>,
 }
 
-impl Notes {
+/// State of the exchange that its record and log line are made of.
+pub struct ExchangeState<'e> {
+    /// The process's state.
+    pub app: &'e App,
+    /// Inputs for judging.
+    pub context: &'e Context,
+    /// Findings over all attempts.
+    pub attempts: &'e Attempts,
+    /// Time.
+    pub clock: &'e ExchangeClock,
+    /// Model that the request names.
+    pub model: &'e str,
+    /// Name of the current upstream.
+    pub upstream: &'e str,
+    /// Indices of the context's executions that are shown for the first time.
+    pub first_shown: &'e [usize],
+}
+
+impl RecordBuilder {
+    /// Builder for an exchange of this caller.
+    pub fn new(caller: CallerInfo, api: Api, delivery: Delivery) -> Self {
+        let (attempts, calls, moments, known) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { caller, api, delivery, status: None, is_made: false, attempts, calls, moments, known }
+    }
+
+    /// Name of the caller's session.
+    pub fn session(&self) -> Option<&str> {
+        self.caller.session.as_deref()
+    }
+
+    /// Records the status that the caller got; from here on the exchange counts as ended.
+    pub fn finish(&mut self, status: StatusCode) {
+        self.status = Some(status.as_u16());
+    }
+
+    /// True if the caller got a status.
+    pub fn is_finished(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// True if the record was made.
+    pub fn is_made(&self) -> bool {
+        self.is_made
+    }
+
+    /// Records a turn that isn't passed on.
+    pub fn rejected(&mut self, context: &Context, turn: &EchoedTurn, ledger: &Ledger) {
+        // Where nothing is changed, valid calls pass and are noted then.
+        if !context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty()) {
+            self.turn(turn, ledger);
+        }
+    }
+
     /// Starts an attempt. `violations`: number found so far.
     pub fn attempt(&mut self, upstream: &str, model: &str, violations: usize) {
         self.attempts.push(AttemptRecord { upstream: upstream.into(), model: model.into(), ..AttemptRecord::default() });
@@ -69,7 +166,7 @@ impl Notes {
     }
 
     /// Records the calls of a turn that isn't passed on.
-    pub fn turn(&mut self, turn: &EchoedTurn, ledger: &Ledger) {
+    fn turn(&mut self, turn: &EchoedTurn, ledger: &Ledger) {
         let attempt = self.attempts.len() as u32;
         let room = CALLS_MAX.saturating_sub(self.calls.len());
         self.calls.extend(turn.calls.iter().take(room).map(|call| CallRecord {
@@ -108,7 +205,7 @@ impl Notes {
     }
 
     /// Returns the attempts and calls, and empties the builder. `marks`: the marks that calls were given, by their moments.
-    pub fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<AttemptRecord>, Vec<CallRecord>) {
+    fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<AttemptRecord>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {
             if let Some(call) = self.calls.get_mut(at) {
                 call.mark = marks.iter().find(|(own, _)| *own == moment).map(|(_, mark)| mark.clone());
@@ -118,7 +215,7 @@ impl Notes {
     }
 
     /// Records of all violations.
-    pub fn violations(&self, tally: &ExchangeFindings, ledger: &Ledger) -> Vec<ViolationRecord> {
+    fn violations(&self, findings: &ExchangeFindings, ledger: &Ledger) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| {
             let detail = violation.detail.as_deref();
             let words = |of: fn(&Detail) -> &str| detail.and_then(|detail| kept(of(detail), violation, ledger));
@@ -133,20 +230,113 @@ impl Notes {
                 ..ViolationRecord::new(violation.code, violation.severity, attempt)
             }
         };
-        tally.violations.iter().enumerate().map(record).collect()
+        findings.violations.iter().enumerate().map(record).collect()
+    }
+
+    /// Writes the log line of an exchange that has ended.
+    pub fn log(&self, state: &ExchangeState<'_>, total: Duration) {
+        let ExchangeState { context, attempts, .. } = state;
+        for execution in &context.executions {
+            tracing::debug!(exchange = %context.id, tool = &*execution.tool, execution = &*execution.id, "result of {}", execution.tool);
+        }
+        let findings = attempts.findings();
+        for violation in &findings.violations {
+            let (code, severity) = (violation.code.as_str(), violation.severity);
+            if severity >= Severity::Warn {
+                let tool = violation.tool.as_deref().filter(|tool| context.tools.registry.tool(tool).is_some()).unwrap_or("-");
+                tracing::warn!(exchange = %context.id, code, tool, severity = ?severity, "violation {code}");
+            }
+        }
+        let verdict = match self.status {
+            None => "abandoned",
+            Some(400..) if !findings.blocked => "failed",
+            Some(_) => findings.word(),
+        };
+        let mut buffer = Uuid::encode_buffer();
+        tracing::info!(
+            exchange = &*context.id.hyphenated().encode_lower(&mut buffer),
+            model = state.model,
+            upstream = state.upstream,
+            stream = self.delivery == Delivery::Stream,
+            tools = context.tools.registry.tools().len(),
+            tool_choice = context.turn.tool_choice.as_str(),
+            status = self.status.unwrap_or(499),
+            verdict,
+            attempts = attempts.started(),
+            repairs = findings.repairs,
+            violations = findings.violations.len(),
+            total_ms = total.as_millis() as u64,
+            upstream_ms = state.clock.upstream_time().as_millis() as u64,
+            "exchange {verdict}"
+        );
+    }
+
+    /// Amending record for a violation found after the first record was handed over, which may be written by now.
+    pub fn amendment(&self, state: &ExchangeState<'_>, first: &ExchangeRecord, late: Violation) -> ExchangeRecord {
+        let late = ExchangeFindings { violations: vec![late], ..ExchangeFindings::default() };
+        ExchangeRecord {
+            id: Uuid::now_v7(),
+            amends: Some(first.id),
+            status: self.status,
+            verdict: state.attempts.findings().verdict(),
+            total_us: micros(state.clock.elapsed()),
+            attempts: Vec::new(),
+            calls: Vec::new(),
+            executions: Vec::new(),
+            claims: Vec::new(),
+            violations: self.violations(&late, &state.app.settings.ledger),
+            ..first.clone()
+        }
+    }
+
+    /// Makes the record of the exchange.
+    pub fn build(&mut self, state: &ExchangeState<'_>, total: Duration) -> ExchangeRecord {
+        self.is_made = true;
+        let ExchangeState { app, context, attempts, clock, model, .. } = *state;
+        let (findings, rules) = (attempts.findings(), &context.rules);
+        let verdict = match self.status {
+            // What nobody waited for was not judged to its end: it never counts as passed.
+            None => findings.verdict().max(Verdict::Warn),
+            Some(_) => findings.verdict(),
+        };
+        let violations = self.violations(findings, &app.settings.ledger);
+        let (attempts, calls) = self.take(&context.inquiry.marks());
+        ExchangeRecord {
+            id: context.id,
+            amends: None,
+            at_ms: clock.began_ms(),
+            api: self.api,
+            stream: self.delivery == Delivery::Stream,
+            observed: context.observes(),
+            scope: app.recorder.scope(&context.scope),
+            client: self.caller.client.clone(),
+            session: self.caller.session.clone(),
+            policy: rules.digest.get(..16).unwrap_or(&rules.digest).into(),
+            model: model.into(),
+            status: self.status,
+            verdict,
+            repairs: findings.repairs,
+            total_us: micros(total),
+            upstream_us: micros(clock.upstream_time()),
+            attempts,
+            calls,
+            executions: executions(context, state.first_shown, self.api, clock.arrived_ms(), &app.settings.ledger),
+            claims: claims(findings),
+            violations,
+        }
     }
 }
 
 /// Claims of the answer: the executions that it cites, and the codes of violations in its text.
-pub fn claims(tally: &ExchangeFindings) -> Vec<ClaimRecord> {
-    let cited = tally.citations.iter().map(|id| ClaimRecord { execution: Some(id.as_str().into()), code: None });
-    let wrong = tally.violations.iter().filter(|violation| violation.code.place() == Place::Text);
+fn claims(findings: &ExchangeFindings) -> Vec<ClaimRecord> {
+    let cited = findings.citations.iter().map(|id| ClaimRecord { execution: Some(id.as_str().into()), code: None });
+    let wrong = findings.violations.iter().filter(|violation| violation.code.place() == Place::Text);
     cited.chain(wrong.map(|violation| ClaimRecord { execution: None, code: Some(violation.code) })).collect()
 }
 
 /// Executions shown for the first time in this exchange: `fresh` are their indices in the context. `now_ms`: time at which
 /// their results arrived.
-pub fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
+fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
     let fresh: Vec<&Execution> = fresh.iter().filter_map(|at| context.executions.get(*at)).collect();
     if fresh.is_empty() {
         return Vec::new();
@@ -188,7 +378,7 @@ fn kept(words: &str, violation: &Violation, ledger: &Ledger) -> Option<Box<str>>
 }
 
 /// Duration in whole microseconds.
-pub fn micros(time: Duration) -> u64 {
+fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 

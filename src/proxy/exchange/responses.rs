@@ -19,15 +19,16 @@ use crate::{
         conversations::{cache::Memory, owners},
         exchange::{
             Incoming, basis,
-            cassette_session::Stage,
-            drive,
-            driver::{Run, Who},
+            cassette_session::CassetteSession,
+            driver::{ExchangeDriver, PreparedRun},
             read,
-            tool_rounds::{self, Origin, Rounds},
+            record_builder::{CallerInfo, Delivery},
+            run,
+            tool_rounds::{self, RoundBase, ToolRounds},
         },
         helper_threads,
         http::{body::Body, failure::Failure},
-        upstream::{Endpoint, select::Way},
+        upstream::{Endpoint, select::UpstreamSelection},
         worker::Worker,
     },
     responses::{
@@ -41,17 +42,17 @@ use crate::{
 /// Serves `POST /v1/responses`.
 pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     match begin(worker, incoming).await {
-        Ok((run, stream)) => drive::<Responses>(run, stream).await,
+        Ok(driver) => run::<Responses>(driver).await,
         Err(failure) => failure.response(),
     }
 }
 
 /// Prepares an exchange: everything before the first byte goes upstream.
-pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<(Box<Run>, bool), Failure> {
+pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
-    let who = Who::of(app.client_name(&caller), &headers);
+    let info = CallerInfo::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
     let came = read(body, &standard, DEPTH_NOTED)?;
     tool_rounds::check(&standard, 1)?;
@@ -66,9 +67,9 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let model = head.model.clone().into_owned();
     let identity = || Identity::of(&caller.scope, Responses::API.path(), &headers, came.bytes());
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
-    let way = Way::new(&worker, Responses::API, &model, query, headers)?;
-    let endpoint = &worker.endpoints[way.upstream()];
-    let translates = way.translates(&endpoint.settings);
+    let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
+    let endpoint = &worker.endpoints[selection.upstream()];
+    let translates = selection.translates(&endpoint.settings);
     let mut recalled = recall(&app.memory, &caller.scope, &head);
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
@@ -86,13 +87,13 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     for back in restored.back.iter().filter(|back| back.how == How::Results) {
         recalled.calls.extend(known_calls(&back.kept, &tools.registry, &app.ring, &caller.scope));
     }
-    let stream = head.stream;
-    let stage = Stage::new(&app.cassettes, way.upstream(), Responses::API.path(), document.bytes(), tape);
+    let delivery = Delivery::of(head.stream);
+    let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Responses::API.path(), came.bytes(), tape);
     let basis = Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), who.session.as_deref()),
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };
-    let basis = stage.basis(basis);
+    let basis = cassette.basis(basis);
     let begin = move |document: &Document, basis: Basis<'_>| {
         let mut begun = request::begin(document, &Head::read(document)?, &recalled, further.clone(), basis)?;
         // Translated answers are kept by nobody.
@@ -104,19 +105,29 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
     let Begun { context, body, mut violations } = begin(&document, basis)?;
     violations.extend(restored.violations);
-    let rounds = Rounds::of(&standard, || Origin {
+    let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
         upstream,
         beyond,
         came,
         identity,
-        again: Box::new(begin),
+        prepare: Box::new(begin),
         tap: Responses::tap,
     });
-    let mut run = Run::new(worker, way, context, violations, model, body, stream, started, who, held);
-    run.stage = stage;
-    run.rounds = rounds;
-    Ok((run, stream))
+    Ok(ExchangeDriver::new(PreparedRun {
+        worker,
+        context,
+        violations,
+        body,
+        model,
+        delivery,
+        caller: info,
+        selection,
+        cassette,
+        rounds,
+        began: started,
+        held,
+    }))
 }
 
 /// Refuses a request that names stored objects which the upstream would open with toolmark's own key, and which aren't the

@@ -1,51 +1,41 @@
 //! Checks of state rules before an answer is released: by read-only tools of MCP servers, or by a GET.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 use crate::{
     exchange::{
-        context::JudgedChoice,
+        context::{Context, JudgedChoice},
         state_checks::{self, Due, Values},
     },
     mcp::{Mcp, catalog::Standing},
     policy::{state_probe::CompiledProbe, state_rules::CompiledState},
-    proxy::{
-        app::App,
-        exchange::{driver::Run, http_probe},
-    },
+    proxy::{app::App, exchange::http_probe},
     violation::{Code, Violation},
 };
 
 /// Checks made in one exchange, each with its violation; `None` if the state agrees with the answer.
 #[derive(Default)]
-pub struct Asked(Vec<(Due, Option<Violation>)>);
+pub struct StateChecks(Vec<(Due, Option<Violation>)>);
 
-impl Asked {
+impl StateChecks {
     /// Forgets all checks: the state may have changed, so they are made again.
     pub fn forget(&mut self) {
         self.0.clear();
     }
-}
 
-impl Run {
-    /// True if the policy has state rules.
-    pub(in crate::proxy) fn has_state_rules(&self) -> bool {
-        !self.context.rules.state.is_empty()
-    }
-
-    /// Checks what an answer says, or what was called before it, against the actual state.
-    pub(in crate::proxy) async fn check_state(&mut self, judged: &mut [JudgedChoice], text: Option<String>) {
-        let rules = self.context.rules.clone();
+    /// Checks what an answer says, or what was called before it, against the actual state. `text`: the answer's; `None` if the policy
+    /// has no state rules.
+    pub async fn check(&mut self, app: &Arc<App>, context: &Context, judged: &mut [JudgedChoice], text: Option<String>) {
+        let rules = context.rules.clone();
         let (Some(text), [choice]) = (text, judged) else { return };
         if !choice.turn.calls.is_empty() {
             return;
         }
-        let due = state_checks::due(&rules.state, self.context.request(), &text, &self.context.natures);
-        let new: Vec<Due> = due.iter().filter(|own| !self.asked.0.iter().any(|(known, _)| known == *own)).cloned().collect();
-        let app = self.worker.app.clone();
+        let due = state_checks::due(&rules.state, context.request(), &text, &context.natures);
+        let new: Vec<Due> = due.iter().filter(|own| !self.0.iter().any(|(known, _)| known == *own)).cloned().collect();
         let ask = |own: Due| {
             let (app, rules) = (app.clone(), rules.clone());
             async move {
@@ -68,8 +58,8 @@ impl Run {
             }
         };
         let asked = join_all(new.into_iter().map(ask)).await;
-        self.asked.0.extend(asked);
-        let found = |own: &Due| self.asked.0.iter().find(|(known, _)| known == own).and_then(|(_, violation)| violation.clone());
+        self.0.extend(asked);
+        let found = |own: &Due| self.0.iter().find(|(known, _)| known == own).and_then(|(_, violation)| violation.clone());
         choice.of_text.extend(due.iter().filter_map(found));
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! Runs inside the response body ([`crate::proxy::http::body`]): dropped with it when the client goes away.
 
-use std::{
-    pin::Pin,
-    time::{Duration, Instant},
-};
+use std::{pin::Pin, time::Duration};
 
 use bytes::BytesMut;
 use http::StatusCode;
 
-use super::attempt::Downstream;
+use super::{
+    attempt::{self, Downstream, Reply},
+    driver::ExchangeDriver,
+    provider_extras,
+    tool_rounds::{self, RoundOutcome},
+    unprocessable, verifier,
+};
 use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream, End},
@@ -23,11 +26,6 @@ use crate::{
     },
     openai::error::{Reported, masked},
     proxy::{
-        exchange::{
-            driver::{Reply, Run},
-            tool_rounds::Next,
-            unprocessable,
-        },
         http::{body::Outlet, failure::Failure},
         server::error_key_removal,
         upstream::{self, pool::Answer},
@@ -69,54 +67,54 @@ impl From<Failure> for Broken {
 }
 
 /// Serves the stream that starts with `response`.
-pub async fn stream<A: Adapter>(mut run: Box<Run>, response: Answer, outlet: Outlet) {
+pub async fn stream<A: Adapter>(mut driver: Box<ExchangeDriver>, response: Answer, outlet: Outlet) {
     let mut out = BytesMut::new();
-    let mut judge = A::Stream::new(run.context.clone(), None);
-    let ended = attempts::<A>(&mut run, response, &mut judge, &outlet, &mut out).await;
+    let mut judge = A::Stream::new(driver.context.clone(), None);
+    let ended = attempts::<A>(&mut driver, response, &mut judge, &outlet, &mut out).await;
     let whole = ended.is_ok();
     let mut breaks = false;
     if let Err(Broken::Exhausted(words)) = ended {
-        let verdict = run.attempts.findings().json();
-        let memo = judge.explain(&run.made(&words, &verdict), &mut out);
-        run.remember_without_answer(memo);
-        run.finish(StatusCode::OK);
+        let verdict = driver.attempts.findings().json();
+        let memo = judge.explain(&driver.synthetic(&words, &verdict), &mut out);
+        driver.store_conversation_without_answer(memo);
+        driver.record.finish(StatusCode::OK);
     } else if let Err(broken) = ended {
+        if let Broken::Failure(failure) = &broken {
+            driver.refuse_fetched(failure);
+        }
         // An error that the upstream reports itself ends a stream as it would without toolmark. Any other ending must not
         // be taken for the end of an answer, also not by those who know nothing of errors in streams.
         breaks = !matches!(broken, Broken::Fault(Fault::Reported(_)));
-        if !run.attempts.findings().blocked {
-            run.attempts.fail();
+        if !driver.attempts.findings().blocked {
+            driver.attempts.fail();
         }
-        if let Broken::Failure(failure) = &broken {
-            run.refused(failure);
-        }
-        let failure = failure_json(&run, broken);
+        let failure = failure_json(&driver, broken);
         // The status is long sent; the envelope is what clients still understand (docs/wire-facts.md#emission-rules).
-        run.finish(StatusCode::BAD_GATEWAY);
-        if !run.context.observes() {
-            out.extend_from_slice(format!(": toolmark {}\n\n", run.attempts.findings().json()).as_bytes());
+        driver.record.finish(StatusCode::BAD_GATEWAY);
+        if !driver.context.observes() {
+            out.extend_from_slice(format!(": toolmark {}\n\n", driver.attempts.findings().json()).as_bytes());
         }
         judge.fail(&failure, &mut out);
     }
-    run.rounds.tap(&out);
-    let kept = if whole { run.keep_streamed_rounds::<A>().await } else { Ok(()) };
-    let committed = run.commit().await;
+    driver.rounds.tap(&out);
+    let kept = if whole { tool_rounds::store_hidden_of_stream::<A>(&mut driver).await } else { Ok(()) };
+    let committed = driver.wait_for_durability().await;
     if let Err(failure) = kept.and(committed) {
-        run.attempts.block();
+        driver.attempts.block();
         out.clear();
         judge.fail(&failure.json(), &mut out);
         breaks = true;
     }
-    hide_key(&run, &mut out);
+    hide_key(&driver, &mut out);
     outlet.write(&mut out);
     if breaks {
         outlet.break_off();
     }
-    run.end_behind();
+    driver.finish_in_background();
 }
 
 async fn attempts<A: Adapter>(
-    run: &mut Run,
+    driver: &mut ExchangeDriver,
     first: Answer,
     judge: &mut A::Stream,
     outlet: &Outlet,
@@ -124,60 +122,61 @@ async fn attempts<A: Adapter>(
 ) -> Result<(), Broken> {
     let mut response = first;
     loop {
-        let ended = read::<A>(run, response, judge, outlet, out).await;
-        run.step_aside(run.received).await;
-        run.judging();
+        let ended = read::<A>(driver, response, judge, outlet, out).await;
+        driver.step_aside(driver.received).await;
+        driver.prepare_judging();
         let concluded = match ended {
-            Ok(()) => conclude::<A>(run, judge).await,
+            Ok(()) => conclude::<A>(driver, judge).await,
             Err(broken) => Err(broken),
         };
         let turn = match concluded {
-            Ok(judged) => match settle::<A>(run, judge, judged, outlet, out).await? {
+            Ok(judged) => match settle::<A>(driver, judge, judged, outlet, out).await? {
                 Settled::Ended => return Ok(()),
                 Settled::AskOn => None,
                 Settled::Repair(turn) => Some(turn),
             },
-            Err(Broken::Fault(Fault::Reported(json))) => Some(failed_call(run, json)?),
+            Err(Broken::Fault(Fault::Reported(json))) => Some(failed_call(driver, json)?),
             Err(broken) => return Err(broken),
         };
         if judge.released() {
-            run.attempts.text_sent();
+            driver.attempts.text_sent();
         }
         if let Some(turn) = turn {
-            run.ask_again::<A>(&turn, judge.usage())?;
+            driver.prepare_repair::<A>(&turn, judge.usage())?;
         }
-        leave(run, outlet, out);
-        response = next_attempt::<A>(run, outlet).await?;
-        *judge = A::Stream::new(run.context.clone(), Some(judge));
+        leave(driver, outlet, out);
+        response = next_attempt::<A>(driver, outlet).await?;
+        *judge = A::Stream::new(driver.context.clone(), Some(judge));
     }
 }
 
 /// Handles the upstream's rejection of a call within a stream: the turn to be repaired, or the error to be passed on.
-fn failed_call(run: &mut Run, json: String) -> Result<EchoedTurn, Broken> {
-    let turn = Reported::read(json.as_bytes()).filter(|_| !run.context.observes()).and_then(|error| run.failed_call(&error));
+fn failed_call(driver: &mut ExchangeDriver, json: String) -> Result<EchoedTurn, Broken> {
+    let turn =
+        Reported::read(json.as_bytes()).filter(|_| !driver.context.observes()).and_then(|error| attempt::failed_call(driver, &error));
     let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
-    rejected_call(run, turn)
+    rejected_call(driver, turn)
 }
 
 /// Decides on a call of the model that the upstream rejected: the turn to be repaired.
-fn rejected_call(run: &mut Run, turn: EchoedTurn) -> Result<EchoedTurn, Broken> {
-    match run.decide_rejected_call(turn) {
+fn rejected_call(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<EchoedTurn, Broken> {
+    match driver.decide_rejected_call(turn) {
         NextStep::Repair(turn) => Ok(turn),
         NextStep::Replace { text, .. } => Err(Broken::Exhausted(text)),
         NextStep::Refuse { violation, .. } => Err(unprocessable(&violation).into()),
         // INVARIANT: nothing was accepted.
-        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&run.endpoint().settings.name, "no call").into()),
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call").into()),
     }
 }
 
 /// Judges an answer that has ended; again with the ledger's replies, if judging asks the ledger.
-async fn conclude<A: Adapter>(run: &Run, judge: &mut A::Stream) -> Result<Vec<JudgedChoice>, Broken> {
+async fn conclude<A: Adapter>(driver: &ExchangeDriver, judge: &mut A::Stream) -> Result<Vec<JudgedChoice>, Broken> {
     loop {
         let judged = judge.conclude()?;
-        if !run.context.inquiry.is_open() {
+        if !driver.context.inquiry.is_open() {
             return Ok(judged);
         }
-        run.answer().await;
+        driver.ledger.answer_queries(driver.app(), &driver.context).await;
     }
 }
 
@@ -193,74 +192,70 @@ enum Settled {
 
 /// Decides on a judged answer.
 async fn settle<A: Adapter>(
-    run: &mut Run,
+    driver: &mut ExchangeDriver,
     judge: &mut A::Stream,
     mut judged: Vec<JudgedChoice>,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<Settled, Broken> {
-    let text = run.has_state_rules().then(|| judge.said(0).text);
-    run.check_state(&mut judged, text).await;
-    if let Some(verifier) = run.verifier(&judged) {
-        if !run.holds_for_verifier() {
+    let text = driver.has_state_rules().then(|| judge.said(0).text);
+    driver.check_state(&mut judged, text).await;
+    if let Some(asked) = driver.verifier(&judged) {
+        if !verifier::holds_text(&driver.context) {
             judge.release(out);
-            leave(run, outlet, out);
+            leave(driver, outlet, out);
         }
         let said = judge.said(0).text;
-        kept_alive(Box::pin(run.verify(verifier, &mut judged, said)), KEEP_ALIVE, outlet).await;
+        kept_alive(Box::pin(driver.verify(asked, &mut judged, said)), KEEP_ALIVE, outlet).await;
     }
     if judge.released() {
-        run.attempts.text_sent();
+        driver.attempts.text_sent();
     }
-    run.learn(&judged);
-    run.notes.usage_text(judge.usage());
-    let next = run.decide(judged, |at| judge.said(at));
+    driver.record.usage_text(judge.usage());
+    let next = driver.decide(judged, |at| judge.said(at));
     if judge.unjudged() {
-        let context = run.context.clone();
-        run.attempts.not_judged(&context);
+        driver.attempts.not_judged(&driver.context);
     }
     let finished = match next {
         NextStep::Repair(turn) => return Ok(Settled::Repair(turn)),
         NextStep::Refuse { violation, rejected } => {
-            rejected.iter().for_each(|turn| run.reject(turn));
+            rejected.iter().for_each(|turn| driver.conversation.reject(A::rejected(&driver.context, turn)));
             return Err(unprocessable(&violation).into());
         }
         NextStep::Replace { text, .. } => return Err(Broken::Exhausted(text)),
         NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
     };
-    if !run.attempts.findings().blocked {
-        run.record_hosted(|| judge.said(0));
-    }
-    let mut finals = run.finals(finished);
-    if run.rounds.begun() {
-        finals = match own_calls::<A>(run, judge, finals, outlet, out).await? {
-            Next::Again => return Ok(Settled::AskOn),
-            Next::End(finals) => finals,
+    driver.log_hosted_calls(|| judge.said(0));
+    let mut finals = driver.with_moments(finished);
+    if driver.rounds.are_active() {
+        finals = match own_calls::<A>(driver, judge, finals, outlet, out).await? {
+            RoundOutcome::Again => return Ok(Settled::AskOn),
+            RoundOutcome::End(finals) => finals,
         };
     }
-    run.keep_beside(&finals, |at| judge.said(at));
-    let findings = run.attempts.findings();
+    provider_extras::keep(driver.app(), driver.endpoint(), &driver.context, &finals, |at| judge.said(at));
+    let findings = driver.attempts.findings();
     let (verdict, as_member) = (findings.json(), findings.verdict() != Verdict::Pass);
-    let memo = judge.end(End { finals, earlier: run.attempts.take_usage(), verdict: &verdict, as_member }, out);
-    run.remember(memo);
-    run.finish(StatusCode::OK);
+    let memo = judge.end(End { finals, earlier: driver.attempts.take_usage(), verdict: &verdict, as_member }, out);
+    driver.store_conversation(memo);
+    driver.record.finish(StatusCode::OK);
     Ok(Settled::Ended)
 }
 
-/// Runs the calls that are toolmark's to run, while the client's connection is kept alive.
+/// Runs the calls that are toolmark's to driver, while the client's connection is kept alive.
 async fn own_calls<A: Adapter>(
-    run: &mut Run,
+    driver: &mut ExchangeDriver,
     judge: &mut A::Stream,
     finals: Vec<ChoiceOutcome>,
     outlet: &Outlet,
     out: &mut BytesMut,
-) -> Result<Next, Failure> {
-    if run.runs_all(&finals) {
+) -> Result<RoundOutcome, Failure> {
+    if tool_rounds::runs_all(driver, &finals) {
         judge.flush(out);
-        leave(run, outlet, out);
+        leave(driver, outlet, out);
     }
     let (said, spent) = (judge.said(0), judge.usage().map(str::to_owned));
-    kept_alive(Box::pin(run.own_calls::<A>(finals, said, spent)), KEEP_ALIVE, outlet).await
+    kept_alive(Box::pin(tool_rounds::run_own_calls::<A>(driver, finals, said, spent)), KEEP_ALIVE, outlet).await
 }
 
 /// Waits for `work`, and sends keep-alive comments: the first after `first`, if it takes that long. Boxed, as a rare large
@@ -278,36 +273,37 @@ async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Durat
 }
 
 /// Sends the bytes that were released.
-fn leave(run: &mut Run, outlet: &Outlet, out: &mut BytesMut) {
-    run.rounds.tap(out);
-    hide_key(run, out);
+fn leave(driver: &mut ExchangeDriver, outlet: &Outlet, out: &mut BytesMut) {
+    driver.rounds.tap(out);
+    hide_key(driver, out);
     outlet.write(out);
 }
 
 /// Hides toolmark's own key: an upstream may quote it in an error, in any kind of event.
-fn hide_key(run: &Run, out: &mut BytesMut) {
-    if let Some(key) = run.endpoint().own_key() {
+fn hide_key(driver: &ExchangeDriver, out: &mut BytesMut) {
+    if let Some(key) = driver.endpoint().own_key() {
         error_key_removal::hide(out, key.as_bytes());
     }
 }
 
 /// Reads one attempt's events until the answer is complete.
 async fn read<A: Adapter>(
-    run: &mut Run,
+    driver: &mut ExchangeDriver,
     mut response: Answer,
     judge: &mut A::Stream,
     outlet: &Outlet,
     out: &mut BytesMut,
 ) -> Result<(), Broken> {
-    let begun = run.waits(Instant::now());
-    let name = run.endpoint().settings.name.clone();
-    let idle_max = run.endpoint().settings.timeouts.idle;
-    let mut left = usize::try_from(run.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+    driver.clock.start_wait();
+    let name = driver.endpoint().settings.name.clone();
+    let idle_max = driver.endpoint().settings.timeouts.idle;
+    let mut left = usize::try_from(driver.app().settings.limits.response_bytes).unwrap_or(usize::MAX);
     // Events that wait take a multiple of what they took on the wire.
     let held_max = left.saturating_mul(HELD_SHARE);
-    let (mut weight, mut weighed) = (run.worker.app.load.weight(), 0_usize);
-    let mut reader =
-        Reader::new(run.origin().map(|origin| StreamTranslator::new(origin, run.context.held_bytes_max).watched(run.context.clone())));
+    let (mut weight, mut weighed) = (driver.app().load.weight(), 0_usize);
+    let mut reader = Reader::new(
+        driver.origin().map(|origin| StreamTranslator::new(origin, driver.context.held_bytes_max).watched(driver.context.clone())),
+    );
     // One timer for the whole stream: set anew when it rings, not with every chunk.
     let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
     let timer = tokio::time::sleep(tick);
@@ -323,7 +319,7 @@ async fn read<A: Adapter>(
                     return Err(Failure::timeout(&name, "its stream stopped coming").into());
                 }
                 timer.as_mut().reset(tokio::time::Instant::now() + tick);
-                if run.context.observes() {
+                if driver.context.observes() {
                     continue;
                 }
                 sse::keep_alive(out);
@@ -340,13 +336,14 @@ async fn read<A: Adapter>(
             break;
         };
         left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
-        run.received = run.received.saturating_add(chunk.len());
-        run.step_aside(run.received).await;
+        driver.received = driver.received.saturating_add(chunk.len());
+        driver.step_aside(driver.received).await;
         reader.handle(chunk, judge, out).map_err(|unread| match unread {
             Unread::Fault(fault) => Broken::Fault(fault),
             Unread::TooLong(error) => Failure::protocol(&name, error).into(),
         })?;
-        run.begun_with(|| judge.response_id());
+        let (conversation, place) = driver.conversing();
+        conversation.begin_response(place, || judge.response_id());
         let held = judge.held_bytes();
         if held > held_max {
             let what = format!("what of it must be held back takes more than {} in memory", bytesize::ByteSize(held_max as u64));
@@ -356,53 +353,53 @@ async fn read<A: Adapter>(
             weight.set(held as u64)?;
             weighed = held;
         }
-        if run.context.inquiry.is_open() {
-            run.answer().await;
+        if driver.context.inquiry.is_open() {
+            driver.ledger.answer_queries(driver.app(), &driver.context).await;
         }
         if !out.is_empty() {
-            leave(run, outlet, out);
+            leave(driver, outlet, out);
             outlet.room().await;
         }
     }
     reader.finish(judge, out)?;
-    run.waited(begun);
+    driver.end_wait();
     Ok(())
 }
 
 /// Starts the next attempt, while the client's connection is kept alive.
-async fn next_attempt<A: Adapter>(run: &mut Run, outlet: &Outlet) -> Result<Answer, Broken> {
-    let name = run.endpoint().settings.name.clone();
+async fn next_attempt<A: Adapter>(driver: &mut ExchangeDriver, outlet: &Outlet) -> Result<Answer, Broken> {
+    let name = driver.endpoint().settings.name.clone();
     loop {
-        let reply = kept_alive(Box::pin(run.attempt(Downstream::Begun)), Duration::ZERO, outlet).await?;
+        let reply = kept_alive(Box::pin(attempt::send(driver, Downstream::Begun)), Duration::ZERO, outlet).await?;
         match reply {
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
             Reply::Error(_, _, body) => return Err(Fault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
             Reply::FailedCall(turn) => {
-                let turn = rejected_call(run, turn)?;
-                run.ask_again::<A>(&turn, None)?;
+                let turn = rejected_call(driver, turn)?;
+                driver.prepare_repair::<A>(&turn, None)?;
             }
         }
     }
 }
 
 /// Error for the client, in the envelope that clients understand within a stream.
-fn failure_json(run: &Run, broken: Broken) -> String {
-    let name = &*run.endpoint().settings.name;
+fn failure_json(driver: &ExchangeDriver, broken: Broken) -> String {
+    let name = &*driver.endpoint().settings.name;
     let json = match broken {
         Broken::Failure(failure) => return failure.json(),
         Broken::Exhausted(words) => words,
         Broken::Fault(Fault::Reported(json)) => json,
         Broken::Fault(fault) => {
-            tracing::error!(exchange = %run.context.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
+            tracing::error!(exchange = %driver.context.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
             return Failure::protocol(name, fault).json();
         }
     };
-    tracing::error!(exchange = %run.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
+    tracing::error!(exchange = %driver.context.id, upstream = name, "the upstream `{name}` reported an error in its stream");
     let envelope = Reported::read(json.as_bytes()).map_or_else(
         || Failure::protocol(name, "an error that can't be read").json(),
-        |error| error.judged_envelope(|text| claims(&run.context, text)),
+        |error| error.judged_envelope(|text| claims(&driver.context, text)),
     );
-    let masked = run.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
+    let masked = driver.endpoint().own_key().map(|key| masked(envelope.clone().into(), key));
     masked.map_or(envelope, |masked| String::from_utf8_lossy(&masked).into_owned())
 }

@@ -18,7 +18,7 @@ use crate::{
         active_policy::Standard,
         adapter::Adapter,
         attempts::RoundPermit,
-        context::{Basis, Begun, Upstream},
+        context::{Basis, Begun, Context, Upstream},
         conversation::Memo,
         decision::ChoiceOutcome,
         hidden_turns::{Kept, Key, key_of_answer, key_of_mark, key_of_response},
@@ -30,7 +30,7 @@ use crate::{
     mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
     proxy::{
         conversations::journal::{Due, Identity, Ordinals},
-        exchange::{basis, driver::Run, idempotency},
+        exchange::{basis, driver::ExchangeDriver, idempotency},
         http::failure::Failure,
     },
     violation::{Code, Violation},
@@ -42,11 +42,14 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Rounds of one exchange.
 #[derive(Default)]
-pub struct Rounds {
-    begun: Option<Box<Origin>>,
+pub struct ToolRounds {
+    /// Inputs of each round's request; `None` if toolmark runs no tools.
+    base: Option<Box<RoundBase>>,
     /// Ordinals of its calls so far.
-    pub(in crate::proxy) ordinals: Ordinals,
+    ordinals: Ordinals,
+    /// Messages or items of the rounds so far.
     before: Vec<String>,
+    /// Turn of which the application gets only its own calls.
     mixed: Option<Box<(Vec<Key>, Kept)>>,
     /// The upstream's IDs of responses that the application knows by others.
     known_as: Vec<(Vec<Key>, Kept)>,
@@ -56,10 +59,10 @@ pub struct Rounds {
 }
 
 /// Function by which an API prepares an exchange again from an extended request.
-pub type Again = Box<dyn Fn(&Document, Basis<'_>) -> Result<Begun, Refusal> + Send + Sync>;
+pub type PrepareAgain = Box<dyn Fn(&Document, Basis<'_>) -> Result<Begun, Refusal> + Send + Sync>;
 
 /// Inputs from which each round prepares its request.
-pub struct Origin {
+pub struct RoundBase {
     /// Policy that judges the exchange.
     pub standard: Arc<Standard>,
     /// The upstream's requirements.
@@ -71,13 +74,13 @@ pub struct Origin {
     /// Fingerprint of the request.
     pub identity: Identity,
     /// Prepares the exchange again with a round appended.
-    pub again: Again,
+    pub prepare: PrepareAgain,
     /// Appends the text in one event's data to a string.
     pub tap: fn(&Bytes, &mut String),
 }
 
 /// Continuation after an accepted answer.
-pub enum Next {
+pub enum RoundOutcome {
     /// The model is asked again, with the results of its calls.
     Again,
     /// The answer ends with these choices.
@@ -101,30 +104,25 @@ pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Rounds {
+impl ToolRounds {
     /// Rounds of a new exchange; inactive if toolmark runs no tools.
-    pub fn of(standard: &Standard, origin: impl FnOnce() -> Origin) -> Self {
-        Self { begun: standard.offered.1.runs().then(|| Box::new(origin())), ..Self::default() }
+    pub fn of(standard: &Standard, base: impl FnOnce() -> RoundBase) -> Self {
+        Self { base: standard.offered.1.runs().then(|| Box::new(base())), ..Self::default() }
     }
 
     /// True if toolmark runs tools in this exchange.
-    pub fn begun(&self) -> bool {
-        self.begun.is_some()
+    pub fn are_active(&self) -> bool {
+        self.base.is_some()
     }
 
     /// True if the application doesn't see some of the rounds.
-    pub fn hide(&self) -> bool {
+    pub fn hides(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Fingerprint of the request.
-    pub(in crate::proxy) fn identity(&self) -> Identity {
-        self.begun.as_ref().map(|origin| origin.identity.clone()).unwrap_or_default()
-    }
-
     /// Records the response IDs that the application's next request may refer to.
-    pub fn refer(&mut self, scope: &Scope, memo: &Memo) {
-        if let (Some(own), true) = (&memo.thread.upstream_id, self.begun()) {
+    pub fn note_aliases(&mut self, scope: &Scope, memo: &Memo) {
+        if let (Some(own), true) = (&memo.thread.upstream_id, self.are_active()) {
             let keys: Vec<Key> = memo.responses.iter().map(|id| key_of_response(scope, id)).collect();
             self.known_as.extend((!keys.is_empty()).then(|| (keys, Kept { whole: vec![own.to_string()], ..Kept::default() })));
         }
@@ -132,9 +130,33 @@ impl Rounds {
 
     /// Records the text that the application gets in a stream.
     pub fn tap(&mut self, out: &[u8]) {
-        if let Some(origin) = &self.begun {
-            self.tap.take(out, origin.tap);
+        if let Some(base) = &self.base {
+            self.tap.take(out, base.tap);
         }
+    }
+
+    /// Takes the turns that later requests lack, each with the keys under which they are found. `answer`: the text that the application
+    /// gets.
+    fn take_hidden<A: Adapter>(&mut self, context: &Context, answer: impl FnOnce() -> Option<String>) -> Vec<(Vec<Key>, Kept)> {
+        let Some(base) = &self.base else { return Vec::new() };
+        let mut all = std::mem::take(&mut self.known_as);
+        if let Some(mixed) = self.mixed.take() {
+            all.push(*mixed);
+        } else if !self.before.is_empty()
+            && !A::continues(&base.came)
+            && let Some(answer) = answer()
+        {
+            let key = key_of_answer(A::API, &context.scope, &A::turns(&base.came), &answer);
+            let (before, whole) = (std::mem::take(&mut self.before), std::mem::take(&mut self.last));
+            all.push((vec![key], Kept { before, whole, ..Kept::default() }));
+        }
+        all
+    }
+
+    /// Records a turn of which the application gets only its own calls, found by their keys.
+    fn hide_turn(&mut self, keys: Vec<Key>, whole: Vec<String>, behind: Vec<String>) {
+        let before = std::mem::take(&mut self.before);
+        self.mixed = Some(Box::new((keys, Kept { before, whole, behind, lost: false })));
     }
 }
 
@@ -146,200 +168,196 @@ struct Own {
     limit: u32,
 }
 
-impl Run {
-    /// Runs the calls of an accepted answer that are toolmark's to run. `spent`: the attempt's usage.
-    ///
-    /// # Errors
-    /// [`Failure`] if the conversation can't be continued.
-    pub(in crate::proxy) async fn own_calls<A: Adapter>(
-        &mut self,
-        mut finals: Vec<ChoiceOutcome>,
-        said: Said,
-        spent: Option<String>,
-    ) -> Result<Next, Failure> {
-        let Some(mcp) = self.worker.app.mcp.clone() else { return Ok(Next::End(finals)) };
-        let [ChoiceOutcome::Accept(calls)] = &mut finals[..] else { return Ok(Next::End(finals)) };
-        let own = self.own(calls, &mcp);
-        if !self.rounds.begun() || (own.tools.is_empty() && self.rounds.before.is_empty()) {
-            return Ok(Next::End(finals));
+impl Own {
+    fn of(context: &Context, calls: &[(ValidCall, MarkTime)], mcp: &Mcp) -> Self {
+        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, context.tools.runs(call.name())?.clone()));
+        let tools: Vec<(usize, Offered)> = calls.iter().enumerate().filter_map(runs).collect();
+        let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
+        Self { tools, limit }
+    }
+}
+
+/// Runs the calls of an accepted answer that are toolmark's to run. `spent`: the attempt's usage.
+///
+/// # Errors
+/// [`Failure`] if the conversation can't be continued.
+pub async fn run_own_calls<A: Adapter>(
+    driver: &mut ExchangeDriver,
+    mut finals: Vec<ChoiceOutcome>,
+    said: Said,
+    spent: Option<String>,
+) -> Result<RoundOutcome, Failure> {
+    let Some(mcp) = driver.app().mcp.clone() else { return Ok(RoundOutcome::End(finals)) };
+    let [ChoiceOutcome::Accept(calls)] = &mut finals[..] else { return Ok(RoundOutcome::End(finals)) };
+    let context = driver.context.clone();
+    let own = Own::of(&context, calls, &mcp);
+    if !driver.rounds.are_active() || (own.tools.is_empty() && !driver.rounds.hides()) {
+        return Ok(RoundOutcome::End(finals));
+    }
+    if own.tools.is_empty() {
+        let marks = A::marks(&said, calls, &context);
+        let again = A::said_again(&said, &passed(calls, &marks), &context);
+        if calls.is_empty() {
+            driver.rounds.last = again;
+        } else {
+            // The application calls next: what came before is found by its calls.
+            let keys = marks.iter().map(|mark| key_of_mark(A::API, &context.scope, mark)).collect();
+            driver.rounds.hide_turn(keys, again, Vec::new());
         }
-        let context = self.context.clone();
-        if own.tools.is_empty() {
-            let marks = A::marks(&said, calls, &context);
-            let again = A::said_again(&said, &passed(calls, &marks), &context);
-            if calls.is_empty() {
-                self.rounds.last = again;
-            } else {
-                // The application calls next: what came before is found by its calls.
-                let keys = marks.iter().map(|mark| key_of_mark(A::API, &context.scope, mark)).collect();
-                let before = std::mem::take(&mut self.rounds.before);
-                self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, ..Kept::default() })));
-            }
-            return Ok(Next::End(finals));
-        }
-        let permit = self.attempts.start_round(own.limit);
-        if permit == RoundPermit::LimitExceeded {
-            return Ok(Next::End(vec![ChoiceOutcome::Replace(
-                self.too_many(own.limit, own.tools.first().map_or("", |(_, tool)| &tool.name)),
-            )]));
-        }
-        let outcomes = if permit == RoundPermit::LimitReached {
+        return Ok(RoundOutcome::End(finals));
+    }
+    let outcomes = match driver.attempts.start_round(own.limit) {
+        RoundPermit::Run => run_calls::<A>(driver, &mcp, &own, &said, calls).await?,
+        RoundPermit::LimitReached => {
             let limit = own.limit;
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
             own.tools.iter().map(|_| Outcome::failure(&message)).collect()
-        } else {
-            self.run_all::<A>(&mcp, &own, &said, calls).await?
-        };
-        // A call that was run for an attempt before has the moment that it had then.
-        let marks = A::marks(&said, calls, &context);
-        let again = A::said_again(&said, &passed(calls, &marks), &context);
-        let results: Vec<String> =
-            own.tools.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(A::result(marks.get(*at)?, &outcome.text))).collect();
-        self.attempts.end_round(self.started.at.elapsed());
-        if own.tools.len() < calls.len() {
-            let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
-            let keys = theirs.map(|(_, mark)| key_of_mark(A::API, &context.scope, mark)).collect();
-            let before = std::mem::take(&mut self.rounds.before);
-            self.rounds.mixed = Some(Box::new((keys, Kept { before, whole: again, behind: results, lost: false })));
-            return Ok(Next::End(finals));
         }
-        self.attempts.spend(spent.as_deref());
-        let count = results.len();
-        let added: Vec<String> = again.into_iter().chain(results).collect();
-        self.go_on::<A>(&added, count).await?;
-        self.rounds.before.extend(added);
-        Ok(Next::Again)
+        RoundPermit::LimitExceeded => {
+            let tool = own.tools.first().map_or("", |(_, tool)| &tool.name);
+            return Ok(RoundOutcome::End(vec![ChoiceOutcome::Replace(too_many_rounds(driver, own.limit, tool))]));
+        }
+    };
+    // A call that was run for an attempt before has the moment that it had then.
+    let marks = A::marks(&said, calls, &context);
+    let again = A::said_again(&said, &passed(calls, &marks), &context);
+    let results: Vec<String> =
+        own.tools.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(A::result(marks.get(*at)?, &outcome.text))).collect();
+    driver.attempts.end_round(driver.clock.elapsed());
+    if own.tools.len() < calls.len() {
+        let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
+        let keys = theirs.map(|(_, mark)| key_of_mark(A::API, &context.scope, mark)).collect();
+        driver.rounds.hide_turn(keys, again, results);
+        return Ok(RoundOutcome::End(finals));
     }
+    driver.attempts.spend(spent.as_deref());
+    let count = results.len();
+    let added: Vec<String> = again.into_iter().chain(results).collect();
+    continue_with::<A>(driver, &added, count).await?;
+    driver.rounds.before.extend(added);
+    Ok(RoundOutcome::Again)
+}
 
-    fn own(&self, calls: &[(ValidCall, MarkTime)], mcp: &Mcp) -> Own {
-        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, self.context.tools.runs(call.name())?.clone()));
-        let tools: Vec<(usize, Offered)> = calls.iter().enumerate().filter_map(runs).collect();
-        let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
-        Own { tools, limit }
+/// Runs the calls of one turn in parallel. Returns their outcomes.
+async fn run_calls<A: Adapter>(
+    driver: &mut ExchangeDriver,
+    mcp: &Arc<Mcp>,
+    own: &Own,
+    said: &Said,
+    calls: &mut [(ValidCall, MarkTime)],
+) -> Result<Vec<Outcome>, Failure> {
+    let ExchangeDriver { worker, context, attempts, record, rounds, cassette, .. } = driver;
+    let app = &worker.app;
+    let marks = A::marks(said, calls, context);
+    let asked = own.tools.iter().filter_map(|(at, tool)| {
+        let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
+        Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
+    });
+    let asked: Vec<(Asked, MarkTime)> = asked.collect();
+    if let Some(outcomes) = cassette.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
+        return Ok(outcomes);
     }
+    let identity = rounds.base.as_ref().map(|base| base.identity.clone()).unwrap_or_default();
+    let mut dues: Vec<Due> = app.journal.due(app.recorder.shelf(), &identity, &mut rounds.ordinals, asked, app.now_ms()).await;
+    for ((at, _), due) in own.tools.iter().zip(&dues) {
+        if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
+            record.moved(*moment, due.moment());
+            *moment = due.moment();
+        }
+    }
+    if app.journal.begin(app.recorder.shelf(), &mut dues, app.now_ms()).await.is_err() {
+        let message = "that calls begin can't be noted in the ledger: a request that comes again might run them again";
+        let violation = context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+        attempts.report(violation.clone());
+        if let Some(violation) = violation.filter(Violation::blocks) {
+            return Err(Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() });
+        }
+    }
+    let outcomes = join_all(dues.into_iter().map(|due| idempotency::run(app.clone(), mcp.clone(), due))).await;
+    let marks = A::marks(said, calls, context);
+    for ((at, tool), outcome) in own.tools.iter().zip(&outcomes) {
+        if let Some(((call, _), mark)) = calls.get(*at).zip(marks.get(*at)) {
+            cassette.note_ran(mark, &tool.name, call.arguments(), outcome);
+        }
+    }
+    Ok(outcomes)
+}
 
-    /// Runs the calls of one turn in parallel. Returns their outcomes.
-    async fn run_all<A: Adapter>(
-        &mut self,
-        mcp: &Arc<Mcp>,
-        own: &Own,
-        said: &Said,
-        calls: &mut [(ValidCall, MarkTime)],
-    ) -> Result<Vec<Outcome>, Failure> {
-        let marks = A::marks(said, calls, &self.context);
-        let asked = own.tools.iter().filter_map(|(at, tool)| {
-            let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
-            Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
-        });
-        let asked: Vec<(Asked, MarkTime)> = asked.collect();
-        if let Some(outcomes) = self.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
-            return Ok(outcomes);
-        }
-        let mut dues: Vec<Due> = self.due(asked).await;
-        for ((at, _), due) in own.tools.iter().zip(&dues) {
-            if let Some((_, moment)) = calls.get_mut(*at).filter(|(_, moment)| *moment != due.moment()) {
-                self.notes.moved(*moment, due.moment());
-                *moment = due.moment();
-            }
-        }
-        self.begin_calls(&mut dues)
-            .await
-            .map_err(|violation| Failure { status: StatusCode::SERVICE_UNAVAILABLE, ..Refusal::of(&violation).into() })?;
-        let app = self.worker.app.clone();
-        let outcomes = join_all(dues.into_iter().map(|due| idempotency::run(app.clone(), mcp.clone(), due))).await;
-        let marks = A::marks(said, calls, &self.context);
-        for ((at, tool), outcome) in own.tools.iter().zip(&outcomes) {
-            if let Some(((call, _), mark)) = calls.get(*at).zip(marks.get(*at)) {
-                self.stage.note_ran(mark, &tool.name, call.arguments(), outcome);
-            }
-        }
-        Ok(outcomes)
-    }
+/// Text of an answer that ends because of too many rounds; the violation is recorded.
+fn too_many_rounds(driver: &mut ExchangeDriver, limit: u32, tool: &str) -> String {
+    driver.attempts.block();
+    let checks = &driver.context.rules.checks;
+    let message = format!("tools were run in {limit} rounds, which is the limit, and `{tool}` was called again");
+    let violation: Option<Violation> = checks.violation(Code::LoopDetected, Some(tool), message, "");
+    let words = crate::judge::messages::ended(&violation.iter().collect::<Vec<_>>());
+    driver.attempts.report(violation);
+    words
+}
 
-    fn too_many(&mut self, limit: u32, tool: &str) -> String {
-        self.attempts.block();
-        let checks = &self.context.rules.checks;
-        let message = format!("tools were run in {limit} rounds, which is the limit, and `{tool}` was called again");
-        let violation: Option<Violation> = checks.violation(Code::LoopDetected, Some(tool), message, "");
-        let words = crate::judge::messages::ended(&violation.iter().collect::<Vec<_>>());
-        self.attempts.report(violation);
-        words
+/// Continues the exchange with these items appended to its request; `results`: number of results among them.
+async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String], results: usize) -> Result<(), Failure> {
+    let broken = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the request with the tools' results can't be made");
+    let body = A::append(driver.context.request(), added).ok_or_else(broken)?;
+    let document = Document::parse(body).map_err(|_| broken())?;
+    let earlier = driver.context.clone();
+    let Some(base) = &driver.rounds.base else { return Err(broken()) };
+    let own = basis(driver.app(), &base.standard, base.upstream, earlier.scope.clone(), earlier.tools.clone());
+    let mut begun = (base.prepare)(&document, Basis { id: earlier.id, beyond: base.beyond.clone(), ..own })?;
+    if let Some(context) = begun.unshared() {
+        context.text.ask_ledger = earlier.text.ask_ledger;
     }
+    let Begun { context, body, violations } = begun;
+    let new: Vec<Violation> = violations.into_iter().filter(|own| !driver.attempts.findings().violations.contains(own)).collect();
+    let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
+    driver.attempts.report(new);
+    if let Some(refusal) = refusal {
+        return Err(refusal.into());
+    }
+    for (moment, mark) in earlier.inquiry.marks() {
+        context.inquiry.minted(moment, &mark);
+    }
+    (driver.body, driver.context) = (A::upstream(body, results, &context), context);
+    driver.state.forget();
+    driver.check_results(earlier.executions.len()).await;
+    Ok(())
+}
 
-    /// Continues the exchange with these items appended to its request; `results`: number of results among them.
-    async fn go_on<A: Adapter>(&mut self, added: &[String], results: usize) -> Result<(), Failure> {
-        let broken =
-            || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the request with the tools' results can't be made");
-        let body = A::append(self.context.request(), added).ok_or_else(broken)?;
-        let document = Document::parse(body).map_err(|_| broken())?;
-        let Some(origin) = &self.rounds.begun else { return Err(broken()) };
-        let app = self.worker.app.clone();
-        let own = basis(&app, &origin.standard, origin.upstream, self.context.scope.clone(), self.context.tools.clone());
-        let mut begun = (origin.again)(&document, Basis { id: self.context.id, beyond: origin.beyond.clone(), ..own })?;
-        if let Some(context) = begun.unshared() {
-            context.text.ask_ledger = self.context.text.ask_ledger;
-        }
-        let Begun { context, body, violations } = begun;
-        let new: Vec<Violation> = violations.into_iter().filter(|own| !self.attempts.findings().violations.contains(own)).collect();
-        let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
-        self.attempts.report(new);
-        if let Some(refusal) = refusal {
-            return Err(refusal.into());
-        }
-        let known = self.context.executions.len();
-        for (moment, mark) in self.context.inquiry.marks() {
-            context.inquiry.minted(moment, &mark);
-        }
-        (self.body, self.context) = (A::upstream(body, results, &context), context);
-        self.asked.forget();
-        self.witness_from(known).await;
-        Ok(())
+/// Stores the rounds that the application doesn't see for its next request. `answer`: the text that it gets.
+///
+/// # Errors
+/// 503 if they may be lost with this process and the policy blocks on that.
+pub async fn store_hidden<A: Adapter>(driver: &mut ExchangeDriver, answer: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
+    let ExchangeDriver { worker, context, attempts, rounds, .. } = driver;
+    if !rounds.are_active() {
+        return Ok(());
     }
+    let all = rounds.take_hidden::<A>(context, answer);
+    let app = &worker.app;
+    if app.kept.keep(app.recorder.shelf(), all, app.now_ms()).await.is_ok() {
+        return Ok(());
+    }
+    let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";
+    let violation = context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
+    attempts.report(violation.clone());
+    match violation.filter(Violation::blocks) {
+        Some(_) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)),
+        None => Ok(()),
+    }
+}
 
-    /// Stores the rounds that the application doesn't see for its next request. `answer`: the text that it gets.
-    ///
-    /// # Errors
-    /// 503 if they may be lost with this process and the policy blocks on that.
-    pub(in crate::proxy) async fn keep_rounds<A: Adapter>(&mut self, answer: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
-        let Some(origin) = &self.rounds.begun else { return Ok(()) };
-        let mut all = std::mem::take(&mut self.rounds.known_as);
-        if let Some(mixed) = self.rounds.mixed.take() {
-            all.push(*mixed);
-        } else if !self.rounds.before.is_empty()
-            && !A::continues(&origin.came)
-            && let Some(answer) = answer()
-        {
-            let key = key_of_answer(A::API, &self.context.scope, &A::turns(&origin.came), &answer);
-            let (before, whole) = (std::mem::take(&mut self.rounds.before), std::mem::take(&mut self.rounds.last));
-            all.push((vec![key], Kept { before, whole, ..Kept::default() }));
-        }
-        let app = &self.worker.app;
-        if app.kept.keep(app.recorder.shelf(), all, app.now_ms()).await.is_ok() {
-            return Ok(());
-        }
-        let message = "the calls that toolmark ran itself can't be kept in the ledger: after a restart the history may lack them";
-        let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-        self.attempts.report(violation.clone());
-        match violation.filter(Violation::blocks) {
-            Some(_) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)),
-            None => Ok(()),
-        }
-    }
+/// [`store_hidden`] for a stream, whose text was recorded.
+///
+/// # Errors
+/// As [`store_hidden`].
+pub async fn store_hidden_of_stream<A: Adapter>(driver: &mut ExchangeDriver) -> Result<(), Failure> {
+    let text = std::mem::take(&mut driver.rounds.tap).text;
+    store_hidden::<A>(driver, || text).await
+}
 
-    /// [`Self::keep_rounds`] for a stream, whose text was recorded.
-    ///
-    /// # Errors
-    /// As [`Self::keep_rounds`].
-    pub(in crate::proxy) async fn keep_streamed_rounds<A: Adapter>(&mut self) -> Result<(), Failure> {
-        let text = std::mem::take(&mut self.rounds.tap).text;
-        self.keep_rounds::<A>(|| text).await
-    }
-
-    /// True if an accepted answer consists only of calls that toolmark runs, and text.
-    pub(in crate::proxy) fn runs_all(&self, finals: &[ChoiceOutcome]) -> bool {
-        let [ChoiceOutcome::Accept(calls)] = finals else { return false };
-        self.rounds.begun() && !calls.is_empty() && calls.iter().all(|(call, _)| self.context.tools.runs(call.name()).is_some())
-    }
+/// True if an accepted answer consists only of calls that toolmark runs, and text.
+pub fn runs_all(driver: &ExchangeDriver, finals: &[ChoiceOutcome]) -> bool {
+    let [ChoiceOutcome::Accept(calls)] = finals else { return false };
+    driver.rounds.are_active() && !calls.is_empty() && calls.iter().all(|(call, _)| driver.context.tools.runs(call.name()).is_some())
 }
 
 /// Calls with their marks.

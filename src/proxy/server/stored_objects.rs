@@ -33,7 +33,7 @@ use crate::{
             originals::{Got, Object},
             owners,
         },
-        exchange::{self, Incoming, basis, cassette_session, driver::Fetched, read, responses},
+        exchange::{self, Incoming, basis, cassette_session, conversation::Fetched, read, responses},
         helper_threads,
         http::{
             body::Body,
@@ -67,6 +67,8 @@ use crate::{
 const ANSWERS_MAX: usize = 64;
 /// Maximum bytes of these responses.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
+/// Maximum pages of a list that are read for one of which something is left.
+const PAGES_MAX: usize = 16;
 /// Members of a conversation that need no judging; only these are passed on.
 const CONVERSATION: [&str; 5] = ["id", "object", "created_at", "metadata", "deleted"];
 /// The same for a deleted response; below, for a count of tokens and for a compacted response.
@@ -487,9 +489,9 @@ impl Client<'_> {
         };
         // Judged as it would have been when it was asked for.
         let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
-        let (mut run, _) = responses::begin(self.worker.clone(), incoming).await?;
-        run.way.go_to_holder(holder.upstream, self.worker);
-        Ok(exchange::fetched::<Responses>(run, answer, Fetched { id: id.to_owned(), turn }).await)
+        let mut driver = responses::begin(self.worker.clone(), incoming).await?;
+        driver.selection.go_to_holder(holder.upstream, self.worker);
+        Ok(exchange::run_fetched::<Responses>(driver, answer, Fetched::new(id.to_owned(), turn)).await)
     }
 
     /// The same answer that the application got before.
@@ -542,15 +544,13 @@ impl Client<'_> {
         let holder = Holder::of(&*self.response(id)?);
         let thread = self.app.memory.response(self.scope, id);
         let rest = format!("/responses/{}/input_items", self.upstream_id(id));
-        let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
-        self.listed(holder, came, thread.as_deref()).await
+        self.listed(holder, &rest, incoming, thread.as_deref()).await
     }
 
     async fn items(&self, id: &str, incoming: &Incoming) -> Result<Response<Body>, Failure> {
         let holder = self.holder_of(id).await?;
         let rest = format!("/conversations/{id}/items");
-        let came = self.ask(holder, Method::GET, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?;
-        self.listed(holder, came, self.app.memory.conversation(self.scope, id).as_deref()).await
+        self.listed(holder, &rest, incoming, self.app.memory.conversation(self.scope, id).as_deref()).await
     }
 
     async fn item(&self, id: &str, item: &str, method: Method, incoming: &Incoming) -> Result<Response<Body>, Failure> {
@@ -582,14 +582,29 @@ impl Client<'_> {
         self.own(holder, &Ids { items, ..Ids::default() }).await;
     }
 
-    /// A list of items for the application.
-    async fn listed(&self, holder: Holder, came: Came, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
-        let (headers, body) = whole!(came);
-        let document = self.document(holder, body)?;
-        let (json, unknown) = self.known(thread, |known| stored::list(&document, &known)).map_err(|fault| self.fault(holder, &fault))?;
-        let violations = self.incomplete(unknown)?;
-        self.own_items(holder, &json).await;
-        Ok(self.answer(holder, headers, json, &violations))
+    /// A list of items for the application: the first page of which something is left, since clients take an empty page for
+    /// the last one. `rest`: its path.
+    async fn listed(&self, holder: Holder, rest: &str, incoming: &Incoming, thread: Option<&Thread>) -> Result<Response<Body>, Failure> {
+        let (mut query, mut unknown) = (incoming.query.clone(), 0_usize);
+        for pages in 1.. {
+            let came = self.ask(holder, Method::GET, rest, query.as_deref(), &incoming.headers, Bytes::new()).await?;
+            let (headers, body) = whole!(came);
+            let document = self.document(holder, body)?;
+            let page = self.known(thread, |known| stored::list(&document, &known)).map_err(|fault| self.fault(holder, &fault))?;
+            unknown = unknown.saturating_add(page.unknown);
+            let next = page.next.filter(|_| page.passed == 0 && pages < PAGES_MAX);
+            let Some(next) = next else {
+                let violations = self.incomplete(unknown)?;
+                self.own_items(holder, &page.json).await;
+                return Ok(self.answer(holder, headers, page.json, &violations));
+            };
+            let mut after = form_urlencoded::Serializer::new(String::new());
+            after.append_pair("after", &next);
+            let other = without(incoming.query.as_deref(), &["after"]);
+            query = Some(other.into_iter().chain([after.finish()]).collect::<Vec<_>>().join("&"));
+        }
+        // INVARIANT: the last of the pages returns.
+        Err(internal())
     }
 
     /// Violation for items that were left out.
@@ -696,7 +711,8 @@ impl Client<'_> {
         let mut violations = begun.violations;
         violations.extend(found);
         violations.extend(self.incomplete(passed.unknown)?);
-        self.own(holder, &Ids { items: Ids::items_of(output), ..Ids::default() }).await;
+        let listed = format!("{{\"data\":[{}]}}", passed.items.join(","));
+        self.own_items(holder, &listed).await;
         let head = head.strip_suffix('}').unwrap_or("{");
         let comma = if head.len() > 1 { "," } else { "" };
         let usage = document.root().get("usage").map_or("null", |usage| if stored::is_figures(usage) { usage.raw_str() } else { "null" });
@@ -767,12 +783,11 @@ impl Client<'_> {
             violations = self.noted(&written, begun);
         }
         let thread = self.app.memory.conversation(self.scope, id);
-        let (json, unknown) =
-            self.known(thread.as_deref(), |known| stored::list(&answered, &known)).map_err(|fault| self.fault(holder, &fault))?;
+        let page = self.known(thread.as_deref(), |known| stored::list(&answered, &known)).map_err(|fault| self.fault(holder, &fault))?;
         // What was written is written: that it can't be shown is no reason to write it again.
-        violations.extend(self.incomplete(unknown).unwrap_or_default());
-        self.own_items(holder, &json).await;
-        Ok(self.answer(holder, headers, json, &violations))
+        violations.extend(self.incomplete(page.unknown).unwrap_or_default());
+        self.own_items(holder, &page.json).await;
+        Ok(self.answer(holder, headers, page.json, &violations))
     }
 
     /// Request that writes items, which are prepared.

@@ -1,30 +1,115 @@
-//! Selection of the upstream for one exchange: those that may answer it, the current one, and what is known of it.
+//! Selection of the upstream for one exchange: those that may answer it, the current one, and what is done after a failure.
 //!
-//! Nothing is sent here; `proxy/exchange/attempt.rs` sends. A caller's own credential goes to the upstream that its request was
-//! routed to, and to no other.
+//! ```text
+//!  choose ─▶ (sent elsewhere) ─▶ answer, or an error that another try won't mend ─▶ the exchange goes on
+//!    ▲              └▶ failed, and nothing has gone downstream ─▶ recover: again after a pause │ elsewhere │ no more
+//!    └──────────────────────────────────────────────────────────────────────┘
+//! ```
+//! Nothing is sent here but probes; `proxy/exchange/attempt.rs` sends. Decisions are made in [`crate::upstreams`]. A caller's own
+//! credential goes to the upstream that its request was routed to, and to no other.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use http::HeaderMap;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 
+use super::{
+    Endpoint,
+    candidates::{Candidate, Fitness, fitness},
+    prober::{self, Asked},
+};
 use crate::{
-    openai::Api,
+    exchange::{
+        attempts::Attempts,
+        context::{Context, JudgedChoice},
+    },
+    judge::call::turn::ToolChoice,
+    openai::{Api, error::Reported},
     proxy::{
         app::App,
         http::{credentials, failure::Failure},
-        upstream::candidates::Candidate,
         worker::Worker,
     },
     settings::{Responses, Upstream},
-    upstreams::breaker::RequestOutcome,
+    translate,
+    upstreams::{
+        breaker::{Admission, BreakerState, RequestOutcome},
+        capabilities::ModelEntry,
+        capability_probe::ToolCalling,
+        health::FailureKind,
+        quirks::{
+            AdaptContext, Incompatible, fit,
+            learn::{LearnedQuirk, lesson},
+        },
+        retry::{self, AttemptFailure, RetryDecision, RetryLimits, TRIES},
+    },
+    violation::Code,
+    wire::json::Document,
 };
 
+/// The request that an upstream is selected for.
+#[derive(Clone, Copy)]
+pub struct PendingRequest<'r> {
+    /// Worker that serves the exchange.
+    pub worker: &'r Arc<Worker>,
+    /// Inputs for judging.
+    pub context: &'r Context,
+    /// Model that the request names.
+    pub model: &'r str,
+    /// Body in the caller's API.
+    pub body: &'r Bytes,
+    /// A cassette answers in place of upstreams.
+    pub is_played: bool,
+    /// Findings and limits over all attempts.
+    pub attempts: &'r Attempts,
+    /// Start of the exchange.
+    pub began_at: Instant,
+}
+
+impl PendingRequest<'_> {
+    /// Time left for repairs and probes.
+    fn time_left(&self) -> Duration {
+        self.attempts.repair_time(self.context, self.began_at.elapsed())
+    }
+
+    /// True if the body contains the parameter at this path, written as in `drop`.
+    fn has_parameter(&self, path: &str) -> bool {
+        let Ok(document) = Document::parse(self.body.clone()) else { return false };
+        let first = path.split('.').next().unwrap_or_default();
+        document.root().get(first).is_some() && (first == path || self.has_member(path.rsplit('.').next().unwrap_or_default()))
+    }
+
+    fn has_member(&self, name: &str) -> bool {
+        memchr::memmem::find(self.body, format!("\"{name}\"").as_bytes()).is_some()
+    }
+
+    /// True if tools may be called in this exchange. Always false in observe mode.
+    fn wants_tools(&self) -> bool {
+        self.context.tools.any && self.context.turn.tool_choice != ToolChoice::None && !self.context.observes()
+    }
+}
+
+/// Reason for which an upstream isn't asked.
+enum Unsuitable {
+    /// It is down, or the probe found it down.
+    Down(Failure),
+    /// The model doesn't call functions there, or that couldn't be found out.
+    NoTools(String),
+    /// The request can't be adapted to it.
+    Misfit(String),
+    /// It is asked only if no other upstream is left.
+    LastResort,
+}
+
 /// Upstreams that may answer one exchange, with the headers and query for the current one.
-pub struct Way {
+pub struct UpstreamSelection {
     /// Upstreams that may answer, in order of preference; never empty.
     candidates: Vec<Candidate>,
     /// Index of the current candidate.
-    pub(in crate::proxy) at: usize,
+    at: usize,
     /// API of the request.
     api: Api,
     /// Query for the upstream that the request was routed to.
@@ -36,14 +121,14 @@ pub struct Way {
     /// Headers for the current upstream.
     headers: HeaderMap,
     /// Requests to the current upstream since its last answer.
-    pub(in crate::proxy) tries: u32,
+    tries: u32,
     /// The current upstream was checked and may be asked.
-    pub(in crate::proxy) chosen: bool,
+    is_chosen: bool,
     /// Name of the upstream that answered last.
-    pub(in crate::proxy) answered: Option<Box<str>>,
+    answered: Option<Box<str>>,
 }
 
-impl Way {
+impl UpstreamSelection {
     /// Selection for a request of this API.
     ///
     /// # Errors
@@ -57,7 +142,7 @@ impl Way {
         let plain_query = query.as_deref().and_then(credentials::plain_query);
         let query = endpoint.and_then(|endpoint| endpoint.query(query, caller_key));
         let came = (candidates.len() > 1).then_some(came);
-        Ok(Self { candidates, at: 0, api, query, plain_query, came, headers, tries: 0, chosen: false, answered: None })
+        Ok(Self { candidates, at: 0, api, query, plain_query, came, headers, tries: 0, is_chosen: false, answered: None })
     }
 
     /// Index of the current upstream in `[[upstreams]]`.
@@ -93,7 +178,7 @@ impl Way {
         {
             self.headers = endpoint.headers_elsewhere(came);
         }
-        (self.at, self.tries, self.chosen) = (at, 0, false);
+        (self.at, self.tries, self.is_chosen) = (at, 0, false);
     }
 
     /// Switches to this index in `[[upstreams]]`, which has the object that is requested.
@@ -101,8 +186,13 @@ impl Way {
         if let Some(at) = self.candidates.iter().position(|candidate| candidate.upstream == upstream) {
             self.go_to(at, worker);
         }
-        self.chosen = true;
+        self.is_chosen = true;
         self.answered = worker.endpoints.get(upstream).map(|endpoint| endpoint.settings.name.clone());
+    }
+
+    /// Headers for the current upstream, by reference.
+    pub fn request_headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// Headers for the current upstream.
@@ -124,28 +214,334 @@ impl Way {
     pub fn api_of(&self, settings: &Upstream) -> Api {
         if self.translates(settings) { Api::Chat } else { self.api }
     }
+
+    /// The current upstream, as this worker reaches it.
+    pub fn endpoint<'w>(&self, worker: &'w Worker) -> &'w Endpoint {
+        // INVARIANT: the index came from this very list.
+        &worker.endpoints[self.upstream()]
+    }
+
+    /// Name of the upstream that answered last.
+    pub fn answered(&self) -> Option<&str> {
+        self.answered.as_deref()
+    }
+
+    /// True if the current upstream was checked and may be asked.
+    pub fn is_chosen(&self) -> bool {
+        self.is_chosen
+    }
+
+    /// Permit for another request to the current upstream.
+    pub fn permit(&self, app: &Arc<App>) -> BreakerPermit {
+        BreakerPermit::new(app.clone(), self.upstream(), false)
+    }
+
+    /// Selects the first upstream from this index on that may be asked.
+    ///
+    /// # Errors
+    /// [`Failure`] if none may be asked.
+    pub async fn choose(&mut self, from: usize, request: PendingRequest<'_>) -> Result<BreakerPermit, Failure> {
+        let worker = request.worker;
+        let before = self.at;
+        let (mut last, mut down, mut reasons) = (None, None, Vec::new());
+        for at in from..self.count() {
+            self.go_to(at, worker);
+            let name = &self.endpoint(worker).settings.name;
+            match self.admit(request).await {
+                Ok(permit) => {
+                    self.is_chosen = true;
+                    return Ok(permit);
+                }
+                Err(Unsuitable::LastResort) => last = last.or(Some(at)),
+                Err(Unsuitable::Down(failure)) => down = down.or(Some(failure)),
+                Err(Unsuitable::NoTools(why) | Unsuitable::Misfit(why)) => reasons.push(format!("`{name}`: {why}")),
+            }
+        }
+        if let Some(at) = last {
+            self.go_to(at, worker);
+            self.is_chosen = true;
+            return Ok(self.permit(&worker.app));
+        }
+        self.go_to(before.min(self.count().saturating_sub(1)), worker);
+        Err(match down {
+            Some(mut failure) => {
+                if !reasons.is_empty() {
+                    failure.message.push_str(&format!("; others can't answer: {}", reasons.join(", ")));
+                }
+                failure
+            }
+            None => Failure::no_upstream_for_tools(request.model, &reasons.join(", ")),
+        })
+    }
+
+    /// Checks whether the current upstream may be asked.
+    async fn admit(&self, request: PendingRequest<'_>) -> Result<BreakerPermit, Unsuitable> {
+        let (app, upstream) = (&request.worker.app, self.upstream());
+        if request.is_played {
+            return Ok(self.permit(app));
+        }
+        let standing = app.standings.get(upstream).ok_or(Unsuitable::LastResort)?;
+        if self.is_foreign() {
+            self.fitted(request.body, request).map_err(|why| Unsuitable::Misfit(format!("it can't take this conversation over: {why}")))?;
+        }
+        let alone = self.count() == 1;
+        if !alone && standing.gauge.is_paused(app.uptime_ms()) {
+            return Err(Unsuitable::LastResort);
+        }
+        if request.wants_tools() {
+            self.check_calls(request).await?;
+        }
+        match standing.gauge.admit(app.uptime_ms()) {
+            Admission::Pass => Ok(self.permit(app)),
+            Admission::Trial => Ok(BreakerPermit::new(app.clone(), upstream, true)),
+            Admission::Refuse(wait_ms) => {
+                let name = &*self.endpoint(request.worker).settings.name;
+                Err(match standing.gauge.trouble() {
+                    // It is there: its errors say more than ours would, and one slow model is no reason to refuse all.
+                    FailureKind::Errors | FailureKind::Silent => Unsuitable::LastResort,
+                    FailureKind::Unreachable => Unsuitable::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
+                })
+            }
+        }
+    }
+
+    /// Checks that the model calls functions there; probes it if that isn't known.
+    async fn check_calls(&self, request: PendingRequest<'_>) -> Result<(), Unsuitable> {
+        let (worker, endpoint) = (request.worker, self.endpoint(request.worker));
+        let model = self.model().unwrap_or(request.model);
+        let Some(standing) = worker.app.standings.get(self.upstream()) else { return Ok(()) };
+        let no_tools = |entry: &ModelEntry| Unsuitable::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
+        let Some(entry) = (match endpoint.settings.probe.asks() {
+            true => Some(standing.models.model(model)),
+            // Nothing is made of names that nobody will ask about.
+            false => standing.models.find(model),
+        }) else {
+            return Ok(());
+        };
+        let calls = entry.known().calls_at(worker.app.now_ms());
+        match fitness(calls, endpoint.settings.probe.asks()) {
+            Fitness::Fit => return Ok(()),
+            Fitness::Last => return Err(Unsuitable::LastResort),
+            Fitness::Unfit => return Err(no_tools(&entry)),
+            Fitness::Ask => {}
+        }
+        // Rare, and large: it would make every exchange as large.
+        let asking = prober::ask(&worker.app, endpoint, self.upstream(), model, &entry, self.headers(), request.time_left());
+        match Box::pin(asking).await {
+            Asked::Known(ToolCalling::Yes) => Ok(()),
+            Asked::Known(_) => Err(no_tools(&entry)),
+            // The same would be said to the request itself, in the upstream's own words.
+            Asked::Refused => Ok(()),
+            Asked::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
+            Asked::Failed(None) => {
+                let why = &entry.known().reason;
+                Err(Unsuitable::NoTools(format!("whether the model `{model}` calls functions couldn't be found out: {why}")))
+            }
+        }
+    }
+
+    /// Body for the current upstream: the request, translated if the upstream needs that, and adapted to it.
+    ///
+    /// # Errors
+    /// 400 if it can't be translated or adapted.
+    pub fn outgoing(&self, request: PendingRequest<'_>) -> Result<Bytes, Failure> {
+        let settings = &self.endpoint(request.worker).settings;
+        let refused = |param: &str, message: String| Failure {
+            param: Some(param.to_owned()),
+            ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+        };
+        let misfit = |why: Incompatible| refused("messages", format!("this can't go to the upstream `{}`: {why}", settings.name));
+        if !self.translates(settings) {
+            return self.fitted(request.body, request).map_err(misfit);
+        }
+        let document = Document::parse(request.body.clone()).map_err(|error| Failure::protocol(&settings.name, error))?;
+        let translated = translate::request::request(&document).map_err(|why| {
+            let message = format!("the upstream `{}` has no Responses API, and this can't be translated: {}", settings.name, why.message);
+            refused(&why.param, message)
+        })?;
+        self.fitted(&translated, request).map_err(misfit)
+    }
+
+    /// A body without the parameters that the current upstream rejects, and with those that it needs.
+    fn fitted(&self, body: &Bytes, request: PendingRequest<'_>) -> Result<Bytes, Incompatible> {
+        let (app, settings, foreign) = (&request.worker.app, &self.endpoint(request.worker).settings, self.is_foreign());
+        if request.context.observes() && !foreign {
+            return Ok(body.clone());
+        }
+        let standing = app.standings.get(self.upstream());
+        let known =
+            standing.and_then(|standing| standing.models.find(self.model().unwrap_or(request.model))).map(|model| model.known().clone());
+        let (memory, scope) = (&app.memory, &request.context.scope);
+        let recall = |mark: &str| memory.beside(scope, mark);
+        let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
+        let fitting = standing.map_or(&settings.fitting, |standing| standing.fitting(settings));
+        fit(body, fitting, &AdaptContext { model: self.model(), foreign, refused, recall: &recall })
+    }
+
+    /// Counts a request to the current upstream.
+    pub fn note_request(&mut self) {
+        self.tries += 1;
+    }
+
+    /// Records the outcome of a request with this permit, which was sent at this instant, for health and breaker.
+    pub fn report(&mut self, request: PendingRequest<'_>, permit: &mut BreakerPermit, sent_at: Instant, failed: Option<AttemptFailure>) {
+        let (app, endpoint) = (&request.worker.app, self.endpoint(request.worker));
+        if failed.is_none() {
+            self.tries = 0;
+            self.answered = Some(endpoint.settings.name.clone());
+        }
+        let Some(standing) = app.standings.get(self.upstream()).filter(|_| !request.is_played) else { return };
+        if let Some(AttemptFailure::Status(429, wait)) = failed
+            && endpoint.own_key().is_some()
+        {
+            // Its own limits are everybody's; a caller's are the caller's.
+            let wait = wait.unwrap_or_default().min(retry::RETRY_AFTER_MAX.saturating_mul(6));
+            standing.gauge.pause(app.uptime_ms().saturating_add(wait.as_millis() as u64));
+        }
+        let fault = failed.filter(|failed| failed.is_upstreams_fault());
+        if let Some(failed) = fault {
+            standing.gauge.fail(match failed {
+                AttemptFailure::Unreachable => FailureKind::Unreachable,
+                AttemptFailure::Timeout => FailureKind::Silent,
+                AttemptFailure::BrokenOff
+                | AttemptFailure::Nonsense
+                | AttemptFailure::Status(..)
+                | AttemptFailure::Refused
+                | AttemptFailure::NoTools => FailureKind::Errors,
+            });
+        }
+        permit.report(app.uptime_ms_at(sent_at), if fault.is_some() { RequestOutcome::Failed } else { RequestOutcome::Answered });
+    }
+
+    /// Learns from an error response, such as a parameter that the upstream rejects. Returns the kind of failure if a retry or a
+    /// fallback may help.
+    pub fn learn_from_error(
+        &mut self,
+        request: PendingRequest<'_>,
+        status: StatusCode,
+        body: &Bytes,
+        failed: AttemptFailure,
+    ) -> Option<AttemptFailure> {
+        let app = &request.worker.app;
+        let name = self.endpoint(request.worker).settings.name.clone();
+        let model = self.model().unwrap_or(request.model).to_owned();
+        let error = Reported::read(body).unwrap_or_default();
+        if let Some(found) = lesson(status.as_u16(), &error) {
+            let Some(standing) = app.standings.get(self.upstream()) else { return Some(failed).filter(|failed| failed.passes()) };
+            let entry = standing.models.model(&model);
+            match found {
+                LearnedQuirk::Refuses(path) if request.has_parameter(path) && entry.refuse(path, app.now_ms()) => {
+                    tracing::info!(
+                        upstream = &*name,
+                        model,
+                        parameter = path,
+                        "upstream `{name}` refuses `{path}`: it is left out from now on"
+                    );
+                    return Some(AttemptFailure::Refused);
+                }
+                LearnedQuirk::NoTools if request.wants_tools() => {
+                    prober::note(app, self.upstream(), &model, &entry, ToolCalling::No, "tools are refused");
+                    return Some(AttemptFailure::NoTools);
+                }
+                LearnedQuirk::Refuses(_) | LearnedQuirk::NoTools => {}
+            }
+        }
+        self.answered = Some(name);
+        Some(failed).filter(|failed| failed.passes())
+    }
+
+    /// Records what judged answers show about the model: that it calls functions, or writes calls as text.
+    pub fn learn(&self, request: PendingRequest<'_>, judged: &[JudgedChoice], now_ms: u64) {
+        let app = &request.worker.app;
+        let Some(standing) = app.standings.get(self.upstream()) else { return };
+        let model = self.model().unwrap_or(request.model);
+        let called = judged.iter().any(|choice| choice.turn.has_calls());
+        let leaked = || judged.iter().flat_map(JudgedChoice::violations).any(|violation| violation.code == Code::TextualToolCall);
+        if called {
+            standing.models.model(model).called(now_ms);
+        } else if request.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {
+            let entry = standing.models.model(model);
+            prober::note(app, self.upstream(), model, &entry, ToolCalling::TextLeak, "it writes calls as text");
+        }
+    }
+
+    /// Prepares the next request after a failure, if there is one: waits, or selects another upstream. `is_trial`: the permit of the
+    /// failed request was a half-open probe.
+    pub async fn recover(&mut self, request: PendingRequest<'_>, failed: AttemptFailure, is_trial: bool) -> Option<BreakerPermit> {
+        let left = RetryLimits {
+            tries: if is_trial { TRIES } else { self.tries.max(1) },
+            attempts: request.attempts.left(request.context),
+            time: request.time_left(),
+            repeatable: !self.is_stored_upstream(request),
+        };
+        let app = &request.worker.app;
+        let standing = app.standings.get(self.upstream())?;
+        let name = self.endpoint(request.worker).settings.name.clone();
+        let next = match retry::next(failed, left, self.at + 1 < self.count(), chance()) {
+            // It is left alone now, or has no retry left: who waits would wait for nothing.
+            RetryDecision::Again(_) if standing.gauge.condition(app.uptime_ms()) == BreakerState::Open => RetryDecision::Elsewhere,
+            RetryDecision::Again(pause) if failed == AttemptFailure::Refused || standing.gauge.spend() => RetryDecision::Again(pause),
+            RetryDecision::Again(_) => RetryDecision::Elsewhere,
+            next => next,
+        };
+        let exchange = request.context.id;
+        match next {
+            RetryDecision::Again(pause) => {
+                // Nobody is spared by waiting where a recording answers.
+                let pause = if request.is_played { Duration::ZERO } else { pause };
+                let pause_ms = pause.as_millis() as u64;
+                tracing::warn!(%exchange, upstream = &*name, failed = failed.as_str(), pause_ms, "upstream `{name}` failed: once more");
+                tokio::time::sleep(pause).await;
+                Some(self.permit(app))
+            }
+            RetryDecision::Elsewhere => {
+                let permit = self.choose(self.at + 1, request).await.ok()?;
+                let other = &*self.endpoint(request.worker).settings.name;
+                let failed = failed.as_str();
+                tracing::warn!(%exchange, upstream = &*name, fallback = other, failed, "upstream `{name}` failed: `{other}` is asked");
+                Some(permit)
+            }
+            RetryDecision::Stop => None,
+        }
+    }
+
+    /// True if a retry could do something twice, because the upstream stores the conversation or runs the request in the background.
+    fn is_stored_upstream(&self, request: PendingRequest<'_>) -> bool {
+        self.api == Api::Responses && (request.has_member("conversation") || request.has_member("background"))
+    }
+}
+
+/// Random number from 0 to 1, for jitter.
+fn chance() -> f64 {
+    let mut bytes = [0; 4];
+    // Without randomness: the longest pause.
+    getrandom::fill(&mut bytes).map_or(1.0, |()| f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX))
 }
 
 /// Breaker permit of a request to an upstream. If it is dropped without an outcome, the request counts as abandoned.
-pub struct Passage {
+pub struct BreakerPermit {
     app: Arc<App>,
     upstream: usize,
-    /// The request is a half-open probe of the breaker.
-    pub trial: bool,
+    is_trial: bool,
     reported: bool,
 }
 
-impl Passage {
+impl BreakerPermit {
     /// Permit for a request that was admitted.
-    pub fn new(app: Arc<App>, upstream: usize, trial: bool) -> Self {
-        Self { app, upstream, trial, reported: false }
+    fn new(app: Arc<App>, upstream: usize, is_trial: bool) -> Self {
+        Self { app, upstream, is_trial, reported: false }
+    }
+
+    /// True if the request is a half-open probe of the breaker.
+    pub fn is_trial(&self) -> bool {
+        self.is_trial
     }
 
     /// Reports the request's outcome to the breaker, at this uptime, and logs a change of its state.
     pub fn report(&mut self, uptime_ms: u64, outcome: RequestOutcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
-        let Some(condition) = standing.gauge.report(self.trial, outcome, uptime_ms) else { return };
+        let Some(condition) = standing.gauge.report(self.is_trial, outcome, uptime_ms) else { return };
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {
@@ -157,7 +553,7 @@ impl Passage {
     }
 }
 
-impl Drop for Passage {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if !self.reported {
             self.report(self.app.uptime_ms(), RequestOutcome::Abandoned);

@@ -188,3 +188,32 @@ fn a_compaction_that_can_be_read_is_judged() {
         assert_eq!((reply.status, reply.header("toolmark-verdict"), &reply.json()["output"][1]), (200, "pass", &item), "{}", reply.text());
     }
 }
+
+#[test]
+fn a_page_of_which_nothing_is_left_isnt_the_end_of_a_list() {
+    let page = |received: &Received| {
+        let call =
+            |id: &str| json!({"type": "function_call", "id": id, "call_id": format!("call_{id}"), "name": INVENTED, "arguments": "{}"});
+        let last = received.line.contains("after=x2");
+        let item = match () {
+            () if last => json!({"type": "message", "id": "x3", "role": "user", "content": "Hello"}),
+            () if received.line.contains("after=x1") => call("x2"),
+            () => call("x1"),
+        };
+        Scripted::json(200, json!({"object": "list", "data": [item], "has_more": !last}).to_string())
+    };
+    for (endless, items, asked) in [(false, 1, 3), (true, 0, 16)] {
+        let script = behind(move |received| {
+            let lists = received.line.starts_with("GET") && received.line.contains("/items");
+            lists.then(|| if endless { page(&Received { line: "GET /".to_owned(), ..received.clone() }) } else { page(received) })
+        });
+        let stage = Stage::new("[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\n", vec![script]);
+        let conversation = post(&stage, "conversations", json!({})).json();
+        let before = sent(&stage);
+        let read = get(&stage, &format!("conversations/{}/items?limit=1&order=desc", id(&conversation)));
+        assert_eq!((read.status, read.json()["data"].as_array().map(Vec::len)), (200, Some(items)), "{}", read.text());
+        assert_eq!((sent(&stage) - before, read.header("toolmark-violations")), (asked, "history_incomplete"));
+        let last = stage.upstreams[0].received().pop().unwrap().line;
+        assert!(last.contains("limit=1&order=desc&after=x"), "{last}");
+    }
+}

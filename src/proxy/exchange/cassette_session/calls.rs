@@ -1,13 +1,13 @@
 //! Tool calls of an exchange that is recorded or played: their outcomes are recorded, and during playback no call is run again.
 
-use super::Stage;
+use super::CassetteSession;
 use crate::{
     cassette::format::{RecordedMcp, RecordedToolRun},
+    exchange::context::Context,
     mcp::{outcome::Outcome, runner::Asked},
-    proxy::exchange::driver::Run,
 };
 
-impl Stage {
+impl CassetteSession {
     /// Recorded outcome of a call that toolmark would run; `None` if nothing is played, so that it is to be run.
     fn recorded(&self, asked: &Asked) -> Option<Outcome> {
         if !self.plays() {
@@ -25,24 +25,22 @@ impl Stage {
             self.ran.push(RecordedToolRun { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
         }
     }
-}
 
-impl Run {
     /// Recorded outcomes of these calls, if a cassette is played: then none of them is run.
     pub(in crate::proxy) fn recorded_calls<'a>(&mut self, asked: impl Iterator<Item = &'a Asked>) -> Option<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for asked in asked {
-            let outcome = self.stage.recorded(asked)?;
-            self.stage.note_ran(&asked.mark, &asked.tool.name, &asked.arguments, &outcome);
+            let outcome = self.recorded(asked)?;
+            self.note_ran(&asked.mark, &asked.tool.name, &asked.arguments, &outcome);
             outcomes.push(outcome);
         }
         Some(outcomes)
     }
 
     /// Tools that MCP servers offered and calls that were run, for the recording.
-    pub(super) fn servers(&mut self) -> Option<RecordedMcp> {
-        let tools: Vec<String> = self.context.tools.offered.iter().map(ToString::to_string).collect();
-        let ran = std::mem::take(&mut self.stage.ran);
+    pub(super) fn servers(&mut self, context: &Context) -> Option<RecordedMcp> {
+        let tools: Vec<String> = context.tools.offered.iter().map(ToString::to_string).collect();
+        let ran = std::mem::take(&mut self.ran);
         (!tools.is_empty()).then_some(RecordedMcp { tools, ran })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, uri::PathAndQuery};
 use http_body_util::{BodyExt as _, Limited};
+use uuid::Uuid;
 
 use crate::{
     cassette::{
@@ -15,16 +16,19 @@ use crate::{
         player::{self, CassetteMiss, CassettePlayer, MatchMode, RecordedMatch},
         recorder::RecordingHandle,
     },
-    exchange::context::Basis,
+    exchange::{
+        context::{Basis, Context},
+        decision::ExchangeFindings,
+    },
     marks::MarkTime,
     openai::Api,
     policy,
     proxy::{
+        app::App,
         cassettes::Cassettes,
-        exchange::driver::Run,
         http::failure::Failure,
         upstream::{
-            SendFailure,
+            Endpoint, SendFailure,
             pool::Outgoing,
             response::{Answer, AnswerBody, Disturbance},
         },
@@ -41,7 +45,7 @@ const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
 
 /// Recording and playback of one exchange.
 #[derive(Default)]
-pub struct Stage {
+pub struct CassetteSession {
     tape: Option<RecordingHandle>,
     playing: Playing,
     /// Number of calls that got a mark.
@@ -62,8 +66,8 @@ enum Playing {
     Missed(CassetteMiss),
 }
 
-impl Stage {
-    /// Stage of a request to `path` of the caller's API that goes to this upstream.
+impl CassetteSession {
+    /// Session of a request to `path` of the caller's API that goes to this upstream.
     pub fn new(cassettes: &Cassettes, upstream: usize, path: &str, body: &Bytes, tape: Option<RecordingHandle>) -> Self {
         let Some(player) = cassettes.player(upstream) else { return Self { tape, ..Self::default() } };
         let (tape, playing) = match player.find("POST", path, body) {
@@ -104,38 +108,32 @@ impl Stage {
         }
         moment
     }
-}
 
-impl Run {
-    /// Time of this exchange at the last reading of the clock, in Unix milliseconds; the recorded time if it is played.
-    pub(in crate::proxy) fn now_ms(&self) -> u64 {
-        self.stage.take().map_or_else(|| self.started.ms_at(self.seen), |take| take.at_ms)
+    /// Time at which the played exchange was recorded, in Unix milliseconds; `None` if nothing is played.
+    pub fn recorded_ms(&self) -> Option<u64> {
+        self.take().map(|take| take.at_ms)
     }
 
     /// Sends a request, plays a recorded answer, or injects a fault. An error has the kind of failure if a retry may help.
     ///
     /// # Errors
     /// [`Failure`] if no answer came.
-    pub(in crate::proxy) async fn send(
-        &mut self,
-        target: PathAndQuery,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
-        let kind = self.fault();
-        let tape = self.tape_attempt(&target, &headers, &body, kind);
-        let sent = match (kind.and_then(|kind| faulty(kind, &body)), &self.stage.playing) {
+    pub async fn send(&self, request: UpstreamRequest<'_>) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
+        let kind = request.fault();
+        let tape = self.record_attempt(&request, kind);
+        let (app, endpoint, body) = (request.app, request.endpoint, request.body.clone());
+        let sent = match (kind.and_then(|kind| faulty(kind, &body)), &self.playing) {
             (Some(made), _) => Ok(made),
             (None, Playing::Missed(CassetteMiss(why))) => Err((miss(why.clone()), None)),
-            (None, Playing::Take(take)) => self.played(take),
+            (None, Playing::Take(take)) => request.played(take),
             (None, Playing::No) => {
-                let sent = self.endpoint().send(Method::POST, target, headers, body.clone().into()).await;
+                let sent = endpoint.send(Method::POST, request.target, request.headers, request.body.into()).await;
                 sent.map_err(|SendFailure { failed, failure }| (failure, Some(failed)))
             }
         };
         match sent {
             Ok(answer) => {
-                let answer = if kind == Some(FaultKind::WrongId) { self.with_wrong_ids(answer, &body).await? } else { answer };
+                let answer = if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body).await? } else { answer };
                 if let Some((tape, number)) = &tape {
                     tape.head(*number, answer.status().as_u16(), answer.headers().clone());
                 }
@@ -151,8 +149,64 @@ impl Run {
         }
     }
 
+    /// Records an upstream request.
+    fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<FaultKind>) -> Option<(RecordingHandle, usize)> {
+        let tape = self.tape.clone()?;
+        let settings = &request.endpoint.settings;
+        let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
+        let url = format!("{origin}{}", request.target);
+        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.clone());
+        if let Some(kind) = fault {
+            tape.fault(number, kind.as_str());
+        }
+        Some((tape, number))
+    }
+
+    /// Adds the exchange's outcome to the recording, and ends it. `findings`: `None` if the application didn't wait for the end.
+    pub fn finish_recording(&mut self, context: &Context, findings: Option<&ExchangeFindings>) {
+        let Some(tape) = self.tape.take() else { return };
+        let rules = &context.rules;
+        let policy =
+            RecordedPolicy { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
+        let verdict = findings.map(recorded);
+        let moments = std::mem::take(&mut self.moments);
+        let mcp = self.servers(context);
+        tape.note(|raw| {
+            raw.id = Some(context.id);
+            raw.scope = Some(context.scope.clone());
+            raw.policy = Some(policy);
+            raw.verdict = verdict;
+            raw.moments = moments;
+            raw.mcp = mcp;
+        });
+    }
+}
+
+/// One request to an upstream, or to what stands in for it.
+pub struct UpstreamRequest<'r> {
+    /// The process's state.
+    pub app: &'r App,
+    /// The upstream.
+    pub endpoint: &'r Endpoint,
+    /// Its index in `[[upstreams]]`.
+    pub upstream: usize,
+    /// Id of the exchange.
+    pub exchange: Uuid,
+    /// Number of the request in its exchange, from 0.
+    pub number: usize,
+    /// Number of repairs so far.
+    pub repairs: u32,
+    /// Path and query.
+    pub target: PathAndQuery,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl UpstreamRequest<'_> {
     fn played(&self, take: &RecordedMatch) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
-        let Some(attempt) = take.attempt(self.attempts.started().saturating_sub(1) as usize) else {
+        let Some(attempt) = take.attempt(self.number) else {
             let why = format!(
                 "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
                 take.id,
@@ -170,65 +224,31 @@ impl Run {
             return Err((Failure::new(status, code, recorded.message.clone()), Some(failed)));
         }
         let Some(response) = &attempt.response else { return Err((no_answer(take), None)) };
-        let pace =
-            self.worker.app.cassettes.player(self.way.upstream()).map_or(player::PlaybackSpeed::None, |player| player.playing().pace);
+        let pace = self.app.cassettes.player(self.upstream).map_or(player::PlaybackSpeed::None, |player| player.playing().pace);
         Ok(answer(response, pace))
     }
 
     /// Fault to inject into this attempt, if any.
     fn fault(&self) -> Option<FaultKind> {
-        let kind = self.worker.app.cassettes.fault(self.attempts.findings().repairs)?;
-        tracing::warn!(exchange = %self.context.id, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
+        let kind = self.app.cassettes.fault(self.repairs)?;
+        tracing::warn!(exchange = %self.exchange, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
     }
+}
 
-    /// The answer with all call IDs replaced by one that is invalid.
-    async fn with_wrong_ids(&self, answer: Answer, request: &Bytes) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
-        let (parts, body) = answer.into_parts();
-        let bytes_max = usize::try_from(self.worker.app.settings.limits.response_bytes).unwrap_or(usize::MAX);
-        let read =
-            self.endpoint().read(Response::new(body), bytes_max).await.map_err(|failure| (failure, Some(AttemptFailure::BrokenOff)))?;
-        let api = Document::parse(request.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
-        let text = faults::with_wrong_ids(&String::from_utf8_lossy(&read), api);
-        Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::PlaybackSpeed::None, false)))
-    }
-
-    /// Records an upstream request.
-    fn tape_attempt(
-        &self,
-        target: &PathAndQuery,
-        headers: &HeaderMap,
-        body: &Bytes,
-        fault: Option<FaultKind>,
-    ) -> Option<(RecordingHandle, usize)> {
-        let tape = self.stage.tape.clone()?;
-        let settings = &self.endpoint().settings;
-        let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
-        let number = tape.attempt(&settings.name, format!("{origin}{target}"), headers.clone(), body.clone());
-        if let Some(kind) = fault {
-            tape.fault(number, kind.as_str());
-        }
-        Some((tape, number))
-    }
-
-    /// Adds the exchange's outcome to the recording, and ends it.
-    pub(in crate::proxy) fn tape_end(&mut self) {
-        let Some(tape) = self.stage.tape.take() else { return };
-        let rules = &self.context.rules;
-        let policy =
-            RecordedPolicy { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
-        let verdict = self.outcome.map(|_| recorded(self.attempts.findings()));
-        let moments = std::mem::take(&mut self.stage.moments);
-        let mcp = self.servers();
-        tape.note(|raw| {
-            raw.id = Some(self.context.id);
-            raw.scope = Some(self.context.scope.clone());
-            raw.policy = Some(policy);
-            raw.verdict = verdict;
-            raw.moments = moments;
-            raw.mcp = mcp;
-        });
-    }
+/// The answer with all call IDs replaced by one that is invalid.
+async fn with_wrong_ids(
+    app: &App,
+    endpoint: &Endpoint,
+    answer: Answer,
+    request: &Bytes,
+) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
+    let (parts, body) = answer.into_parts();
+    let bytes_max = usize::try_from(app.settings.limits.response_bytes).unwrap_or(usize::MAX);
+    let read = endpoint.read(Response::new(body), bytes_max).await.map_err(|failure| (failure, Some(AttemptFailure::BrokenOff)))?;
+    let api = Document::parse(request.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+    let text = faults::with_wrong_ids(&String::from_utf8_lossy(&read), api);
+    Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::PlaybackSpeed::None, false)))
 }
 
 fn mode(mode: policy::PolicyMode) -> &'static str {
