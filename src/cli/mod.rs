@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod generate;
 pub mod import;
 pub mod judge;
 pub mod ledger;
@@ -72,6 +73,9 @@ pub enum Command {
     /// Write a cassette in another tool's form
     #[command(after_help = EXPORT_EXAMPLE)]
     Export(import::Export),
+    /// Write man pages and shell completions into a directory, for packages
+    #[command(hide = true)]
+    Generate(generate::Generate),
 }
 
 /// `toolmark serve`
@@ -168,6 +172,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Replay(replay) => replay::run(&replay, flags),
         Command::Import(import) => import::import(&import),
         Command::Export(export) => import::export(&export),
+        Command::Generate(generate) => generate::run(&generate),
     }
 }
 

@@ -61,6 +61,21 @@ fn help_has_examples() {
 }
 
 #[test]
+fn generate_writes_a_page_for_each_command_and_completions_for_each_shell() {
+    let directory = tempfile::tempdir().unwrap();
+    let generate = super::generate::Generate { directory: directory.path().join("made") };
+    super::generate::run(&generate).unwrap();
+    let read = |path: &str| fs::read_to_string(generate.directory.join(path)).unwrap();
+    assert!(read("man/toolmark.1").contains(".TH toolmark 1"));
+    assert!(read("man/toolmark-serve.1").contains("OPENAI_BASE_URL") && read("man/toolmark-ledger-verify.1").contains("anchor"));
+    for completion in ["toolmark.bash", "_toolmark", "toolmark.fish"] {
+        assert!(read(&format!("completions/{completion}")).contains("upstream"), "{completion}");
+    }
+    // It is for packagers.
+    assert!(!read("man/toolmark.1").contains("generate"));
+}
+
+#[test]
 fn the_help_names_every_command() {
     let help = parse("toolmark --help").unwrap_err().to_string();
     for command in ["serve", "demo", "check", "judge", "verify", "ledger", "stats", "replay", "import", "export"] {

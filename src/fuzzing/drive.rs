@@ -125,7 +125,7 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
         let pieces = cuts.as_mut().map_or_else(|| vec![*attempt], |cuts| cuts.pieces(attempt));
         let translator = origin.map(|origin| StreamTranslator::new(origin.clone(), context.held_bytes_max));
         let judged = read::<A>(&mut judge, Reader::new(translator), &pieces, &mut out);
-        let judged = judged.and_then(|()| bounded("the judgement of a stream", || judge.conclude()));
+        let judged = judged.and_then(|()| bounded("the judgement of a stream", || judge.conclude(context.first_attempt())));
         let judged = match judged {
             Ok(judged) => judged,
             Err(fault) => {
@@ -197,7 +197,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
                 break;
             }
         };
-        let judged = bounded("the judgement of an answer", || read.judge(context));
+        let judged = bounded("the judgement of an answer", || read.judge(context, context.first_attempt()));
         outcome.judged(&judged);
         let finished = match tries.judged(context, judged, |at| read.said(at), elapsed) {
             NextStep::Repair(turn) => {

@@ -251,7 +251,7 @@ impl Replay {
             beyond: ExternalCounts::default(),
         };
         let Begun { context, .. } = request::begin(&document, &head, basis).unwrap();
-        let judged = context.judge_choice(calls, &[], AnswerNature::default());
+        let judged = context.judge_choice(calls, &[], AnswerNature::default(), context.first_attempt());
         let stops = judged.violations().filter(|violation| violation.code == Code::LoopDetected);
         (stops.map(|violation| violation.message.clone()).collect(), context.executions.len())
     }

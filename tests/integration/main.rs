@@ -16,6 +16,7 @@ mod conversations;
 mod corrections;
 mod credentials;
 mod demo;
+mod deploy;
 mod emission;
 mod evasions;
 mod examples;

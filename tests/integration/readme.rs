@@ -52,6 +52,16 @@ fn serve(arguments: &[&str]) {
     assert_eq!(serving.end().code, Some(0), "{arguments:?}");
 }
 
+/// `.ci/package` makes a file of such a name, and its `--test`, which takes too long here, installs it.
+fn packaged(kind: &str, file: &str) {
+    let (makes, tests) = (read(".ci/package.d/packages.py"), read(".ci/package.d/installed.py"));
+    assert!(makes.contains(&format!("\"{kind}\": make_{kind},")) && tests.contains(&format!("\"{kind}\": test_{kind},")), "{kind}");
+    let (_, end) = file.rsplit_once('*').unwrap();
+    // The ending as the packager writes it, where the architecture is filled in.
+    let end = end.trim_start_matches("_amd64").trim_start_matches("-linux-x64").trim_start_matches("-amd64");
+    assert!(makes.contains(&format!("}}{end}\"")), "{file}");
+}
+
 #[test]
 fn every_command_runs() {
     let commands = commands();
@@ -68,6 +78,10 @@ fn every_command_runs() {
             ["cargo", "test"] => {
                 assert!(read(".ci/run").lines().any(|step| step == "step cargo test"), ".ci/run has other tests than the README")
             }
+            ["dpkg", "-i", file, ..] => packaged("deb", file),
+            ["pip", "install", file, ..] => packaged("wheel", file),
+            ["npm", "install", "--global", file, ..] => packaged("npm", file),
+            ["podman", "load", "-i", file, ..] => packaged("container", file),
             _ => panic!("no test runs `{line}`"),
         }
     }

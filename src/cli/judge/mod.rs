@@ -159,7 +159,7 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
         fault: None,
     };
     let streamed = is_event_stream(&response);
-    match hear(api, &context, response, None) {
+    match hear(api, &context, response, None, context.first_attempt()) {
         Ok(heard) => report.choices = heard.choices.into_iter().map(|(said, judged)| to_choice(said, judged)).collect(),
         Err(unheard) => report.fault = Some(unreadable(unheard, streamed)?),
     }
