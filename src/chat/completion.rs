@@ -18,6 +18,7 @@ use crate::{
         answer_error::Fault,
         context::{AnswerNature, Context, JudgedChoice},
         decision::ChoiceOutcome,
+        loop_guard::AttemptInputs,
         text::{
             annotations,
             place::{TextPlace, is_ambiguous, is_nothing, strings_of},
@@ -88,11 +89,11 @@ impl WholeAnswer for Answer {
         Ok(Self { came, document, choices, promoted, stray })
     }
 
-    fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
+    fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
         let judge = |choice: &WholeChoice| {
             let calls: Vec<_> = choice.slots().iter().map(Slot::call).collect();
             let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
-            context.judge_choice(&calls, &gates, choice.answer)
+            context.judge_choice(&calls, &gates, choice.answer, inputs)
         };
         let mut judged: Vec<JudgedChoice> = self.choices.iter().map(judge).collect();
         let notes = crate::exchange::promotion::notes(&self.promoted, context);

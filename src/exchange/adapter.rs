@@ -17,6 +17,7 @@ use crate::{
         conversation::{Memo, RejectedUpdate},
         decision::ChoiceOutcome,
         hidden_turns::RoundForm,
+        loop_guard::AttemptInputs,
     },
     wire::{
         json::{JsonError, Value},
@@ -67,7 +68,7 @@ pub trait WholeAnswer: Sized {
     /// [`Fault`] if it isn't an answer, or can't be judged.
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault>;
     /// Judges every choice.
-    fn judge(&self, context: &Context) -> Vec<JudgedChoice>;
+    fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice>;
     /// Records that text outside the answer was left out before the answer was read.
     fn note_stray(&mut self) {}
     /// The model's turn in one choice; `choice` is an index into the result of [`Self::judge`].
@@ -123,7 +124,7 @@ pub trait AnswerStream: Sized {
     ///
     /// # Errors
     /// [`Fault::Cut`] if the answer is incomplete.
-    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault>;
+    fn conclude(&mut self, inputs: AttemptInputs) -> Result<Vec<JudgedChoice>, Fault>;
     /// The model's turn in one choice; `choice` is an index into the result of [`Self::conclude`].
     fn said(&self, choice: usize) -> Said;
     /// True in observe mode if the answer could not be judged.

@@ -16,7 +16,7 @@ use crate::{
         conversation::Hidden,
         evidence::material::Material,
         ledger_queries::Inquiry,
-        loop_guard::{Loops, Stopped},
+        loop_guard::{AttemptInputs, LoopHistory, LoopState, Stopped},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -73,8 +73,8 @@ pub struct Context {
     pub held_bytes_max: usize,
     /// The part of the conversation that isn't in the request.
     pub hidden: Hidden,
-    /// State of loop control.
-    pub loops: Loops,
+    /// Data for loop control from before the exchange.
+    pub loops: LoopHistory,
     /// Questions for the ledger.
     pub inquiry: Inquiry,
     request: Document,
@@ -218,7 +218,7 @@ impl Begun {
             choices,
             held_bytes_max: basis.held_bytes_max,
             hidden,
-            loops: Loops::new(trail, beyond, basis.now_ms),
+            loops: LoopHistory { trail, beyond },
             inquiry: Inquiry::default(),
             request: document.clone(),
             data_of,
@@ -301,14 +301,19 @@ impl Context {
         mark
     }
 
+    /// Inputs of a judgement right at the start of the exchange.
+    pub fn first_attempt(&self) -> AttemptInputs {
+        AttemptInputs { now_ms: self.text.now_ms, loops: LoopState::default() }
+    }
+
     /// Judges one choice after all its text has gone through `gates`.
-    pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature) -> JudgedChoice {
+    pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature, inputs: AttemptInputs) -> JudgedChoice {
         let ids = |text: &str| self.id_in_arguments(text);
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
         let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
         let answers = self.judge_answers(calls, &mut turn);
-        let stops = self.watch(&mut turn);
+        let stops = self.watch(&mut turn, inputs);
         turn.violations.extend(self.unoffered(answer));
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut cited: HashSet<&str> = HashSet::new();

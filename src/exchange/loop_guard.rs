@@ -3,8 +3,6 @@
 //! [`crate::judge::loops`] finds the calls to stop. After the first warning the model may do something else; after the
 //! last one the run ends with a plain answer. Pure.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use super::context::{Context, JudgedChoice};
 use crate::{
     judge::{
@@ -28,41 +26,33 @@ pub struct Stopped {
     pub stop: Stop,
 }
 
-/// Data for loop control. The shell sets time and counts before each judgement, so that judging needs no clock.
+/// Inputs of a judgement that differ between attempts; the others are in [`Context`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttemptInputs {
+    /// Time of the judgement, in Unix milliseconds.
+    pub now_ms: u64,
+    /// State of loop control.
+    pub loops: LoopState,
+}
+
+/// Data for loop control from before the exchange.
 #[derive(Debug, Default)]
-pub struct Loops {
+pub struct LoopHistory {
     /// Calls since the last user message.
     pub trail: Trail,
     /// Counts from outside the conversation.
     pub beyond: Beyond,
-    now_ms: AtomicU64,
-    told: AtomicU32,
-    invented: AtomicU32,
-}
-
-impl Loops {
-    /// State at the start of an exchange. `now_ms` is the time in Unix milliseconds.
-    pub fn new(trail: Trail, beyond: Beyond, now_ms: u64) -> Self {
-        Self { trail, beyond, now_ms: now_ms.into(), told: 0.into(), invented: 0.into() }
-    }
-
-    /// Sets time and counts for the judgement of an answer.
-    pub fn judging(&self, now_ms: u64, so_far: &LoopState) {
-        self.now_ms.store(now_ms, Ordering::Relaxed);
-        self.told.store(so_far.told, Ordering::Relaxed);
-        self.invented.store(so_far.invented, Ordering::Relaxed);
-    }
 }
 
 impl Context {
     /// Adds violations for calls that exceed a limit, and returns those calls.
-    pub(super) fn watch(&self, turn: &mut TurnVerdict) -> Vec<Stopped> {
+    pub(super) fn watch(&self, turn: &mut TurnVerdict, inputs: AttemptInputs) -> Vec<Stopped> {
         if turn.calls.is_empty() || self.rules.checks.severity(Code::LoopDetected) == Severity::Off {
             return Vec::new();
         }
-        let Loops { trail, beyond, now_ms, told, invented } = &self.loops;
-        let watch = Watch { limits: &self.rules.policy.loops, trail, beyond, now_ms: now_ms.load(Ordering::Relaxed) };
-        let (told, invented) = (told.load(Ordering::Relaxed), invented.load(Ordering::Relaxed));
+        let LoopHistory { trail, beyond } = &self.loops;
+        let watch = Watch { limits: &self.rules.policy.loops, trail, beyond, now_ms: inputs.now_ms };
+        let LoopState { told, invented, .. } = inputs.loops;
         let object = |tool: Option<&str>, stop: &Stop| {
             let advice = if told == 0 {
                 stop.advice(watch.now_ms)

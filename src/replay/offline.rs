@@ -12,6 +12,7 @@ use crate::{
         adapter::{Adapter, AnswerStream, WholeAnswer as _},
         answer_error::Fault,
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        loop_guard::AttemptInputs,
         request_error::Refusal,
         turn::Said,
     },
@@ -124,16 +125,16 @@ pub enum Unheard {
 ///
 /// # Errors
 /// [`Unheard`].
-pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Origin>, inputs: AttemptInputs) -> Result<Heard, Unheard> {
     match api {
-        Api::Chat => hear_of::<Chat>(context, answer, None),
-        Api::Responses => hear_of::<Responses>(context, answer, origin),
+        Api::Chat => hear_of::<Chat>(context, answer, None, inputs),
+        Api::Responses => hear_of::<Responses>(context, answer, origin, inputs),
     }
 }
 
-fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>, inputs: AttemptInputs) -> Result<Heard, Unheard> {
     if is_event_stream(&answer) {
-        return hear_stream::<A::Stream>(context, answer, origin);
+        return hear_stream::<A::Stream>(context, answer, origin, inputs);
     }
     let (answer, stray) = match origin {
         Some(origin) => translate::answer::watched(&answer, &origin, context)?,
@@ -143,11 +144,16 @@ fn hear_of<A: Adapter>(context: &Arc<Context>, answer: Bytes, origin: Option<Ori
     if stray {
         answer.note_stray();
     }
-    let choices = answer.judge(context).into_iter().enumerate().map(|(at, judged)| (answer.said(at), judged));
+    let choices = answer.judge(context, inputs).into_iter().enumerate().map(|(at, judged)| (answer.said(at), judged));
     Ok(Heard { choices: choices.collect(), released: false, unjudged: false })
 }
 
-fn hear_stream<S: AnswerStream>(context: &Arc<Context>, answer: Bytes, origin: Option<Origin>) -> Result<Heard, Unheard> {
+fn hear_stream<S: AnswerStream>(
+    context: &Arc<Context>,
+    answer: Bytes,
+    origin: Option<Origin>,
+    inputs: AttemptInputs,
+) -> Result<Heard, Unheard> {
     let (mut judge, mut out) = (S::new(context.clone(), None), BytesMut::new());
     let mut reader = Reader::new(origin.map(|origin| StreamTranslator::new(origin, context.held_bytes_max).watched(context.clone())));
     reader.handle(answer, &mut judge, &mut out).map_err(|unread| match unread {
@@ -155,7 +161,7 @@ fn hear_stream<S: AnswerStream>(context: &Arc<Context>, answer: Bytes, origin: O
         Unread::TooLong(error) => Unheard::TooLong(error),
     })?;
     reader.finish(&mut judge, &mut out)?;
-    let judged = judge.conclude()?;
+    let judged = judge.conclude(inputs)?;
     let (released, unjudged) = (judge.released(), judge.unjudged());
     let choices = judged.into_iter().enumerate().map(|(at, judged)| (judge.said(at), judged));
     Ok(Heard { choices: choices.collect(), released, unjudged })

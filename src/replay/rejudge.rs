@@ -20,6 +20,7 @@ use crate::{
         attempts::{Attempts, NextStep},
         context::{Begun, Context, Upstream, excuse_marks},
         decision::ExchangeFindings,
+        loop_guard::AttemptInputs,
         turn::EchoedTurn,
     },
     marks::Scope,
@@ -153,8 +154,8 @@ impl Judging<'_> {
         self.streams |= streams;
         let origin = self.origin(attempt);
         let now_ms = self.exchange.at_ms.unwrap_or(0) + attempt.after_ms.unwrap_or(0);
-        self.context.loops.judging(now_ms, &self.attempts.loops());
-        match hear(self.api, &self.context, body.clone(), origin) {
+        let inputs = AttemptInputs { now_ms, loops: self.attempts.loops() };
+        match hear(self.api, &self.context, body.clone(), origin, inputs) {
             Ok(heard) => {
                 if heard.released {
                     self.attempts.text_sent();

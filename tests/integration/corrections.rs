@@ -79,7 +79,7 @@ impl Bench {
         let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
         let body = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string();
         let answer = <Chat as Adapter>::Answer::read(Bytes::from(body), context).ok()?;
-        let judged = answer.judge(context).pop().unwrap();
+        let judged = answer.judge(context, context.first_attempt()).pop().unwrap();
         let codes = judged.violations().map(|violation| violation.code.as_str()).collect();
         let calls = judged.turn.into_calls().ok()?;
         let moment = |at: usize| Moment { time_ms: 1_763_760_000_000, counter: at as u16 };

@@ -22,6 +22,7 @@ use crate::{
         context::{Context, JudgedChoice},
         conversation::Memo,
         decision::ChoiceOutcome,
+        loop_guard::AttemptInputs,
         text::{place::is_ambiguous, places},
         turn::Said,
     },
@@ -111,7 +112,7 @@ impl AnswerStream for StreamJudge {
         self.unjudged
     }
 
-    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault> {
+    fn conclude(&mut self, inputs: AttemptInputs) -> Result<Vec<JudgedChoice>, Fault> {
         let whole = !self.choices.is_empty() && (self.done || self.choices.iter().all(ChoiceStream::finished));
         if self.context.observes() {
             self.unjudged |= !whole;
@@ -122,7 +123,7 @@ impl AnswerStream for StreamJudge {
             return Err(Fault::Unknown("a choice whose calls stand beside its deltas only"));
         }
         let context = self.context.clone();
-        let mut judged: Vec<JudgedChoice> = self.choices.iter_mut().map(|choice| choice.conclude(&context)).collect();
+        let mut judged: Vec<JudgedChoice> = self.choices.iter_mut().map(|choice| choice.conclude(&context, inputs)).collect();
         if let Some(first) = judged.first_mut() {
             first.turn.violations.extend(crate::exchange::promotion::notes(&self.promoter.held.tools, &context));
             let stray = self.stray || self.choices.iter().any(|choice| choice.stray);

@@ -25,6 +25,7 @@ use crate::{
         context::{Context, JudgedChoice},
         conversation::Memo,
         decision::ChoiceOutcome,
+        loop_guard::AttemptInputs,
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
@@ -185,9 +186,9 @@ impl ExchangeDriver {
         self.selection.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
     }
 
-    /// Prepares loop control for judging an answer.
-    pub(super) fn prepare_judging(&self) {
-        self.context.loops.judging(self.now_ms(), &self.attempts.loops());
+    /// Inputs for judging the current attempt's answer.
+    pub(super) fn attempt_inputs(&self) -> AttemptInputs {
+        AttemptInputs { now_ms: self.now_ms(), loops: self.attempts.loops() }
     }
 
     /// Compares the results in the request, from this execution on, with the first ones recorded.

@@ -389,8 +389,7 @@ async fn read_and_judge<A: Adapter>(driver: &ExchangeDriver, body: &Bytes) -> Re
         if stray {
             answer.note_stray();
         }
-        driver.prepare_judging();
-        let judged = answer.judge(context);
+        let judged = answer.judge(context, driver.attempt_inputs());
         if !context.inquiry.is_open() {
             return Ok((answer, judged));
         }

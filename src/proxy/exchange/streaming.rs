@@ -124,7 +124,6 @@ async fn attempts<A: Adapter>(
     loop {
         let ended = read::<A>(driver, response, judge, outlet, out).await;
         driver.step_aside(driver.received).await;
-        driver.prepare_judging();
         let concluded = match ended {
             Ok(()) => conclude::<A>(driver, judge).await,
             Err(broken) => Err(broken),
@@ -172,7 +171,7 @@ fn rejected_call(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Echoed
 /// Judges an answer that has ended; again with the ledger's replies, if judging asks the ledger.
 async fn conclude<A: Adapter>(driver: &ExchangeDriver, judge: &mut A::Stream) -> Result<Vec<JudgedChoice>, Broken> {
     loop {
-        let judged = judge.conclude()?;
+        let judged = judge.conclude(driver.attempt_inputs())?;
         if !driver.context.inquiry.is_open() {
             return Ok(judged);
         }

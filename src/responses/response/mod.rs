@@ -17,6 +17,7 @@ use crate::{
         context::{AnswerNature, Context, JudgedChoice},
         conversation::{Left, Owed},
         decision::ChoiceOutcome,
+        loop_guard::AttemptInputs,
         text::{place::TextPlace, places::stray},
         turn::{Said, SaidItem},
     },
@@ -68,9 +69,9 @@ impl WholeAnswer for Answer {
         Ok(Self { came, document, kinds, slots, calls, text, refusal, apart, nature, promoted, stray, owed: OnceLock::new() })
     }
 
-    fn judge(&self, context: &Context) -> Vec<JudgedChoice> {
+    fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
         let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
-        let mut judged = context.judge_choice(&self.calls, &gates, self.nature);
+        let mut judged = context.judge_choice(&self.calls, &gates, self.nature, inputs);
         judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoted, context));
         judged.turn.violations.extend(self.stray.then(|| stray(context)).flatten());
         self.owed.get_or_init(|| conversation_update::owed(context, &judged, &self.calls, &self.slots));

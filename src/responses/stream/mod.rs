@@ -29,6 +29,7 @@ use crate::{
         answer_error::{CALLS_MAX, Fault, ShapeError},
         context::{AnswerNature, Context, JudgedChoice},
         conversation::{Fate, Memo, Owed},
+        loop_guard::AttemptInputs,
         text::places,
         turn::{Said, SaidItem},
     },
@@ -261,7 +262,7 @@ impl AnswerStream for ResponseStream {
         Ok(Flow::More)
     }
 
-    fn conclude(&mut self) -> Result<Vec<JudgedChoice>, Fault> {
+    fn conclude(&mut self, inputs: AttemptInputs) -> Result<Vec<JudgedChoice>, Fault> {
         if self.context.observes() {
             self.unjudged |= self.terminal.is_none();
         } else if self.terminal.is_none() {
@@ -274,7 +275,7 @@ impl AnswerStream for ResponseStream {
             return Err(ShapeError::TooMany.into());
         }
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
-        let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature());
+        let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature(), inputs);
         judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoter.held.tools, &context));
         judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
         self.owed = crate::responses::conversation_update::owed(&context, &judged, &calls, &slots);

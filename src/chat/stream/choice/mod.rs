@@ -23,6 +23,7 @@ use crate::{
     },
     exchange::{
         context::{AnswerNature, Context, JudgedChoice},
+        loop_guard::AttemptInputs,
         text::{
             place::{is_ambiguous, is_nothing, strings_of},
             places::joined,
@@ -388,14 +389,14 @@ impl ChoiceStream {
     }
 
     /// Judges the choice after its last event.
-    pub fn conclude(&mut self, context: &Context) -> JudgedChoice {
+    pub fn conclude(&mut self, context: &Context, inputs: AttemptInputs) -> JudgedChoice {
         for gate in &mut self.gates {
             context.close(gate);
         }
         let calls: Vec<Call> = self.assembler.slots().iter().map(Slot::call).collect();
         let has_text = self.fed[0] > 0;
         let answer = AnswerNature::new(has_text, self.has_audio, self.fed[1] > 0, self.finish_reason.as_deref());
-        context.judge_choice(&calls, &self.gates.each_ref(), answer)
+        context.judge_choice(&calls, &self.gates.each_ref(), answer, inputs)
     }
 
     /// The calls as received.

@@ -60,7 +60,7 @@ impl Outcome {
 
 fn whole(body: &str) -> (Outcome, String) {
     let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
-    let (judged, mut outcome) = (answer.judge(&CONTEXT), Outcome::default());
+    let (judged, mut outcome) = (answer.judge(&CONTEXT, CONTEXT.first_attempt()), Outcome::default());
     outcome.judge(&judged);
     let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
     let value: Value = serde_json::from_str(&out).unwrap();
@@ -80,7 +80,7 @@ fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String)
         parser.handle(Bytes::copy_from_slice(piece), |event| take(event, &mut out)).unwrap();
     }
     parser.finish().into_iter().for_each(|event| take(event, &mut out));
-    match flow.and_then(|_| judge.conclude()) {
+    match flow.and_then(|_| judge.conclude(CONTEXT.first_attempt())) {
         Ok(judged) => {
             outcome.judge(&judged);
             judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
@@ -222,7 +222,7 @@ proptest! {
     fn whatever_comes_ends(bytes in vec(any::<u8>(), 0..300), cuts in vec(any::<usize>(), 0..4)) {
         let (outcome, _) = streamed(pieces(&bytes, &cuts));
         prop_assert!(outcome.fault.is_some());
-        let _read = Answer::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT));
+        let _read = Answer::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT, CONTEXT.first_attempt()));
     }
 
     #[test]
@@ -233,7 +233,7 @@ proptest! {
         prop_assert!(!out.contains("s3cret"), "{}", out);
         let body = text.replace("data: ", "");
         if let Ok(answer) = Answer::read(Bytes::from(body), &CONTEXT) {
-            let judged = answer.judge(&CONTEXT);
+            let judged = answer.judge(&CONTEXT, CONTEXT.first_attempt());
             let out = answer.write(finals(judged), &CONTEXT, None, None);
             prop_assert!(Document::parse(out.body).is_ok());
         }

@@ -62,7 +62,7 @@ fn function(call_id: &str, name: &str, arguments: &str) -> String {
 
 fn judge(body: &str, context: &Context) -> Result<Outcome, Fault> {
     let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), context)?;
-    let mut judged = answer.judge(context);
+    let mut judged = answer.judge(context, context.first_attempt());
     let choice = judged.pop().filter(|_| judged.is_empty()).expect("one choice");
     let (codes, blocks) = (choice.violations().map(|violation| violation.code).collect(), choice.blocks());
     let ending = match blocks {
@@ -304,7 +304,7 @@ fn usage_verdict_and_refusals_in_json() {
     let came = response(&said("{}")).replace("\"error\":null", "\"toolmark\":7,\"output_text\":\"{}\"");
     let answer = Answer::read(Bytes::from(came), &context).unwrap();
     let earlier = || Some(json!({"total_tokens": 4}));
-    answer.judge(&context);
+    answer.judge(&context, context.first_attempt());
     let write = |ending, verdict| -> serde_json::Value {
         serde_json::from_slice(&answer.write(vec![ending], &context, earlier(), verdict).body).unwrap()
     };
@@ -330,7 +330,7 @@ fn the_turn_as_it_is_echoed() {
     assert_eq!((&*said.text, said.calls.len(), said.calls[1].0.kind), ("So.", 2, CallKind::Custom));
     assert!(matches!(&said.items[..], [SaidItem::Call(0, _), SaidItem::Raw(_), SaidItem::Call(1, raw)] if raw == custom));
     assert!(answer.said(1).items.is_empty());
-    answer.judge(&CONTEXT);
+    answer.judge(&CONTEXT, CONTEXT.first_attempt());
     assert_eq!(answer.owed.get().unwrap().iter().map(|owed| owed.custom).collect::<Vec<_>>(), [false, true]);
 }
 

@@ -10,7 +10,7 @@ fn attempts(streams: &[String]) -> (Option<Memo>, String) {
     for (at, stream) in streams.iter().enumerate() {
         let mut parser = Parser::default();
         parser.handle(Bytes::copy_from_slice(stream.as_bytes()), |event| assert!(judge.handle(event, &mut out).is_ok())).unwrap();
-        let judged = judge.conclude().unwrap();
+        let judged = judge.conclude(CONTEXT.first_attempt()).unwrap();
         if judged[0].blocks() && at + 1 < streams.len() {
             if let Some(own) = judge.usage() {
                 crate::openai::usage::add(&mut usage, own);

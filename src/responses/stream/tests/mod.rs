@@ -63,7 +63,7 @@ impl Outcome {
 
 fn whole(body: &str) -> (Outcome, String) {
     let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
-    let (judged, mut outcome) = (answer.judge(&CONTEXT), Outcome::default());
+    let (judged, mut outcome) = (answer.judge(&CONTEXT, CONTEXT.first_attempt()), Outcome::default());
     outcome.judge(&judged);
     let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
     outcome.read(&serde_json::from_str(&out).unwrap());
@@ -82,7 +82,7 @@ fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String)
         parser.handle(Bytes::copy_from_slice(piece), |event| take(event, &mut out)).unwrap();
     }
     parser.finish().into_iter().for_each(|event| take(event, &mut out));
-    match flow.and_then(|_| judge.conclude()) {
+    match flow.and_then(|_| judge.conclude(CONTEXT.first_attempt())) {
         Ok(judged) => {
             outcome.judge(&judged);
             judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
@@ -362,7 +362,7 @@ fn streamed_unnumbered(events: &str) -> (Outcome, String) {
             judge.handle(event, &mut out).unwrap();
         })
         .unwrap();
-    let judged = judge.conclude().unwrap();
+    let judged = judge.conclude(CONTEXT.first_attempt()).unwrap();
     outcome.judge(&judged);
     judge.end(End { finals: finals(judged), earlier: None, verdict: "{}", as_member: true }, &mut out);
     (outcome, String::from_utf8_lossy(&out).into_owned())
