@@ -15,8 +15,10 @@ use url::Url;
 use super::{CallIds, ConfigError, DefaultToolChoice, Secret, Validator, cassettes, quirks::RestoreExtras};
 use crate::{
     cassette::player::MatchMode,
-    config::error::{list, maybe},
-    policy::duration,
+    config::{
+        error::{list, maybe},
+        units::duration,
+    },
     upstreams::{
         capability_probe::ProbeSchedule,
         quirks::{Quirks, presets::Preset},
