@@ -3,6 +3,7 @@
 //! everything dear. The bare client makes its calls in the same conversations, between two requests to the model; in a loop
 //! of nothing else a call is cheaper. Prints figures and asserts none: `cargo bench --bench mcp`; `TOOLMARK_BENCH_CALLS=50`
 //! for a short one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "a benchmark fails by a panic")]
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +20,7 @@ use rmcp::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
-use toolmark::testing::{Received, Reply, ScriptedUpstream, TodoServer};
+use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream, TodoServer};
 
 /// Calls of one figure, unless the environment says otherwise.
 const CALLS: usize = 2_000;
@@ -176,7 +177,7 @@ struct Served {
 }
 
 /// Calls what the last message names, once; then answers.
-fn model(received: &Received) -> Reply {
+fn model(received: &Received) -> ScriptedReply {
     let request = received.json();
     let last = request["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
     let asked = last["content"].as_str().unwrap_or_default().split_once(' ').filter(|_| last["role"] == "user");
@@ -190,7 +191,7 @@ fn model(received: &Received) -> Reply {
         None => (json!({"role": "assistant", "content": "Done."}), "stop"),
     };
     let choice = json!({"index": 0, "message": message, "finish_reason": finish});
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
 }
 
 impl Served {

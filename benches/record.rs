@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench record` prints figures and asserts none; compare those of one run only. `TOOLMARK_BENCH_SECONDS`: how
 //! long each run of exchanges lasts (3).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "a benchmark fails by a panic")]
 
 #[path = "common/served.rs"]
 mod served;

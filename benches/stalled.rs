@@ -1,5 +1,6 @@
 //! 2,000 connections to the real program, of which half stall at every stage: what honest callers feel of it, and what it
 //! costs in memory. Prints figures and asserts none: `cargo bench --bench stalled`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "a benchmark fails by a panic")]
 
 #[path = "../tests/integration/stall.rs"]
 mod stall;

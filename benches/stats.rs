@@ -2,6 +2,7 @@
 //!
 //! `TOOLMARK_BENCH_RECORDS`: how many executions (1,000,000). They lie over 30 days and are spread over 50 tools and 8
 //! models, which is more rows than most ledgers have.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "a benchmark fails by a panic")]
 
 use std::time::{Duration, Instant};
 

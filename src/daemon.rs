@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::Admin,
+    admin::AdminServer,
     policy::watch::{Changed, Watch},
     proxy::{app::App, error::Error, server::Server, upstream::prober},
     settings::Settings,
@@ -20,7 +20,7 @@ use crate::{
 pub struct Daemon {
     app: Arc<App>,
     server: Server,
-    admin: Option<Admin>,
+    admin: Option<AdminServer>,
     stop: CancellationToken,
 }
 
@@ -33,7 +33,7 @@ impl Daemon {
         let app = Arc::new(App::new(settings)?);
         let server = Server::bind(app.clone())?;
         let stop = CancellationToken::new();
-        let admin = Admin::bind(app.clone(), stop.clone())?;
+        let admin = AdminServer::bind(app.clone(), stop.clone())?;
         Ok(Self { app, server, admin, stop })
     }
 
@@ -44,7 +44,7 @@ impl Daemon {
 
     /// Address of the admin listener; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
+        self.admin.as_ref().map(AdminServer::address)
     }
 
     /// Token to cancel for a graceful shutdown.

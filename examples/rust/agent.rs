@@ -1,6 +1,7 @@
 //! Tests of an agent written in Rust, with toolmark in the same process: `cargo test --example agent`.
 //!
 //! A model that is scripted turn by turn, or a cassette, or a fault on purpose: the agent only sees a base URL.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, reason = "an example of tests fails by a panic")]
 
 use serde_json::{Value, json};
 use toolmark::testing::Proxy;

@@ -39,13 +39,13 @@ pub async fn look_up<T: Send + 'static>(
 
 /// A page of a list.
 #[derive(Serialize)]
-struct List<T> {
+struct PageResponse<T> {
     data: Vec<T>,
     /// Value of `after` for the next page.
     next: Option<String>,
 }
 
-impl<T> From<ResultPage<T>> for List<T> {
+impl<T> From<ResultPage<T>> for PageResponse<T> {
     fn from(found: ResultPage<T>) -> Self {
         Self { data: found.rows, next: found.next }
     }
@@ -53,13 +53,13 @@ impl<T> From<ResultPage<T>> for List<T> {
 
 /// An execution in a response.
 #[derive(Serialize)]
-struct Shown {
+struct ExecutionView {
     #[serde(flatten)]
     found: FoundExecution,
     duration_ms: u64,
 }
 
-impl From<FoundExecution> for Shown {
+impl From<FoundExecution> for ExecutionView {
     fn from(found: FoundExecution) -> Self {
         Self { duration_ms: found.execution.duration_ms(), found }
     }
@@ -67,7 +67,7 @@ impl From<FoundExecution> for Shown {
 
 /// Statistics of the ledger, and those of loop control, which are this process's own.
 #[derive(Serialize)]
-struct WithLoops {
+struct StatsWithLoops {
     #[serde(flatten)]
     stats: Stats,
     loops: LoopFigures,
@@ -79,14 +79,14 @@ pub async fn executions(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     let page = parameters.page(app.now_ms())?;
     let filter = ExecutionFilter { tool: parameters.text("tool"), session: parameters.text("session"), page };
     let ResultPage { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
-    Ok(responses::json(&List { data: rows.into_iter().map(Shown::from).collect(), next }))
+    Ok(responses::json(&PageResponse { data: rows.into_iter().map(ExecutionView::from).collect(), next }))
 }
 
 /// `GET /api/executions/{id}`
 pub async fn execution(app: &Arc<App>, id: String, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let found = look_up(app, move |store| store.execution(&id)).await?;
-    found.map(|found| responses::json(&Shown::from(found))).ok_or_else(|| responses::not_found("execution"))
+    found.map(|found| responses::json(&ExecutionView::from(found))).ok_or_else(|| responses::not_found("execution"))
 }
 
 /// `GET /api/violations`
@@ -99,7 +99,7 @@ pub async fn violations(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     }
     let page = parameters.page(app.now_ms())?;
     let filter = ViolationFilter { code, tool: parameters.text("tool"), model: parameters.text("model"), page };
-    Ok(responses::json(&List::from(look_up(app, move |store| store.violations(&filter)).await?)))
+    Ok(responses::json(&PageResponse::from(look_up(app, move |store| store.violations(&filter)).await?)))
 }
 
 /// `GET /api/exchanges/{id}`
@@ -115,5 +115,5 @@ pub async fn statistics(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     let window = Parameters::read(query, &["window"])?.window("window")?;
     let now_ms = app.now_ms();
     let stats = look_up(app, move |store| query::statistics(store, window, now_ms)).await?;
-    Ok(responses::json(&WithLoops { stats, loops: app.loops.figures() }))
+    Ok(responses::json(&StatsWithLoops { stats, loops: app.loops.figures() }))
 }

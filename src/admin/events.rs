@@ -5,20 +5,20 @@ use std::{sync::Arc, time::Duration};
 use bytes::BytesMut;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{State, query::Parameters};
+use super::{AdminState, query::Parameters};
 use crate::{
     proxy::http::{
         body::{Body, Outlet},
         failure::Failure,
     },
-    telemetry::events::{Event, READERS_MAX, Reader},
+    telemetry::events::{LiveEvent, READERS_MAX, Subscription},
 };
 
 /// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Starts a feed.
-pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure> {
+pub fn events(state: &Arc<AdminState>, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let reader = state.app.observed.events.read().ok_or_else(|| {
         let message = format!("{READERS_MAX} readers follow the events already: close one");
@@ -32,7 +32,7 @@ pub fn events(state: &Arc<State>, query: &str) -> Result<Response<Body>, Failure
     Ok(response)
 }
 
-async fn follow(mut reader: Reader, outlet: Outlet, state: Arc<State>) {
+async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<AdminState>) {
     let mut out = BytesMut::from(&b": toolmark events\n\n"[..]);
     outlet.write(&mut out);
     loop {
@@ -49,7 +49,7 @@ async fn follow(mut reader: Reader, outlet: Outlet, state: Arc<State>) {
     }
 }
 
-fn write(out: &mut BytesMut, event: &Event) {
+fn write(out: &mut BytesMut, event: &LiveEvent) {
     for part in ["event: ", event.kind, "\ndata: ", &event.data, "\n\n"] {
         out.extend_from_slice(part.as_bytes());
     }

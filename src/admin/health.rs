@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Response, StatusCode, header};
 
-use super::State;
+use super::AdminState;
 use crate::{
     admin::responses,
     proxy::{
@@ -18,7 +18,7 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// `GET /readyz`. `details`: the caller may see the report of each part.
-pub async fn ready(state: &Arc<State>, details: bool) -> Result<Response<Body>, Failure> {
+pub async fn ready(state: &Arc<AdminState>, details: bool) -> Result<Response<Body>, Failure> {
     let own = state.clone();
     let asking = tokio::task::spawn_blocking(move || own.app.observed.readiness.report());
     let Ok(Ok(report)) = tokio::time::timeout(DEADLINE, asking).await else {

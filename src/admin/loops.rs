@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Asked {
+struct ResetRequest {
     tool: Option<String>,
     session: Option<String>,
 }
@@ -34,10 +34,10 @@ pub async fn reset(app: &Arc<App>, request: Request<Incoming>) -> Result<Respons
     };
     let body = body.to_bytes();
     let read = || {
-        serde_json::from_slice::<Asked>(&body)
+        serde_json::from_slice::<ResetRequest>(&body)
             .map_err(|error| invalid("body", format!("{error}; write it like {{\"tool\": \"get_weather\"}}")))
     };
-    let asked = if body.trim_ascii().is_empty() { Asked::default() } else { read()? };
+    let asked = if body.trim_ascii().is_empty() { ResetRequest::default() } else { read()? };
     app.reset_loops(asked.tool.as_deref(), asked.session.as_deref());
     tracing::info!(of_tool = asked.tool.is_some(), of_session = asked.session.is_some(), "loop control was reset");
     Ok(responses::json(&serde_json::json!({"reset": {"tool": asked.tool, "session": asked.session}})))

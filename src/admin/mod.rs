@@ -41,7 +41,7 @@ use crate::{
     },
     settings::Secret,
 };
-use route::{Open, Route, route};
+use route::{Access, AdminRoute, route};
 
 /// Maximum concurrent connections.
 const CONNECTIONS_MAX: usize = 256;
@@ -53,20 +53,20 @@ const HEADERS: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Admin listener, bound.
-pub struct Admin {
-    state: Arc<State>,
+pub struct AdminServer {
+    state: Arc<AdminState>,
     listener: StdListener,
     address: SocketAddr,
 }
 
 /// State shared by its requests.
-struct State {
+struct AdminState {
     app: Arc<App>,
     stop: CancellationToken,
     connections: AtomicUsize,
 }
 
-impl Admin {
+impl AdminServer {
     /// Binds the listener; `None` if the settings turn it off, or if they don't name its address and the default one is in
     /// use. It stops when `stop` is cancelled.
     ///
@@ -89,7 +89,7 @@ impl Admin {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         process_metrics::register(&app);
-        let state = Arc::new(State { app, stop, connections: AtomicUsize::new(0) });
+        let state = Arc::new(AdminState { app, stop, connections: AtomicUsize::new(0) });
         Ok(Some(Self { state, listener, address }))
     }
 
@@ -111,7 +111,7 @@ impl Admin {
     }
 }
 
-async fn serve(state: Arc<State>, listener: StdListener) -> std::io::Result<()> {
+async fn serve(state: Arc<AdminState>, listener: StdListener) -> std::io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let graceful = GracefulShutdown::new();
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -137,13 +137,13 @@ async fn serve(state: Arc<State>, listener: StdListener) -> std::io::Result<()> 
     Ok(())
 }
 
-fn accept(state: &Arc<State>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
+fn accept(state: &Arc<AdminState>, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown, stream: TcpStream) {
     if state.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
         state.connections.fetch_sub(1, Ordering::Relaxed);
         return;
     }
     let _unsupported = stream.set_nodelay(true);
-    let counted = Counted(state.clone());
+    let counted = ConnectionPermit(state.clone());
     let own = state.clone();
     let service = service_fn(move |request| {
         let state = own.clone();
@@ -158,15 +158,15 @@ fn accept(state: &Arc<State>, builder: &auto::Builder<TokioExecutor>, graceful: 
     });
 }
 
-struct Counted(Arc<State>);
+struct ConnectionPermit(Arc<AdminState>);
 
-impl Drop for Counted {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-async fn handle(state: Arc<State>, request: Request<Incoming>) -> Response<Body> {
+async fn handle(state: Arc<AdminState>, request: Request<Incoming>) -> Response<Body> {
     let mut response = match dispatch(&state, request).await {
         Ok(response) => response,
         Err(failure) => responses::failure(&failure),
@@ -177,7 +177,7 @@ async fn handle(state: Arc<State>, request: Request<Incoming>) -> Response<Body>
     response
 }
 
-async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
     let settings = &state.app.settings;
     request_checks::header_bounds(request.headers())?;
     if settings.admin.listen.is_none_or(|address| address.ip().to_canonical().is_loopback()) {
@@ -186,22 +186,22 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Resp
     }
     let found = route(request.method(), request.uri().path())?;
     let allowed = authorized(request.headers(), settings.admin.token.as_ref());
-    if !allowed && found.open() == Open::No {
+    if !allowed && found.open() == Access::No {
         return Err(responses::unauthorized());
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
     match found {
-        Route::Page => Ok(dashboard::page()),
-        Route::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
-        Route::Ready => health::ready(state, allowed).await,
-        Route::Metrics => Ok(health::metrics(&state.app, request.headers())),
-        Route::Executions => api::executions(&state.app, &query).await,
-        Route::Execution(id) => api::execution(&state.app, id, &query).await,
-        Route::Violations => api::violations(&state.app, &query).await,
-        Route::Stats => api::statistics(&state.app, &query).await,
-        Route::Exchange(id) => api::exchange(&state.app, &id, &query).await,
-        Route::Events => events::events(state, &query),
-        Route::ResetLoops => loops::reset(&state.app, request).await,
+        AdminRoute::Page => Ok(dashboard::page()),
+        AdminRoute::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
+        AdminRoute::Ready => health::ready(state, allowed).await,
+        AdminRoute::Metrics => Ok(health::metrics(&state.app, request.headers())),
+        AdminRoute::Executions => api::executions(&state.app, &query).await,
+        AdminRoute::Execution(id) => api::execution(&state.app, id, &query).await,
+        AdminRoute::Violations => api::violations(&state.app, &query).await,
+        AdminRoute::Stats => api::statistics(&state.app, &query).await,
+        AdminRoute::Exchange(id) => api::exchange(&state.app, &id, &query).await,
+        AdminRoute::Events => events::events(state, &query),
+        AdminRoute::ResetLoops => loops::reset(&state.app, request).await,
     }
 }
 

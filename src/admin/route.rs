@@ -6,7 +6,7 @@ use crate::proxy::http::failure::Failure;
 
 /// Resource that is requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Route {
+pub enum AdminRoute {
     /// `GET /`
     Page,
     /// `GET /healthz`
@@ -33,18 +33,18 @@ pub enum Route {
 
 /// Access to a route without the token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Open {
+pub enum Access {
     /// Allowed: it reveals nothing. The dashboard's page is empty without data, and the probes of orchestrators send no token.
     Yes,
     /// Refused.
     No,
 }
 
-impl Route {
+impl AdminRoute {
     /// Access to this route without the token.
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> Access {
         match self {
-            Self::Page | Self::Health | Self::Ready => Open::Yes,
+            Self::Page | Self::Health | Self::Ready => Access::Yes,
             Self::Metrics
             | Self::Executions
             | Self::Execution(_)
@@ -52,7 +52,7 @@ impl Route {
             | Self::Stats
             | Self::Exchange(_)
             | Self::Events
-            | Self::ResetLoops => Open::No,
+            | Self::ResetLoops => Access::No,
         }
     }
 }
@@ -61,23 +61,23 @@ impl Route {
 ///
 /// # Errors
 /// 404 `not_found`, 405 `method_not_allowed`.
-pub fn route(method: &Method, path: &str) -> Result<Route, Failure> {
+pub fn route(method: &Method, path: &str) -> Result<AdminRoute, Failure> {
     let trimmed = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     let found = match trimmed.split('/').skip(1).collect::<Vec<_>>()[..] {
-        [""] => Route::Page,
-        ["healthz"] => Route::Health,
-        ["readyz"] => Route::Ready,
-        ["metrics"] => Route::Metrics,
-        ["api", "executions"] => Route::Executions,
-        ["api", "executions", id] => Route::Execution(id.to_owned()),
-        ["api", "violations"] => Route::Violations,
-        ["api", "stats"] => Route::Stats,
-        ["api", "exchanges", id] => Route::Exchange(id.to_owned()),
-        ["api", "events"] => Route::Events,
-        ["api", "loops", "reset"] => Route::ResetLoops,
+        [""] => AdminRoute::Page,
+        ["healthz"] => AdminRoute::Health,
+        ["readyz"] => AdminRoute::Ready,
+        ["metrics"] => AdminRoute::Metrics,
+        ["api", "executions"] => AdminRoute::Executions,
+        ["api", "executions", id] => AdminRoute::Execution(id.to_owned()),
+        ["api", "violations"] => AdminRoute::Violations,
+        ["api", "stats"] => AdminRoute::Stats,
+        ["api", "exchanges", id] => AdminRoute::Exchange(id.to_owned()),
+        ["api", "events"] => AdminRoute::Events,
+        ["api", "loops", "reset"] => AdminRoute::ResetLoops,
         _ => return Err(Failure::new(StatusCode::NOT_FOUND, "not_found", format!("there is nothing here; known: {KNOWN}"))),
     };
-    let post = found == Route::ResetLoops;
+    let post = found == AdminRoute::ResetLoops;
     let fits = if post { *method == Method::POST } else { matches!(*method, Method::GET | Method::HEAD) };
     if !fits {
         let message = format!("{method} isn't for this path: use {}", if post { "POST" } else { "GET" });
@@ -96,13 +96,13 @@ mod tests {
     #[test]
     fn routes() {
         for (method, path, found) in [
-            (Method::GET, "/", Ok(Route::Page)),
-            (Method::HEAD, "/healthz", Ok(Route::Health)),
-            (Method::GET, "/metrics/", Ok(Route::Metrics)),
-            (Method::GET, "/api/executions", Ok(Route::Executions)),
-            (Method::GET, "/api/executions/a_1_b", Ok(Route::Execution("a_1_b".into()))),
-            (Method::GET, "/api/exchanges/x", Ok(Route::Exchange("x".into()))),
-            (Method::POST, "/api/loops/reset", Ok(Route::ResetLoops)),
+            (Method::GET, "/", Ok(AdminRoute::Page)),
+            (Method::HEAD, "/healthz", Ok(AdminRoute::Health)),
+            (Method::GET, "/metrics/", Ok(AdminRoute::Metrics)),
+            (Method::GET, "/api/executions", Ok(AdminRoute::Executions)),
+            (Method::GET, "/api/executions/a_1_b", Ok(AdminRoute::Execution("a_1_b".into()))),
+            (Method::GET, "/api/exchanges/x", Ok(AdminRoute::Exchange("x".into()))),
+            (Method::POST, "/api/loops/reset", Ok(AdminRoute::ResetLoops)),
             (Method::GET, "/api/loops/reset", Err(405)),
             (Method::POST, "/api/stats", Err(405)),
             (Method::GET, "/api", Err(404)),

@@ -1,4 +1,4 @@
-//! What tests of this adapter start with: a context as [`crate::proxy`] makes it, without a proxy.
+//! What tests of this adapter start with: a context as `proxy/` makes it, without a proxy.
 
 use std::{path::Path, sync::Arc};
 

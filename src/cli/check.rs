@@ -4,15 +4,18 @@
 
 use std::{fmt::Write as _, path::Path, process::ExitCode};
 
-use super::{Error, Prepared, prepare};
+use super::{Error, LoadedConfig, prepare};
 use crate::{
-    mcp::{Mcp, McpError, connection::Sdk, pins::Pins},
+    mcp::{Mcp, McpError, connection::RmcpConnector, pins::Pins},
     policy::{
         Mode,
         compiled::{Rules, is_internal},
     },
     proxy::exchange::http_probe,
-    settings::{self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, Responses, Scope, Settings, Store, Upstream},
+    settings::{
+        self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ResponsesSupport, ScopeKind, Settings, StoredContent,
+        UpstreamSettings,
+    },
     tools::registry::ToolSource,
     upstreams::{
         capability_probe::Schedule,
@@ -67,7 +70,8 @@ fn servers(settings: &Settings) -> Result<String, Error> {
         return Ok(out);
     }
     let failed = |error: McpError| Error::Failed(error.to_string());
-    let mcp = Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), std::sync::Arc::new(Sdk)).map_err(failed)?;
+    let mcp =
+        Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), std::sync::Arc::new(RmcpConnector)).map_err(failed)?;
     super::mcp::list(&mcp, &mut out);
     match mcp.catalog().1.missing() {
         Some(why) => Err(Error::Failed(format!("{out}{why}"))),
@@ -87,8 +91,8 @@ pub fn compile_tools(rules: &Rules) -> Vec<String> {
 }
 
 /// Describes everything in force.
-pub fn explain(prepared: &Prepared) -> String {
-    let Prepared { settings, rules, client_rules } = prepared;
+pub fn explain(prepared: &LoadedConfig) -> String {
+    let LoadedConfig { settings, rules, client_rules } = prepared;
     let mut out = String::new();
     surroundings(&mut out, settings);
     for (client, own) in settings.clients.iter().zip(client_rules) {
@@ -143,8 +147,8 @@ fn surroundings(out: &mut String, settings: &Settings) {
         KeySource::Ephemeral => "a key for this run only".into(),
     };
     let scope = match settings.scope {
-        Scope::Caller => "bound to the caller",
-        Scope::Shared => "shared by all callers",
+        ScopeKind::Caller => "bound to the caller",
+        ScopeKind::Shared => "shared by all callers",
     };
     line(out, "marks", &format!("{keys}; {scope}"));
     let ledger = match &settings.ledger.url {
@@ -153,8 +157,8 @@ fn surroundings(out: &mut String, settings: &Settings) {
         LedgerUrl::Memory => "in memory, for this run only".into(),
     };
     let kept = match settings.ledger.store {
-        Store::Digests => "digests of arguments and results",
-        Store::Bodies => "arguments and results",
+        StoredContent::Digests => "digests of arguments and results",
+        StoredContent::Bodies => "arguments and results",
     };
     let durability = if settings.ledger.durability == Durability::Commit { "; answers wait for their records" } else { "" };
     line(out, "ledger", &format!("{ledger}; {kept}, for {}{durability}", humantime::format_duration(settings.ledger.keep)));
@@ -176,7 +180,7 @@ fn surroundings(out: &mut String, settings: &Settings) {
     }
 }
 
-fn upstream(upstream: &Upstream) -> String {
+fn upstream(upstream: &UpstreamSettings) -> String {
     let key = match &upstream.credential {
         Credential::Caller => "the caller's own key".into(),
         Credential::None => "no key".into(),
@@ -184,8 +188,8 @@ fn upstream(upstream: &Upstream) -> String {
     };
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
     let responses = match upstream.responses {
-        Responses::Native => "",
-        Responses::Translate => ", Responses API translated",
+        ResponsesSupport::Native => "",
+        ResponsesSupport::Translate => ", Responses API translated",
     };
     let name = &upstream.name;
     let mut text = format!("{name}: {}, {key}, {models}{responses}", upstream.base_url);

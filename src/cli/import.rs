@@ -19,7 +19,7 @@ use crate::cassette::{
 
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Form {
+pub enum ImportFormat {
     /// vcrpy and pytest-recording: YAML
     Vcr,
     /// HAR 1.2: mitmproxy, browsers
@@ -30,10 +30,10 @@ pub enum Form {
 
 /// `toolmark import`
 #[derive(Args, Clone, Debug)]
-pub struct Import {
+pub struct ImportArgs {
     /// Format of the files
     #[arg(value_enum, value_name = "FORM")]
-    pub form: Form,
+    pub form: ImportFormat,
     /// The files, in the order in which they come into the cassette
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Import {
 
 /// A format that can be exported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum OutForm {
+pub enum ExportFormat {
     /// vcrpy and pytest-recording: YAML
     Vcr,
     /// HAR 1.2
@@ -59,10 +59,10 @@ pub enum OutForm {
 
 /// `toolmark export`
 #[derive(Args, Clone, Debug)]
-pub struct Export {
+pub struct ExportArgs {
     /// Format to write
     #[arg(value_enum, value_name = "FORM")]
-    pub form: OutForm,
+    pub form: ExportFormat,
     /// The cassette: a file, or a directory of them
     #[arg(value_name = "CASSETTE")]
     pub cassette: PathBuf,
@@ -75,7 +75,7 @@ pub struct Export {
 ///
 /// # Errors
 /// Files that can't be read or have another format; an output file that exists already.
-pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
+pub fn import(arguments: &ImportArgs) -> Result<ExitCode, Error> {
     let pointers = arguments.redact.iter().map(|text| {
         pointer(text)
             .ok_or_else(|| Error::Failed(format!("--redact {text}: no JSON pointer; write it like /metadata/email or /messages/*/name")))
@@ -83,9 +83,9 @@ pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
     let credentials = if arguments.keep_credentials { Credentials::Keep } else { Credentials::Redact };
     let redactor = Redactor { pointers: pointers.collect::<Result<_, _>>()?, literals: Vec::new(), credentials };
     let format = match arguments.form {
-        Form::Vcr => Format::Vcr,
-        Form::Har => Format::Har,
-        Form::Exchanges => Format::Exchanges,
+        ImportFormat::Vcr => Format::Vcr,
+        ImportFormat::Har => Format::Har,
+        ImportFormat::Exchanges => Format::Exchanges,
     };
     new(&arguments.output)?;
     let (mut lines, mut count, mut redactions) = (String::new(), 0, 0);
@@ -118,14 +118,14 @@ pub fn import(arguments: &Import) -> Result<ExitCode, Error> {
 ///
 /// # Errors
 /// A cassette that can't be read; an output file that exists already.
-pub fn export(arguments: &Export) -> Result<ExitCode, Error> {
+pub fn export(arguments: &ExportArgs) -> Result<ExitCode, Error> {
     if arguments.output.exists() {
         return Err(exists(&arguments.output));
     }
     let (exchanges, notices) = reader::all(&arguments.cassette).map_err(|error| Error::Failed(error.to_string()))?;
     let text = match arguments.form {
-        OutForm::Vcr => export::vcr::write(&exchanges),
-        OutForm::Har => export::har::write(&exchanges),
+        ExportFormat::Vcr => export::vcr::write(&exchanges),
+        ExportFormat::Har => export::har::write(&exchanges),
     };
     std::fs::write(&arguments.output, text)
         .map_err(|error| Error::Failed(format!("{} can't be written: {error}", arguments.output.display())))?;

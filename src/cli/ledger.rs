@@ -20,7 +20,7 @@ use crate::{
         store::{ChainStore, Position, StoreError, open::open_to_read},
         verify,
     },
-    settings::{self, Environment, Flags, KeySource, LedgerUrl, Offline},
+    settings::{self, Environment, Flags, KeySource, LedgerUrl, OfflineSettings},
 };
 
 /// Records read at a time.
@@ -28,7 +28,7 @@ const READ: usize = 500;
 
 /// `toolmark ledger`
 #[derive(Args, Clone, Debug)]
-pub struct Ledger {
+pub struct LedgerArgs {
     /// The command to run.
     #[command(subcommand)]
     pub command: LedgerCommand,
@@ -61,14 +61,14 @@ pub enum LedgerCommand {
 
 /// The output of `toolmark ledger anchor`.
 #[derive(Debug, Deserialize, Serialize)]
-struct Noted {
+struct AnchorFile {
     /// The time, as RFC 3339.
     at: String,
-    chains: Vec<NotedChain>,
+    chains: Vec<ChainAnchor>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct NotedChain {
+struct ChainAnchor {
     writer: u32,
     sequence: u64,
     mac: Digest,
@@ -78,7 +78,7 @@ struct NotedChain {
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.
-pub fn run(ledger: &Ledger, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(ledger: &LedgerArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let offline = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?;
     let store = open(&offline)?;
     match &ledger.command {
@@ -89,7 +89,7 @@ pub fn run(ledger: &Ledger, flags: &Flags) -> Result<ExitCode, Error> {
 }
 
 /// Opens the ledger named in the settings for reading.
-pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
+pub(super) fn open(offline: &OfflineSettings) -> Result<Arc<dyn ChainStore>, Error> {
     if offline.ledger.url == LedgerUrl::Memory {
         return Err(Error::Failed("the ledger is `memory:`, which ends with its process: there is nothing to be read".into()));
     }
@@ -97,7 +97,7 @@ pub(super) fn open(offline: &Offline) -> Result<Arc<dyn ChainStore>, Error> {
 }
 
 /// The keys; none are created here.
-pub(super) fn keys(offline: &Offline) -> Result<Vec<[u8; 32]>, Error> {
+pub(super) fn keys(offline: &OfflineSettings) -> Result<Vec<[u8; 32]>, Error> {
     if let KeySource::File(path) = &offline.keys
         && !path.exists()
     {
@@ -117,7 +117,7 @@ fn written(error: io::Error) -> Error {
     Error::Failed(format!("the output can't be written: {error}"))
 }
 
-fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Result<ExitCode, Error> {
+fn check(offline: &OfflineSettings, store: &dyn ChainStore, anchor: Option<&Path>) -> Result<ExitCode, Error> {
     let keys = ChainKeys::new(&keys(offline)?);
     let kept = anchor.map_or(Ok(Vec::new()), read_anchor)?;
     let report = verify::verify(store, &keys, &kept);
@@ -156,16 +156,16 @@ fn check(offline: &Offline, store: &dyn ChainStore, anchor: Option<&Path>) -> Re
 fn read_anchor(path: &Path) -> Result<Vec<Position>, Error> {
     let wrong = |why: String| Error::Failed(format!("the anchor {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let noted: Noted =
+    let noted: AnchorFile =
         serde_json::from_str(&text).map_err(|error| wrong(format!("{error}: it is what `toolmark ledger anchor` prints")))?;
     Ok(noted.chains.into_iter().map(|chain| Position { writer: chain.writer, sequence: chain.sequence, mac: chain.mac.0 }).collect())
 }
 
 fn anchor(store: &dyn ChainStore) -> Result<ExitCode, Error> {
     let chains = store.chains().map_err(failed)?;
-    let noted = |position: Position| NotedChain { writer: position.writer, sequence: position.sequence, mac: Digest(position.mac) };
+    let noted = |position: Position| ChainAnchor { writer: position.writer, sequence: position.sequence, mac: Digest(position.mac) };
     let chains = chains.into_iter().filter_map(|chain| chain.tip.map(noted)).collect();
-    let noted = Noted { at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(), chains };
+    let noted = AnchorFile { at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(), chains };
     let json = serde_json::to_string(&noted).map_err(|error| Error::Failed(error.to_string()))?;
     writeln!(io::stdout().lock(), "{json}").map_err(written)?;
     Ok(ExitCode::SUCCESS)

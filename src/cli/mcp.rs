@@ -11,10 +11,10 @@ use super::Error;
 use crate::{
     mcp::{
         Mcp,
-        catalog::{Catalog, Offered, ServerTool, Standing},
-        connection::Sdk,
-        pins::{Drift, Pin, Pins},
-        runner::Asked,
+        catalog::{Catalog, OfferedTool, ServerStatus, ServerTool},
+        connection::RmcpConnector,
+        pins::{Pin, PinDrift, Pins},
+        runner::ToolCallRequest,
     },
     settings::{self, Environment, Flags},
 };
@@ -23,12 +23,12 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct McpArgs {
     #[command(subcommand)]
-    what: What,
+    what: McpCommand,
 }
 
 /// The commands of `toolmark mcp`.
 #[derive(Clone, Debug, Subcommand)]
-pub enum What {
+pub enum McpCommand {
     /// Connect to the servers and list their tools; exit 1 if one is down
     #[command(after_help = "EXAMPLE\n  toolmark mcp list\n  toolmark mcp list --config /etc/toolmark.toml")]
     List,
@@ -78,14 +78,14 @@ pub fn run(args: &McpArgs, flags: &Flags) -> Result<ExitCode, Error> {
         return Err(Error::Failed("no MCP servers: name them with [[mcp]] in the settings".into()));
     }
     let servers = settings.mcp.clone();
-    let mcp = Arc::new(Mcp::connect(servers, Pins::path(settings.file.as_deref()), Arc::new(Sdk)).map_err(failed)?);
+    let mcp = Arc::new(Mcp::connect(servers, Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector)).map_err(failed)?);
     let mut out = String::new();
     let fine = match &args.what {
-        What::List => list(&mcp, &mut out),
-        What::Call { tool, arguments } => call(&mcp, tool, arguments, &mut out)?,
-        What::Pin { server } => pin(&mcp, server.as_deref(), &mut out)?,
-        What::Approve { server } => approve(&mcp, server, &mut out)?,
-        What::Diff { server } => diff(&mcp, server.as_deref(), &mut out)?,
+        McpCommand::List => list(&mcp, &mut out),
+        McpCommand::Call { tool, arguments } => call(&mcp, tool, arguments, &mut out)?,
+        McpCommand::Pin { server } => pin(&mcp, server.as_deref(), &mut out)?,
+        McpCommand::Approve { server } => approve(&mcp, server, &mut out)?,
+        McpCommand::Diff { server } => diff(&mcp, server.as_deref(), &mut out)?,
     };
     // Through `write_all`, not `println!`: a closed pipe is no panic.
     let _closed = std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes());
@@ -106,8 +106,8 @@ fn tools(mcp: &Mcp, name: &str) -> Result<Arc<Vec<ServerTool>>, Error> {
     let server = mcp.servers().iter().find(|server| *server.settings.name == *name);
     let unknown = || Error::Failed(format!("there is no MCP server `{name}`; known: {}", known.join(", ")));
     match server.ok_or_else(unknown)?.standing() {
-        Standing::Up(tools) => Ok(tools),
-        Standing::Down(why) => Err(Error::Failed(format!("the MCP server `{name}` is down: {why}"))),
+        ServerStatus::Up(tools) => Ok(tools),
+        ServerStatus::Down(why) => Err(Error::Failed(format!("the MCP server `{name}` is down: {why}"))),
     }
 }
 
@@ -151,7 +151,7 @@ pub fn list(mcp: &Mcp, out: &mut String) -> bool {
     fine
 }
 
-fn hints(tool: &Offered) -> String {
+fn hints(tool: &OfferedTool) -> String {
     let said = [
         (tool.read_only, "read-only".to_owned()),
         (tool.idempotent, "idempotent".to_owned()),
@@ -174,7 +174,7 @@ fn call(mcp: &Arc<Mcp>, name: &str, arguments: &str, out: &mut String) -> Result
     let tool = catalog.1.tool(name).ok_or_else(|| unknown(&catalog.1))?;
     let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);
     object.map_err(|error| Error::Failed(format!("the arguments are no JSON object: {error}; write them like '{{\"title\": \"x\"}}'")))?;
-    let asked = Asked { mark: "by hand".into(), tool: tool.clone(), arguments: arguments.to_owned() };
+    let asked = ToolCallRequest { mark: "by hand".into(), tool: tool.clone(), arguments: arguments.to_owned() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let outcome = runtime.block_on(mcp.run(asked));
     line(out, format_args!("{}", outcome.text));
@@ -230,7 +230,7 @@ fn diff(mcp: &Mcp, only: Option<&str>, out: &mut String) -> Result<bool, Error> 
         let drifts = mcp.pins().drifts(&name, &tools);
         same &= drifts.is_empty();
         for (tool, drift) in &drifts {
-            line(out, format_args!("{name}: `{tool}`: {}", if *drift == Drift::New { "new" } else { drift.what() }));
+            line(out, format_args!("{name}: `{tool}`: {}", if *drift == PinDrift::New { "new" } else { drift.what() }));
             let now = tools.iter().find(|own| own.name == *tool).map(Pin::of);
             shown(out, '-', pins.get(&**tool));
             shown(out, '+', now.as_ref());

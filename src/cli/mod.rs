@@ -43,36 +43,36 @@ pub struct Cli {
 pub enum Command {
     /// Run the proxy
     #[command(after_help = SERVE_EXAMPLE)]
-    Serve(Serve),
+    Serve(ServeArgs),
     /// See it work: a scripted upstream plays the failures, toolmark catches them, a table says so
     #[command(after_help = DEMO_EXAMPLE)]
-    Demo(Demo),
+    Demo(DemoArgs),
     /// Read and explain settings, policy and schemas; exit 2 and the place of the fault if something is wrong
     #[command(after_help = CHECK_EXAMPLE)]
-    Check(Check),
+    Check(CheckArgs),
     /// Judge one exchange offline; exit 1 if it would be blocked
     #[command(after_help = JUDGE_EXAMPLE)]
-    Judge(Judge),
+    Judge(JudgeArgs),
     /// Tools of MCP servers: list, call, pin and compare them
     #[command(after_help = MCP_EXAMPLE)]
     Mcp(mcp::McpArgs),
     /// Say whether an execution ID is one of ours, and what the ledger knows of it; exit 1 if it isn't
     #[command(after_help = VERIFY_EXAMPLE)]
-    Verify(verify::Verify),
+    Verify(verify::VerifyArgs),
     /// Check the ledger, export it, or print its newest MAC
-    Ledger(ledger::Ledger),
+    Ledger(ledger::LedgerArgs),
     /// Show the statistics of the ledger as a table
     #[command(after_help = STATS_EXAMPLE)]
-    Stats(stats::StatsArguments),
+    Stats(stats::StatsArgs),
     /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
     #[command(after_help = REPLAY_EXAMPLE)]
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Make a cassette of other tools' recordings
     #[command(after_help = IMPORT_EXAMPLE)]
-    Import(import::Import),
+    Import(import::ImportArgs),
     /// Write a cassette in another tool's form
     #[command(after_help = EXPORT_EXAMPLE)]
-    Export(import::Export),
+    Export(import::ExportArgs),
     /// Write man pages and shell completions into a directory, for packages
     #[command(hide = true)]
     Generate(generate::Generate),
@@ -80,7 +80,7 @@ pub enum Command {
 
 /// `toolmark serve`
 #[derive(Args, Clone, Debug)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
@@ -100,7 +100,7 @@ pub struct Serve {
 
 /// `toolmark demo`
 #[derive(Args, Clone, Debug)]
-pub struct Demo {
+pub struct DemoArgs {
     /// Keep serving afterwards, to try it by hand
     #[arg(long)]
     pub keep: bool,
@@ -108,7 +108,7 @@ pub struct Demo {
 
 /// `toolmark check`
 #[derive(Args, Clone, Debug)]
-pub struct Check {
+pub struct CheckArgs {
     /// The model server, instead of the upstreams in the settings, as for `serve`
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
@@ -119,7 +119,7 @@ pub struct Check {
 
 /// `toolmark judge`
 #[derive(Args, Clone, Debug)]
-pub struct Judge {
+pub struct JudgeArgs {
     /// The request's body, as JSON
     #[arg(long, value_name = "FILE", required_unless_present = "conversation", conflicts_with = "conversation", requires = "response")]
     pub request: Option<PathBuf>,
@@ -159,11 +159,11 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
     let config = cli.config;
     let flags = Flags { config, ..Flags::default() };
     match cli.command {
-        Command::Serve(Serve { listen, upstream, policy, record, replay }) => {
+        Command::Serve(ServeArgs { listen, upstream, policy, record, replay }) => {
             serve::run(Flags { listen, upstream, policy, record, replay, ..flags })
         }
         Command::Demo(demo) => demo::run(&demo, flags),
-        Command::Check(Check { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
+        Command::Check(CheckArgs { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
         Command::Judge(judge) => judge::run(&judge, flags),
         Command::Mcp(args) => mcp::run(&args, &flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
@@ -178,7 +178,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
 
 /// The settings and all policies they name, compiled.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct LoadedConfig {
     /// The settings.
     pub settings: Settings,
     /// The policy in force.
@@ -191,7 +191,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// The first error found.
-pub fn prepare(flags: &Flags) -> Result<Prepared, Error> {
+pub fn prepare(flags: &Flags) -> Result<LoadedConfig, Error> {
     prepare_in(flags, &Environment::of_process(), Path::new(""))
 }
 
@@ -199,12 +199,12 @@ pub fn prepare(flags: &Flags) -> Result<Prepared, Error> {
 ///
 /// # Errors
 /// The first error found.
-pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Prepared, Error> {
+pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) -> Result<LoadedConfig, Error> {
     let settings = settings::load(flags, environment, directory)?;
     let rules = settings.policy.load()?;
-    let load = |client: &settings::Client| client.policy.as_ref().map(load::PolicySource::load).transpose();
+    let load = |client: &settings::ClientSettings| client.policy.as_ref().map(load::PolicySource::load).transpose();
     let client_rules = settings.clients.iter().map(load).collect::<Result<_, _>>()?;
-    Ok(Prepared { settings, rules, client_rules })
+    Ok(LoadedConfig { settings, rules, client_rules })
 }
 
 const ABOUT: &str = "A reverse proxy for OpenAI-compatible APIs that enforces tool-call integrity: no call leaves that its schema \

@@ -15,7 +15,7 @@ use super::Error;
 use crate::{
     ledger::store::open::open_to_read,
     settings::{self, Environment, Flags, LedgerUrl},
-    telemetry::stats::{Calls, Stats, Totals, query::statistics},
+    telemetry::stats::{CallCounts, Stats, Totals, query::statistics},
 };
 
 /// Rows of each table at most.
@@ -25,7 +25,7 @@ const NAME_CHARS_MAX: usize = 40;
 
 /// `toolmark stats`
 #[derive(Args, Clone, Debug)]
-pub struct StatsArguments {
+pub struct StatsArgs {
     /// Only of so long ago at most, e.g. 60s, 24h or 7d; up to 1h it is exact, beyond that it begins at a full hour
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub window: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct StatsArguments {
 ///
 /// # Errors
 /// Settings or a ledger that can't be read.
-pub fn run(arguments: &StatsArguments, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(arguments: &StatsArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let offline = settings::load_offline(flags, &Environment::of_process(), Path::new(""))?;
     if offline.ledger.url == LedgerUrl::Memory {
         let message = "the ledger is kept in memory (`memory:`), so only the running process knows its statistics: ask its admin listener, GET /api/stats";
@@ -71,7 +71,7 @@ pub fn table(stats: &Stats) -> String {
     let failing = stats.failing.iter().map(|row| vec![name(&row.tool), row.failures.to_string(), time(row.last_failure_ms)]);
     section(&mut out, "Tools that fail now", &["tool", "failures in a row", "last failure"], failing);
     let tools = stats.tools.iter().map(|row| {
-        let Calls { accepted, rejected, withheld } = row.calls;
+        let CallCounts { accepted, rejected, withheld } = row.calls;
         let durations =
             row.duration_ms.as_ref().map_or(["-", "-", "-"].map(String::from), |all| [all.p50, all.p90, all.p99].map(|ms| ms.to_string()));
         let counts = [accepted, rejected, withheld, row.executions].map(|count| count.to_string());

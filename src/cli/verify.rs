@@ -13,12 +13,12 @@ use super::{Error, ledger};
 use crate::{
     ledger::store::FoundExecution,
     marks::{ExecutionId, KeyRing, Scope},
-    settings::{self, Environment, Flags, LedgerUrl, Offline},
+    settings::{self, Environment, Flags, LedgerUrl, OfflineSettings},
 };
 
 /// `toolmark verify`
 #[derive(Args, Clone, Debug)]
-pub struct Verify {
+pub struct VerifyArgs {
     /// The execution ID, as it stands in a result or an answer
     #[arg(value_name = "EXECUTION_ID")]
     pub execution_id: String,
@@ -32,7 +32,7 @@ pub struct Verify {
 ///
 /// # Errors
 /// Settings, keys or a ledger that can't be read.
-pub fn run(verify: &Verify, flags: &Flags) -> Result<ExitCode, Error> {
+pub fn run(verify: &VerifyArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let environment = Environment::of_process();
     let offline = settings::load_offline(flags, &environment, Path::new(""))?;
     let credential = match &verify.credential_env {
@@ -47,7 +47,7 @@ pub fn run(verify: &Verify, flags: &Flags) -> Result<ExitCode, Error> {
     Ok(if ours { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn explain(id: &str, offline: &Offline, credential: Option<&str>) -> Result<(String, bool), Error> {
+fn explain(id: &str, offline: &OfflineSettings, credential: Option<&str>) -> Result<(String, bool), Error> {
     let Some(parsed) = ExecutionId::parse(id) else {
         return Ok(("NOT OURS: it doesn't have the form of an execution ID: tool_milliseconds_16 hex digits\n".to_owned(), false));
     };

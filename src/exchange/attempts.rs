@@ -7,7 +7,7 @@
 //!                           │                              └─ blocks, none left ───▶ Finish, Replace or Refuse     │
 //!                           └──────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
-//! Driven by buffered answers ([`crate::proxy`]), by streams, and by recordings ([`crate::replay`]). Time comes in as the time since the
+//! Driven by buffered answers (`proxy/`), by streams, and by recordings (`replay/`). Time comes in as the time since the
 //! exchange began. All that an exchange may cost is bounded here: repairs, upstream requests, time, and rounds of calls.
 
 use std::time::Duration;

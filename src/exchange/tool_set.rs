@@ -14,7 +14,7 @@ use quick_cache::{Weighter, sync::Cache};
 use crate::{
     exchange::request_error::Refusal,
     judge::claims::evidence::tool_capabilities::Ability,
-    mcp::catalog::{Catalog, Offered},
+    mcp::catalog::{Catalog, OfferedTool},
     policy::{Inject, Mode, Policy},
     settings::Execute,
     tools::registry::{Origin, Registry, RequestTool, SchemaCache, Step, Tool, ToolKind, ToolSource},
@@ -97,7 +97,7 @@ pub struct ToolSet {
     /// Names of the tools offered by MCP servers.
     pub offered: Vec<Box<str>>,
     /// The tools that toolmark runs, by name.
-    runs: HashMap<Box<str>, Offered>,
+    runs: HashMap<Box<str>, OfferedTool>,
     abilities: OnceLock<Arc<[Ability]>>,
 }
 
@@ -229,7 +229,8 @@ impl ToolSets {
             violations.extend(self.offered.1.violations().iter().cloned());
         }
         let put = |tool: &&Tool| tool.origin == Origin::Policy && tool.declared && policy.mode == Mode::Enforce;
-        let of_servers: Vec<&Offered> = registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name)).collect();
+        let of_servers: Vec<&OfferedTool> =
+            registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name)).collect();
         let offered = of_servers.iter().map(|own| own.name.clone()).collect();
         let runs = of_servers.into_iter().filter(|own| own.execute == Execute::Proxy).map(|own| (own.name.clone(), own.clone())).collect();
         let any = !registry.is_empty();
@@ -263,7 +264,7 @@ impl ToolSet {
     }
 
     /// The tool of this name, if toolmark runs it.
-    pub fn runs(&self, name: &str) -> Option<&Offered> {
+    pub fn runs(&self, name: &str) -> Option<&OfferedTool> {
         if self.runs.is_empty() { None } else { self.runs.get(name) }
     }
 }

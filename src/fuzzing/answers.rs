@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     bench::{By, begin, request},
     drive::{streamed, whole},
-    input::{Input, repeated},
+    input::{FuzzInput, repeated},
 };
 use crate::{
     chat::adapter::Chat, exchange::adapter::Adapter, openai::Api, responses::adapter::Responses, translate::answer::Origin,
@@ -17,15 +17,15 @@ use crate::{
 };
 
 /// Parts of the input: a request, or nothing for the targets' own; then one answer for each attempt.
-struct Answers<'d> {
-    input: Input<'d>,
+struct FuzzAnswers<'d> {
+    input: FuzzInput<'d>,
     request: Document,
     by: By,
 }
 
-impl<'d> Answers<'d> {
+impl<'d> FuzzAnswers<'d> {
     fn of(data: &'d [u8], api: Api) -> Option<Self> {
-        let input = Input::of(data)?;
+        let input = FuzzInput::of(data)?;
         let own = input.part(0);
         let request = if own.trim_ascii().is_empty() {
             request(api, "How fast is it?", r#"{"mbit": 90}"#)
@@ -37,7 +37,7 @@ impl<'d> Answers<'d> {
 }
 
 fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
-    let Some(Answers { input, request, by }) = Answers::of(data, api) else { return };
+    let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, api) else { return };
     let origin = translated.then(|| Origin::new(&request, "0".repeat(32), 1_700_000_000));
     let long = repeated_event(&input);
     let attempts: Vec<&[u8]> = match &long {
@@ -52,7 +52,7 @@ fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
 }
 
 /// The first answer with its middle event repeated until it is long, if flag 7 is set.
-fn repeated_event(input: &Input<'_>) -> Option<Vec<u8>> {
+fn repeated_event(input: &FuzzInput<'_>) -> Option<Vec<u8>> {
     if !input.flag(7) {
         return None;
     }
@@ -81,7 +81,7 @@ pub(super) fn translated_stream(data: &[u8]) {
 
 /// Buffered chat completions, also as answers to requests of the Responses API.
 pub(super) fn chat_whole(data: &[u8]) {
-    let Some(Answers { input, request: own, by }) = Answers::of(data, Api::Chat) else { return };
+    let Some(FuzzAnswers { input, request: own, by }) = FuzzAnswers::of(data, Api::Chat) else { return };
     let Some(begun) = begin(by, Api::Chat, &own) else { return };
     whole::<Chat>(&begun, input.parts_from(1), None);
     let asked = request(Api::Responses, "How fast is it?", &json!({"mbit": 90}).to_string());
@@ -91,7 +91,7 @@ pub(super) fn chat_whole(data: &[u8]) {
 
 /// Buffered responses.
 pub(super) fn responses_whole(data: &[u8]) {
-    let Some(Answers { input, request, by }) = Answers::of(data, Api::Responses) else { return };
+    let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, Api::Responses) else { return };
     let Some(begun) = begin(by, Api::Responses, &request) else { return };
     whole::<Responses>(&begun, input.parts_from(1), None);
 }

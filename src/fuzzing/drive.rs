@@ -29,7 +29,7 @@ use crate::{
 
 /// End of an exchange.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Ending {
+pub(super) enum DriveEnding {
     /// With the model's answer.
     Accepted,
     /// With a message of toolmark's.
@@ -44,8 +44,8 @@ pub(super) enum Ending {
 
 /// Result of an exchange.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Outcome {
-    pub ending: Ending,
+pub(super) struct DriveOutcome {
+    pub ending: DriveEnding,
     /// Violations by choice, of all attempts.
     pub codes: Vec<Vec<Code>>,
     /// Verified execution IDs that the answer cites.
@@ -69,10 +69,10 @@ pub(super) struct Delivered {
     pub calls: Vec<(String, String)>,
 }
 
-impl Outcome {
+impl DriveOutcome {
     fn new() -> Self {
         let (codes, citations, allowed) = (Vec::new(), Vec::new(), Vec::new());
-        Self { ending: Ending::Open, codes, citations, allowed, corrected: false, events: Vec::new(), read: Delivered::default() }
+        Self { ending: DriveEnding::Open, codes, citations, allowed, corrected: false, events: Vec::new(), read: Delivered::default() }
     }
 
     fn judged(&mut self, judged: &[JudgedChoice]) {
@@ -81,7 +81,7 @@ impl Outcome {
     }
 
     fn finals(&mut self, finished: FinishedAnswer, replaced: bool) -> Vec<ChoiceOutcome> {
-        self.ending = if replaced { Ending::Replaced } else { Ending::Accepted };
+        self.ending = if replaced { DriveEnding::Replaced } else { DriveEnding::Accepted };
         let allow = |choice: ChoiceOutcome<ValidCall>| {
             choice.with_moments(|call| {
                 self.corrected |= call.corrected();
@@ -111,9 +111,9 @@ fn ask_again<A: Adapter>(begun: &Begun, turn: &EchoedTurn, repairs: u32) {
 }
 
 /// Judges streamed attempts. `origin`: set if they are chat completions for a request of the Responses API.
-pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> Outcome {
+pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> DriveOutcome {
     let context = &begun.context;
-    let (mut outcome, mut out) = (Outcome::new(), BytesMut::new());
+    let (mut outcome, mut out) = (DriveOutcome::new(), BytesMut::new());
     // Time never runs out here.
     let (mut tries, elapsed) = (Attempts::default(), Duration::ZERO);
     let mut judge = A::Stream::new(context.clone(), None);
@@ -129,7 +129,7 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
         let judged = match judged {
             Ok(judged) => judged,
             Err(fault) => {
-                outcome.ending = Ending::Fault(fault.to_string());
+                outcome.ending = DriveEnding::Fault(fault.to_string());
                 judge.fail(r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, &mut out);
                 break;
             }
@@ -144,11 +144,12 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
                 continue;
             }
             NextStep::Refuse { violation, .. } => {
-                outcome.ending = Ending::Refused(violation.code);
+                outcome.ending = DriveEnding::Refused(violation.code);
                 judge.fail(r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, &mut out);
                 break;
             }
             NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            #[expect(clippy::unreachable, reason = "a fuzz target fails by a panic")]
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
         let finals = outcome.finals(finished, tries.findings().blocked);
@@ -178,9 +179,9 @@ fn read<A: Adapter>(judge: &mut A::Stream, mut reader: Reader, pieces: &[&[u8]],
 }
 
 /// Judges buffered attempts. `origin`: as in [`streamed`].
-pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Option<&Origin>) -> Outcome {
+pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Option<&Origin>) -> DriveOutcome {
     let context = &begun.context;
-    let mut outcome = Outcome::new();
+    let mut outcome = DriveOutcome::new();
     let (mut tries, elapsed) = (Attempts::default(), Duration::ZERO);
     for attempt in attempts {
         tries.start();
@@ -193,7 +194,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
         let read = match read {
             Ok(read) => read,
             Err(fault) => {
-                outcome.ending = Ending::Fault(fault.to_string());
+                outcome.ending = DriveEnding::Fault(fault.to_string());
                 break;
             }
         };
@@ -205,10 +206,11 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
                 continue;
             }
             NextStep::Refuse { violation, .. } => {
-                outcome.ending = Ending::Refused(violation.code);
+                outcome.ending = DriveEnding::Refused(violation.code);
                 break;
             }
             NextStep::Finish(finished) | NextStep::RunTools(finished) => finished,
+            #[expect(clippy::unreachable, reason = "a fuzz target fails by a panic")]
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
         let replaced = tries.findings().blocked;
@@ -232,7 +234,7 @@ fn events(out: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Checks the invariants of everything that is sent.
-fn hold(begun: &Begun, outcome: &Outcome) {
+fn hold(begun: &Begun, outcome: &DriveOutcome) {
     if begun.context.observes() {
         return;
     }

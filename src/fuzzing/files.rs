@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     bench::By,
-    input::{Input, bounded},
+    input::{FuzzInput, bounded},
 };
 use crate::{
     cassette::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// A recording is read or refused; an exchange that was read survives its own line format and each export format.
 pub(super) fn import(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let text = String::from_utf8_lossy(data.get(3..).unwrap_or_default());
     let format = [Format::Vcr, Format::Har, Format::Exchanges][usize::from(input.flags) % 3];
     let Ok(read) = bounded("the import of a recording", || import::read(format, &text)) else { return };
@@ -35,7 +35,7 @@ pub(super) fn import(data: &[u8]) {
 
 /// A line of a cassette is read or refused, survives a round trip, and gets the same verdict when it is judged again.
 pub(super) fn cassette(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let text = String::from_utf8_lossy(data.get(3..).unwrap_or_default());
     let by = By::of(input.flags);
     for line in text.lines().take(8) {

@@ -12,7 +12,7 @@ const SLOWNESS: u64 = if cfg!(test) { 60 } else { 12 };
 const REPEATED_BYTES: usize = 48 << 10;
 
 /// A parsed input.
-pub(super) struct Input<'d> {
+pub(super) struct FuzzInput<'d> {
     /// Option bits of the target.
     pub flags: u8,
     /// Seed of the cuts.
@@ -20,7 +20,7 @@ pub(super) struct Input<'d> {
     parts: Vec<&'d [u8]>,
 }
 
-impl<'d> Input<'d> {
+impl<'d> FuzzInput<'d> {
     /// Parses an input; `None` if it is too short.
     pub fn of(data: &'d [u8]) -> Option<Self> {
         let ([flags, high, low], rest) = data.split_first_chunk::<3>()?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     bench::{By, FORGED, begin, request},
     drive::block,
-    input::{Input, bounded, repeated},
+    input::{FuzzInput, bounded, repeated},
 };
 use crate::{
     exchange::context::Context,
@@ -34,7 +34,7 @@ struct Gated {
 /// A text gets the same verdict and releases the same text however it is cut; a forged id at its end is not released; unless it is blocked,
 /// all of it is released. The parts: the text, the user's question, the tool's result.
 pub(super) fn text(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let own = input.text(0);
     let text = if input.flag(7) { repeated(&own) } else { own.into_owned() };
     let or = |part: &str, other: &str| if part.is_empty() { other.to_owned() } else { part.to_owned() };
@@ -89,7 +89,7 @@ fn gated(pieces: &[&str], context: &Context) -> Gated {
 /// A schema compiles or is refused, and judges arguments within bounds; the number of requested faults doesn't change the verdict; right
 /// arguments are passed on unchanged; corrected arguments are right. The parts: the schema, and arguments for it.
 pub(super) fn schema(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let raw = input.text(0);
     let formats = input.flag(2);
     let Ok(compiled) = bounded("the compilation of a schema", || Schema::compile(&raw, formats)) else {

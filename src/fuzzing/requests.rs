@@ -2,14 +2,14 @@
 
 use super::{
     bench::{By, begin},
-    input::{Input, bounded},
+    input::{FuzzInput, bounded},
 };
 use crate::{openai::Api, translate, wire::json::Document};
 
 /// An accepted request is sent upstream as JSON with the same model; under a policy that changes nothing, unchanged. A request that can be
 /// translated becomes a chat request.
 pub(super) fn request(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let Ok(document) = bounded("the JSON scanner", || Document::parse(data.get(3..).unwrap_or_default().to_vec().into())) else { return };
     let by = By::of(input.flags);
     for api in [Api::Chat, Api::Responses] {

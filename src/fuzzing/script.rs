@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{
     bench::{By, begin, request},
-    drive::{Ending, Outcome, streamed, whole},
-    input::{Cuts, Input, repeated},
+    drive::{DriveEnding, DriveOutcome, streamed, whole},
+    input::{Cuts, FuzzInput, repeated},
 };
 use crate::{
     chat::adapter::Chat, exchange::context::Begun, openai::Api, responses::adapter::Responses, translate::answer::Origin,
@@ -25,7 +25,7 @@ enum Say {
 }
 
 /// The model's answer, and the conversation before it.
-struct Script {
+struct FuzzScript {
     user: String,
     result: String,
     says: Vec<Say>,
@@ -35,9 +35,9 @@ struct Script {
     stream_cuts: Cuts,
 }
 
-impl Script {
+impl FuzzScript {
     fn of(data: &[u8]) -> Option<Self> {
-        let input = Input::of(data)?;
+        let input = FuzzInput::of(data)?;
         let (mut user, mut result) = ("How fast is it?".to_owned(), r#"{"mbit": 90, "ms": 12}"#.to_owned());
         let (mut says, mut finish, mut long) = (Vec::new(), None, input.flag(7));
         for part in input.parts_from(0) {
@@ -131,7 +131,7 @@ impl Script {
     }
 
     fn responses_both(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut written = Written { cuts: self.cuts.clone(), events: String::new(), number: 0, items: Vec::new() };
+        let mut written = FuzzAnswer { cuts: self.cuts.clone(), events: String::new(), number: 0, items: Vec::new() };
         let status = match self.finish {
             Some("length" | "content_filter") => "incomplete",
             _ => "completed",
@@ -165,14 +165,14 @@ impl Script {
 }
 
 /// Writer of a Responses API stream.
-struct Written {
+struct FuzzAnswer {
     cuts: Cuts,
     events: String,
     number: u64,
     items: Vec<Value>,
 }
 
-impl Written {
+impl FuzzAnswer {
     fn event(&mut self, kind: &str, mut data: Value) {
         (data["type"], data["sequence_number"]) = (json!(kind), json!(self.number));
         self.number += 1;
@@ -225,22 +225,22 @@ impl Written {
 }
 
 /// Checks that a buffered answer and its stream have the same result. If they are replaced, the stream may have released text before.
-fn same(whole: &Outcome, stream: &Outcome, what: &str) {
+fn same(whole: &DriveOutcome, stream: &DriveOutcome, what: &str) {
     assert_eq!((&whole.codes, &whole.citations), (&stream.codes, &stream.citations), "{what}: other findings");
     // Text that a stream has released can't be taken back, so a stream ends with a message where a buffered answer is repaired.
-    let ended = |outcome: &Outcome| if outcome.ending == Ending::Open { Ending::Replaced } else { outcome.ending.clone() };
+    let ended = |outcome: &DriveOutcome| if outcome.ending == DriveEnding::Open { DriveEnding::Replaced } else { outcome.ending.clone() };
     assert_eq!(ended(whole), ended(stream), "{what}: another end");
     assert_eq!(whole.read.calls, stream.read.calls, "{what}: other calls");
-    if whole.ending == Ending::Accepted {
+    if whole.ending == DriveEnding::Accepted {
         assert_eq!(whole.text(), stream.text(), "{what}: another text");
-    } else if whole.ending == Ending::Replaced && stream.ending == Ending::Replaced {
+    } else if whole.ending == DriveEnding::Replaced && stream.ending == DriveEnding::Replaced {
         assert!(stream.text().ends_with(&whole.text()), "{what}: other words: {:?} {:?}", stream.text(), whole.text());
     }
 }
 
 /// Checks that an answer without violations is passed on unchanged.
-fn lossless(script: &Script, outcome: &Outcome) {
-    if outcome.ending == Ending::Accepted && outcome.all_codes().is_empty() && outcome.citations.is_empty() {
+fn lossless(script: &FuzzScript, outcome: &DriveOutcome) {
+    if outcome.ending == DriveEnding::Accepted && outcome.all_codes().is_empty() && outcome.citations.is_empty() {
         assert_eq!(outcome.text(), script.text().unwrap_or_default(), "a text that is right is changed");
         let calls: Vec<(String, String)> =
             script.calls().into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_owned())).collect();
@@ -258,7 +258,7 @@ fn lossless(script: &Script, outcome: &Outcome) {
 
 /// A chat completion: buffered, streamed in one piece, and streamed in any pieces.
 pub(super) fn chat_forms(data: &[u8]) {
-    let Some(script) = Script::of(data) else { return };
+    let Some(script) = FuzzScript::of(data) else { return };
     let Some(begun) = script.begin(script.by, Api::Chat) else { return };
     let of_whole = whole::<Chat>(&begun, &[&script.chat_whole()], None);
     let stream = script.chat_stream();
@@ -273,7 +273,7 @@ pub(super) fn chat_forms(data: &[u8]) {
 
 /// A response: buffered, streamed in one piece, and streamed in any pieces.
 pub(super) fn responses_forms(data: &[u8]) {
-    let Some(script) = Script::of(data) else { return };
+    let Some(script) = FuzzScript::of(data) else { return };
     let Some(begun) = script.begin(script.by, Api::Responses) else { return };
     let (body, stream) = script.responses_both();
     let of_whole = whole::<Responses>(&begun, &[&body], None);
@@ -288,7 +288,7 @@ pub(super) fn responses_forms(data: &[u8]) {
 
 /// A chat completion, and the same translated for the Responses API, buffered and streamed.
 pub(super) fn apis(data: &[u8]) {
-    let Some(mut script) = Script::of(data) else { return };
+    let Some(mut script) = FuzzScript::of(data) else { return };
     // In chat completions text comes before calls, and there is one message.
     script.says.retain(|say| matches!(say, Say::Text(_) | Say::Call(..)));
     script.says.sort_by_key(|say| matches!(say, Say::Call(..)));
@@ -306,24 +306,24 @@ pub(super) fn apis(data: &[u8]) {
     assert_eq!(of_chat.citations, of_responses.citations, "the two APIs cite differently");
     assert_eq!(of_chat.ending, of_responses.ending, "the two APIs end differently");
     assert_eq!(of_chat.read.calls, of_responses.read.calls, "the two APIs let other calls leave");
-    if of_chat.ending == Ending::Accepted {
+    if of_chat.ending == DriveEnding::Accepted {
         assert_eq!(of_chat.text(), of_responses.text(), "the two APIs let another text leave");
     }
 }
 
 /// With all corrections and with none: an accepted answer isn't changed, and a corrected answer is accepted without corrections.
 pub(super) fn corrections(data: &[u8]) {
-    let Some(script) = Script::of(data) else { return };
+    let Some(script) = FuzzScript::of(data) else { return };
     let run = |by: By, body: &[u8]| script.begin(by, Api::Chat).map(|begun| whole::<Chat>(&begun, &[body], None));
     let body = script.chat_whole();
     let (Some(exact), Some(correcting)) = (run(By::Exact, &body), run(By::Correcting, &body)) else { return };
-    if exact.ending == Ending::Accepted {
+    if exact.ending == DriveEnding::Accepted {
         assert_eq!(exact, correcting, "what is right is corrected");
     }
-    if correcting.ending == Ending::Accepted && correcting.corrected {
+    if correcting.ending == DriveEnding::Accepted && correcting.corrected {
         let says = correcting.allowed.iter().map(|(name, arguments)| Say::Call(name.clone(), arguments.clone()));
         let text = script.says.iter().filter(|say| !matches!(say, Say::Call(..))).cloned();
-        let corrected = Script {
+        let corrected = FuzzScript {
             says: text.chain(says).collect(),
             user: script.user.clone(),
             result: script.result.clone(),
@@ -334,7 +334,7 @@ pub(super) fn corrections(data: &[u8]) {
         let Some(again) = corrected.begin(By::Exact, Api::Chat).map(|begun| whole::<Chat>(&begun, &[&corrected.chat_whole()], None)) else {
             return;
         };
-        assert_eq!(again.ending, Ending::Accepted, "what was corrected is not right: {:?} {:?}", correcting.allowed, again.codes);
+        assert_eq!(again.ending, DriveEnding::Accepted, "what was corrected is not right: {:?} {:?}", correcting.allowed, again.codes);
         assert_eq!(again.allowed, correcting.allowed, "what was corrected is changed");
     }
 }

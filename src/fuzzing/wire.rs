@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value as Json;
 
-use super::input::{Input, bounded};
+use super::input::{FuzzInput, bounded};
 use crate::wire::{
     json::{
         Document, JsonError, Value,
@@ -17,7 +17,7 @@ use crate::wire::{
 
 /// The events are the same however the bytes are cut, and equal to those of a simple parser; no byte is lost or added.
 pub(super) fn sse(data: &[u8]) {
-    let Some(input) = Input::of(data) else { return };
+    let Some(input) = FuzzInput::of(data) else { return };
     let body = data.get(3..).unwrap_or_default();
     let (once, whole_raw) = events(&[body]);
     let (again, cut_raw) = events(&input.cuts().pieces(body));

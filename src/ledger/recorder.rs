@@ -53,7 +53,7 @@ impl LedgerHandle {
     /// # Errors
     /// [`StoreError`]: the ledger can't be opened.
     pub fn start(
-        settings: &settings::Ledger,
+        settings: &settings::LedgerSettings,
         keys: &[[u8; 32]],
         hourly: Box<dyn HourlyAggregator>,
         observers: Vec<Arc<dyn RecordObserver>>,

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use super::{pins::Drift, schema};
+use super::{pins::PinDrift, schema};
 use crate::{
     settings::{Execute, McpServer},
     tools::registry::ToolSource,
@@ -38,7 +38,7 @@ pub struct ServerTool {
 
 /// A tool as offered to models.
 #[derive(Clone, Debug)]
-pub struct Offered {
+pub struct OfferedTool {
     /// The name that models call.
     pub name: Box<str>,
     /// Index of its server.
@@ -56,7 +56,7 @@ pub struct Offered {
 
 /// Status of a server, as the catalog needs it.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum ServerStatus {
     /// The server is up and has these tools.
     Up(Arc<Vec<ServerTool>>),
     /// The server is down, for this reason.
@@ -66,7 +66,7 @@ pub enum Standing {
 /// All tools that the servers offer.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    tools: Vec<Offered>,
+    tools: Vec<OfferedTool>,
     places: HashMap<Box<str>, usize>,
     violations: Vec<Violation>,
     missing: Option<String>,
@@ -77,22 +77,27 @@ pub struct Catalog {
 impl Catalog {
     /// Builds the catalog from what the servers offer, in the order of the settings. `drifts`: for each server, the
     /// tools that differ from their pins.
-    pub fn build(servers: &[McpServer], standings: &[Standing], drifts: &[Vec<(Box<str>, Drift)>], names: &mut Names) -> Self {
+    pub fn build(
+        servers: &[McpServer],
+        standings: &[ServerStatus],
+        drifts: &[Vec<(Box<str>, PinDrift)>],
+        names: &mut NameAllocator,
+    ) -> Self {
         let mut catalog = Self::default();
         for (at, (server, standing)) in servers.iter().zip(standings).enumerate() {
             match standing {
-                Standing::Up(tools) => catalog.add(at, server, tools, drifts.get(at).map_or(&[], Vec::as_slice), names),
-                Standing::Down(why) if server.required => {
+                ServerStatus::Up(tools) => catalog.add(at, server, tools, drifts.get(at).map_or(&[], Vec::as_slice), names),
+                ServerStatus::Down(why) if server.required => {
                     let missing = || format!("the MCP server `{}`, which is required, can't be reached: {why}", server.name);
                     catalog.missing.get_or_insert_with(missing);
                 }
-                Standing::Down(_) => {}
+                ServerStatus::Down(_) => {}
             }
         }
         catalog
     }
 
-    fn add(&mut self, at: usize, server: &McpServer, tools: &[ServerTool], drifts: &[(Box<str>, Drift)], names: &mut Names) {
+    fn add(&mut self, at: usize, server: &McpServer, tools: &[ServerTool], drifts: &[(Box<str>, PinDrift)], names: &mut NameAllocator) {
         for name in &server.expect {
             if !tools.iter().any(|tool| *tool.name == **name && server.tools.is(name, true)) {
                 let message = format!("the MCP server `{}` lacks the tool `{name}`, which is expected", server.name);
@@ -104,7 +109,7 @@ impl Catalog {
         }
         for tool in tools.iter().filter(|tool| server.tools.is(&tool.name, true)) {
             let drift = drifts.iter().find(|(name, _)| **name == *tool.name).map(|(_, drift)| *drift);
-            if drift == Some(Drift::New) {
+            if drift == Some(PinDrift::New) {
                 let message = format!(
                     "the tool `{}` of the MCP server `{}` is new since it was pinned, and isn't offered: \
                      see `toolmark mcp diff`, then `toolmark mcp approve {}`",
@@ -118,7 +123,7 @@ impl Catalog {
                 Ok(source) => {
                     self.violations.extend(drift.and_then(|drift| drifted(server, &name, drift)));
                     self.places.insert(name.clone(), self.tools.len());
-                    self.tools.push(Offered {
+                    self.tools.push(OfferedTool {
                         name,
                         server: at,
                         tool: tool.name.clone(),
@@ -136,7 +141,7 @@ impl Catalog {
     }
 
     /// The tools, in the order in which models get them.
-    pub fn tools(&self) -> &[Offered] {
+    pub fn tools(&self) -> &[OfferedTool] {
         &self.tools
     }
 
@@ -146,7 +151,7 @@ impl Catalog {
     }
 
     /// The tool with this name for models.
-    pub fn tool(&self, name: &str) -> Option<&Offered> {
+    pub fn tool(&self, name: &str) -> Option<&OfferedTool> {
         self.tools.get(*self.places.get(name)?)
     }
 
@@ -166,7 +171,7 @@ impl Catalog {
     }
 }
 
-fn drifted(server: &McpServer, name: &str, drift: Drift) -> Option<Violation> {
+fn drifted(server: &McpServer, name: &str, drift: PinDrift) -> Option<Violation> {
     (server.drift != Severity::Off).then(|| Violation {
         code: crate::violation::Code::SchemaDrift,
         severity: server.drift,
@@ -195,12 +200,12 @@ fn offered(name: &str, tool: &ServerTool) -> Result<ToolSource, String> {
 
 /// Names given to tools, by server and tool.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct NameAllocator {
     given: HashMap<(Box<str>, Box<str>), Box<str>>,
     owners: HashMap<Box<str>, (Box<str>, Box<str>)>,
 }
 
-impl Names {
+impl NameAllocator {
     /// The name that a tool has or gets; `None` where there are too many.
     pub fn name(&mut self, server: &McpServer, tool: &str) -> Option<Box<str>> {
         let key: (Box<str>, Box<str>) = (server.name.clone(), tool.into());

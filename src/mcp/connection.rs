@@ -1,6 +1,6 @@
 //! Connection to an MCP server: setup, listing of tools, and calls.
 //!
-//! The SDK is hidden behind [`Connection`], so that tests can substitute a server. The error of a failed call says if
+//! The SDK is hidden behind [`McpConnection`], so that tests can substitute a server. The error of a failed call says if
 //! the call may have run.
 
 use std::{
@@ -34,7 +34,7 @@ use tokio::{
 
 use super::catalog::ServerTool;
 use crate::{
-    mcp::outcome::Outcome,
+    mcp::outcome::ToolOutcome,
     settings::{McpServer, Transport},
 };
 
@@ -51,7 +51,7 @@ const LINE_BYTES_MAX: u64 = 4 << 10;
 
 /// Reason why a call gave no result.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum CallFault {
+pub enum CallError {
     /// The call certainly didn't run: nothing reached the server.
     #[error("{0}")]
     NotSent(String),
@@ -68,7 +68,7 @@ pub enum CallFault {
 
 /// Result of listing a server's tools.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct ToolList {
     /// The tools.
     pub tools: Vec<ServerTool>,
     /// Time for which the list may be considered fresh, if the server declares one.
@@ -76,11 +76,11 @@ pub struct Listed {
 }
 
 /// Connection to a server.
-pub trait Connection: Send + Sync {
+pub trait McpConnection: Send + Sync {
     /// Lists the server's tools.
-    fn list(&self) -> BoxFuture<'_, Result<Listed, String>>;
+    fn list(&self) -> BoxFuture<'_, Result<ToolList, String>>;
     /// Makes one call, without retries.
-    fn call(&self, tool: &str, arguments: Map<String, Value>, timeout: Duration) -> BoxFuture<'_, Result<Outcome, CallFault>>;
+    fn call(&self, tool: &str, arguments: Map<String, Value>, timeout: Duration) -> BoxFuture<'_, Result<ToolOutcome, CallError>>;
     /// Completes when the connection has ended.
     fn closed(&self) -> BoxFuture<'_, ()>;
     /// Ends the connection, so that [`Self::closed`] completes.
@@ -90,34 +90,34 @@ pub trait Connection: Send + Sync {
 }
 
 /// Opens connections.
-pub trait Connect: Send + Sync {
+pub trait Connector: Send + Sync {
     /// Connects to a server; `changed` is notified when the server announces that its tools changed.
-    fn connect<'c>(&'c self, server: &'c McpServer, changed: Arc<Notify>) -> BoxFuture<'c, Result<Arc<dyn Connection>, String>>;
+    fn connect<'c>(&'c self, server: &'c McpServer, changed: Arc<Notify>) -> BoxFuture<'c, Result<Arc<dyn McpConnection>, String>>;
 }
 
 /// Connects by the `rmcp` SDK.
 #[derive(Debug, Default)]
-pub struct Sdk;
+pub struct RmcpConnector;
 
-impl Connect for Sdk {
-    fn connect<'c>(&'c self, server: &'c McpServer, changed: Arc<Notify>) -> BoxFuture<'c, Result<Arc<dyn Connection>, String>> {
+impl Connector for RmcpConnector {
+    fn connect<'c>(&'c self, server: &'c McpServer, changed: Arc<Notify>) -> BoxFuture<'c, Result<Arc<dyn McpConnection>, String>> {
         Box::pin(async move {
             let connecting = connect(server, changed);
             match tokio::time::timeout(CONNECT_MAX, connecting).await {
-                Ok(connected) => connected.map(|connection| Arc::new(connection) as Arc<dyn Connection>),
+                Ok(connected) => connected.map(|connection| Arc::new(connection) as Arc<dyn McpConnection>),
                 Err(_) => Err(format!("no answer within {} s", CONNECT_MAX.as_secs())),
             }
         })
     }
 }
 
-async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, String> {
+async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<RmcpConnection, String> {
     // Plain `initialize` would ask for a version that must not be asked for that way (docs/wire-facts.md#mcp).
     let lifecycle = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
-    let handler = Handler { changed: changed.clone() };
+    let handler = ToolListListener { changed: changed.clone() };
     let service = match &server.transport {
         Transport::Command { program, arguments, environment } => {
             let mut command = Command::new(&**program);
@@ -149,7 +149,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<Connected, 
         tokio::spawn(listen(peer.clone(), changed));
     }
     let ending = service.cancellation_token();
-    Ok(Connected { peer, service: tokio::sync::Mutex::new(Some(service)), ending: Mutex::new(Some(ending)) })
+    Ok(RmcpConnection { peer, service: tokio::sync::Mutex::new(Some(service)), ending: Mutex::new(Some(ending)) })
 }
 
 /// Redirect policy that follows none: another server would get the calls and the authentication headers.
@@ -193,11 +193,11 @@ async fn pass_on(stderr: ChildStderr, server: Box<str>) {
     }
 }
 
-struct Handler {
+struct ToolListListener {
     changed: Arc<Notify>,
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for ToolListListener {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("toolmark", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), own).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -208,14 +208,14 @@ impl ClientHandler for Handler {
     }
 }
 
-struct Connected {
+struct RmcpConnection {
     peer: Peer<RoleClient>,
-    service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+    service: tokio::sync::Mutex<Option<RunningService<RoleClient, ToolListListener>>>,
     ending: Mutex<Option<RunningServiceCancellationToken>>,
 }
 
-impl Connection for Connected {
-    fn list(&self) -> BoxFuture<'_, Result<Listed, String>> {
+impl McpConnection for RmcpConnection {
+    fn list(&self) -> BoxFuture<'_, Result<ToolList, String>> {
         Box::pin(async {
             match tokio::time::timeout(CONNECT_MAX, list(&self.peer)).await {
                 Ok(listed) => listed,
@@ -224,21 +224,21 @@ impl Connection for Connected {
         })
     }
 
-    fn call(&self, tool: &str, arguments: Map<String, Value>, timeout: Duration) -> BoxFuture<'_, Result<Outcome, CallFault>> {
+    fn call(&self, tool: &str, arguments: Map<String, Value>, timeout: Duration) -> BoxFuture<'_, Result<ToolOutcome, CallError>> {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = Some(arguments);
         Box::pin(async move {
             if self.peer.is_transport_closed() {
-                return Err(CallFault::NotSent("the connection is closed".into()));
+                return Err(CallError::NotSent("the connection is closed".into()));
             }
             match tokio::time::timeout(timeout, self.peer.call_tool_once(params)).await {
-                Err(_) => Err(CallFault::TimedOut(timeout)),
+                Err(_) => Err(CallError::TimedOut(timeout)),
                 Ok(Err(error)) => Err(fault(error)),
-                Ok(Ok(CallToolResponse::Complete(result))) => Ok(Outcome::of(&result)),
+                Ok(Ok(CallToolResponse::Complete(result))) => Ok(ToolOutcome::of(&result)),
                 Ok(Ok(CallToolResponse::InputRequired(_))) => {
-                    Ok(Outcome::failure("the tool asks its user something, which toolmark can't answer"))
+                    Ok(ToolOutcome::failure("the tool asks its user something, which toolmark can't answer"))
                 }
-                Ok(Ok(_)) => Ok(Outcome::failure("the tool answered with a task to wait for, which toolmark doesn't do")),
+                Ok(Ok(_)) => Ok(ToolOutcome::failure("the tool answered with a task to wait for, which toolmark doesn't do")),
             }
         })
     }
@@ -264,8 +264,8 @@ impl Connection for Connected {
 }
 
 /// Lists tools without the SDK's cache, which would return a dead server's last list.
-async fn list(peer: &Peer<RoleClient>) -> Result<Listed, String> {
-    let mut listed = Listed::default();
+async fn list(peer: &Peer<RoleClient>) -> Result<ToolList, String> {
+    let mut listed = ToolList::default();
     let mut cursor = None;
     for _ in 0..PAGES_MAX {
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
@@ -301,13 +301,13 @@ fn tool(tool: rmcp::model::Tool) -> ServerTool {
 }
 
 /// Classifies a failed call by the possibility that it ran.
-fn fault(error: ServiceError) -> CallFault {
+fn fault(error: ServiceError) -> CallError {
     let said = shortened(&error.to_string());
     match error {
-        ServiceError::McpError(error) => CallFault::Refused(shortened(&error.message)),
+        ServiceError::McpError(error) => CallError::Refused(shortened(&error.message)),
         ServiceError::TransportSend(error) => {
             if let Some(said) = redirected(&error) {
-                return CallFault::NotSent(said);
+                return CallError::NotSent(said);
             }
             let unsent = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
                 Some(StreamableHttpError::Client(error)) => error.is_connect(),
@@ -316,9 +316,9 @@ fn fault(error: ServiceError) -> CallFault {
                 // A pipe that nobody reads.
                 None => error.error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe),
             };
-            if unsent { CallFault::NotSent(said) } else { CallFault::Broken(said) }
+            if unsent { CallError::NotSent(said) } else { CallError::Broken(said) }
         }
-        _ => CallFault::Broken(said),
+        _ => CallError::Broken(said),
     }
 }
 

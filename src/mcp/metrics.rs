@@ -2,43 +2,43 @@
 
 use std::sync::Arc;
 
-use super::{Health, Mcp, server::Figures};
+use super::{Mcp, ServerHealth, server::ToolCallStats};
 use crate::telemetry::{
-    Observed,
-    metrics::sources::{Labels, Sample, Shape},
-    readiness::State,
+    Telemetry,
+    metrics::sources::{Labels, MetricFamily, MetricKind},
+    readiness::PartState,
 };
 
 /// Registers the servers for health and metrics. Their labels are bounded by the settings and the limits on tools.
-pub fn register(mcp: &Arc<Mcp>, observed: &Observed) {
+pub fn register(mcp: &Arc<Mcp>, observed: &Telemetry) {
     let own = mcp.clone();
     observed.readiness.register("mcp", move || state(&own));
     let own = mcp.clone();
     observed.samples.register(move || samples(&own.health()));
 }
 
-fn state(mcp: &Mcp) -> State {
+fn state(mcp: &Mcp) -> PartState {
     if let Some(why) = mcp.catalog().1.missing() {
-        return State::Down(why.to_owned());
+        return PartState::Down(why.to_owned());
     }
     let health = mcp.health();
     let down: Vec<String> = health.iter().filter_map(|own| Some(format!("`{}` is down: {}", own.name, own.down.as_ref()?))).collect();
-    if down.is_empty() { State::Ready } else { State::Degraded(down.join("; ")) }
+    if down.is_empty() { PartState::Ready } else { PartState::Degraded(down.join("; ")) }
 }
 
-fn samples(health: &[Health]) -> Vec<Sample> {
-    let server = |own: &Health| vec![("server", own.name.to_string())];
+fn samples(health: &[ServerHealth]) -> Vec<MetricFamily> {
+    let server = |own: &ServerHealth| vec![("server", own.name.to_string())];
     let up = health.iter().map(|own| (server(own), if own.down.is_none() { 1.0 } else { 0.0 })).collect();
-    let of_tools = |figure: fn(&Figures) -> f64| -> Vec<(Labels, f64)> {
-        let of_server = |own: &Health| -> Vec<(Labels, f64)> {
+    let of_tools = |figure: fn(&ToolCallStats) -> f64| -> Vec<(Labels, f64)> {
+        let of_server = |own: &ServerHealth| -> Vec<(Labels, f64)> {
             let labels = |tool: &str| vec![("server", own.name.to_string()), ("tool", tool.to_owned())];
             own.figures.iter().map(|(tool, counted)| (labels(tool), figure(counted))).collect()
         };
         health.iter().flat_map(of_server).collect()
     };
-    let counter = |name, help, values| Sample { name, help, shape: Shape::Counter, values };
+    let counter = |name, help, values| MetricFamily { name, help, shape: MetricKind::Counter, values };
     vec![
-        Sample { name: "toolmark_mcp_up", help: "Is the MCP server up", shape: Shape::Gauge, values: up },
+        MetricFamily { name: "toolmark_mcp_up", help: "Is the MCP server up", shape: MetricKind::Gauge, values: up },
         counter("toolmark_mcp_calls", "Calls that toolmark made", of_tools(|own| own.calls as f64)),
         counter("toolmark_mcp_errors", "Calls that toolmark made and that failed", of_tools(|own| own.errors as f64)),
         counter("toolmark_mcp_call_seconds", "How long calls took together", of_tools(|own| own.total_us as f64 / 1e6)),
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn every_server_and_tool_has_its_figures() {
-        let figures = Figures { calls: 3, errors: 1, total_us: 2_500_000, max_us: 2_000_000 };
-        let health = |name: &str, down: Option<&str>, figures| Health {
+        let figures = ToolCallStats { calls: 3, errors: 1, total_us: 2_500_000, max_us: 2_000_000 };
+        let health = |name: &str, down: Option<&str>, figures| ServerHealth {
             name: name.into(),
             required: false,
             execute: Execute::Proxy,

@@ -23,11 +23,11 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Execute, McpServer, Settings};
-use catalog::{Catalog, Names, Standing};
-use connection::{CONNECT_MAX, Connect, Sdk};
+use catalog::{Catalog, NameAllocator, ServerStatus};
+use connection::{CONNECT_MAX, Connector, RmcpConnector};
 use pins::{PinError, Pins};
-use runner::Calls;
-use server::{Figures, Server};
+use runner::CallRunner;
+use server::{SupervisedServer, ToolCallStats};
 
 /// Time limit for connecting and listing at startup.
 const START_MAX: Duration = Duration::from_secs(2 * CONNECT_MAX.as_secs());
@@ -48,12 +48,12 @@ pub enum McpError {
 
 /// All MCP servers, their catalog, and their calls.
 pub struct Mcp {
-    servers: Vec<Arc<Server>>,
+    servers: Vec<Arc<SupervisedServer>>,
     pins: Pins,
     pin_file: PathBuf,
-    names: Mutex<Names>,
+    names: Mutex<NameAllocator>,
     catalog: ArcSwap<(u64, Catalog)>,
-    calls: Calls,
+    calls: CallRunner,
     runtime: tokio::runtime::Handle,
     stop: CancellationToken,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -61,7 +61,7 @@ pub struct Mcp {
 
 /// Health of one server, for people and for `/readyz`.
 #[derive(Clone, Debug)]
-pub struct Health {
+pub struct ServerHealth {
     /// Its name.
     pub name: Box<str>,
     /// The server is required.
@@ -73,7 +73,7 @@ pub struct Health {
     /// Protocol version, while it is up.
     pub version: Option<Arc<str>>,
     /// Statistics by tool.
-    pub figures: Vec<(Box<str>, Figures)>,
+    pub figures: Vec<(Box<str>, ToolCallStats)>,
 }
 
 impl Mcp {
@@ -85,7 +85,7 @@ impl Mcp {
         if settings.mcp.is_empty() {
             return Ok(None);
         }
-        let mcp = Self::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(Sdk))?;
+        let mcp = Self::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector))?;
         let catalog = mcp.catalog();
         if let Some(why) = catalog.1.missing() {
             return Err(McpError::Required(why.to_owned()));
@@ -107,9 +107,9 @@ impl Mcp {
     ///
     /// # Errors
     /// [`McpError`]
-    pub fn connect(servers: Vec<McpServer>, pin_file: PathBuf, connect: Arc<dyn Connect>) -> Result<Self, McpError> {
+    pub fn connect(servers: Vec<McpServer>, pin_file: PathBuf, connect: Arc<dyn Connector>) -> Result<Self, McpError> {
         let pins = Pins::read(&pin_file)?;
-        let servers: Vec<Arc<Server>> = servers.into_iter().map(|server| Arc::new(Server::new(server))).collect();
+        let servers: Vec<Arc<SupervisedServer>> = servers.into_iter().map(|server| Arc::new(SupervisedServer::new(server))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (handle, stop) = (runtime.handle().clone(), CancellationToken::new());
         let (done, all) = std::sync::mpsc::channel();
@@ -123,7 +123,7 @@ impl Mcp {
             pin_file,
             names: Mutex::default(),
             catalog: ArcSwap::default(),
-            calls: Calls::default(),
+            calls: CallRunner::default(),
             runtime: handle,
             stop,
             thread: Mutex::new(Some(thread)),
@@ -148,10 +148,10 @@ impl Mcp {
         // Taken first: what changes meanwhile is seen the next time.
         let generation = self.generation();
         let settings: Vec<McpServer> = self.servers.iter().map(|server| server.settings.clone()).collect();
-        let standings: Vec<Standing> = self.servers.iter().map(|server| server.standing()).collect();
-        let drift = |(server, standing): (&McpServer, &Standing)| match standing {
-            Standing::Up(tools) => self.pins.drifts(&server.name, tools),
-            Standing::Down(_) => Vec::new(),
+        let standings: Vec<ServerStatus> = self.servers.iter().map(|server| server.standing()).collect();
+        let drift = |(server, standing): (&McpServer, &ServerStatus)| match standing {
+            ServerStatus::Up(tools) => self.pins.drifts(&server.name, tools),
+            ServerStatus::Down(_) => Vec::new(),
         };
         let drifts: Vec<_> = settings.iter().zip(&standings).map(drift).collect();
         let catalog = Arc::new((generation, Catalog::build(&settings, &standings, &drifts, &mut names)));
@@ -160,12 +160,12 @@ impl Mcp {
     }
 
     /// The servers.
-    pub fn servers(&self) -> &[Arc<Server>] {
+    pub fn servers(&self) -> &[Arc<SupervisedServer>] {
         &self.servers
     }
 
     /// Outcomes of calls.
-    pub fn calls(&self) -> &Calls {
+    pub fn calls(&self) -> &CallRunner {
         &self.calls
     }
 
@@ -185,14 +185,14 @@ impl Mcp {
     }
 
     /// Health of all servers.
-    pub fn health(&self) -> Vec<Health> {
-        let health = |server: &Arc<Server>| Health {
+    pub fn health(&self) -> Vec<ServerHealth> {
+        let health = |server: &Arc<SupervisedServer>| ServerHealth {
             name: server.settings.name.clone(),
             required: server.settings.required,
             execute: server.settings.execute,
             down: match server.standing() {
-                Standing::Up(_) => None,
-                Standing::Down(why) => Some(why),
+                ServerStatus::Up(_) => None,
+                ServerStatus::Down(why) => Some(why),
             },
             version: server.version(),
             figures: server.figures(),
@@ -220,7 +220,7 @@ impl Drop for Mcp {
     }
 }
 
-async fn run(servers: Vec<Arc<Server>>, connect: Arc<dyn Connect>, stop: CancellationToken, done: std::sync::mpsc::Sender<()>) {
+async fn run(servers: Vec<Arc<SupervisedServer>>, connect: Arc<dyn Connector>, stop: CancellationToken, done: std::sync::mpsc::Sender<()>) {
     let mut firsts = Vec::new();
     let mut supervised = tokio::task::JoinSet::new();
     for server in servers {

@@ -7,7 +7,7 @@ pub const RESULT_BYTES_MAX: usize = 256 << 10;
 
 /// Outcome of a call.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// Text for the model.
     pub text: String,
     /// The call failed.
@@ -16,7 +16,7 @@ pub struct Outcome {
     pub structured: Option<serde_json::Value>,
 }
 
-impl Outcome {
+impl ToolOutcome {
     /// A failure reported by toolmark itself.
     pub fn failure(message: &str) -> Self {
         Self { text: format!("Error: {message}"), failed: true, structured: None }
@@ -81,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    fn outcome(result: serde_json::Value) -> Outcome {
-        Outcome::of(&serde_json::from_value(result).unwrap())
+    fn outcome(result: serde_json::Value) -> ToolOutcome {
+        ToolOutcome::of(&serde_json::from_value(result).unwrap())
     }
 
     #[test]

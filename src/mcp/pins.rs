@@ -46,7 +46,7 @@ pub enum PinError {
 
 /// Difference of a tool from its pin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Drift {
+pub enum PinDrift {
     /// The description differs.
     Description,
     /// The schema differs.
@@ -57,7 +57,7 @@ pub enum Drift {
     New,
 }
 
-impl Drift {
+impl PinDrift {
     /// Text for messages.
     pub fn what(self) -> &'static str {
         match self {
@@ -133,14 +133,14 @@ impl Pins {
     }
 
     /// The tools of a server that differ from their pins; empty if the server isn't pinned at all.
-    pub fn drifts(&self, server: &str, tools: &[ServerTool]) -> Vec<(Box<str>, Drift)> {
+    pub fn drifts(&self, server: &str, tools: &[ServerTool]) -> Vec<(Box<str>, PinDrift)> {
         let Some(pins) = self.servers.get(server) else { return Vec::new() };
         tools.iter().filter_map(|tool| Some((tool.name.clone(), drift(pins.get(&*tool.name), tool)?))).collect()
     }
 }
 
-fn drift(pin: Option<&Pin>, tool: &ServerTool) -> Option<Drift> {
-    let Some(pin) = pin else { return Some(Drift::New) };
+fn drift(pin: Option<&Pin>, tool: &ServerTool) -> Option<PinDrift> {
+    let Some(pin) = pin else { return Some(PinDrift::New) };
     let same = |one: &Map<String, Value>, two: &Map<String, Value>| {
         let text = |map: &Map<String, Value>| Value::Object(map.clone()).to_string();
         one == two || canonical(&text(one)).is_some_and(|one| Some(one) == canonical(&text(two)))
@@ -148,8 +148,8 @@ fn drift(pin: Option<&Pin>, tool: &ServerTool) -> Option<Drift> {
     let described = pin.description.as_deref().unwrap_or_default() == tool.description.as_deref().unwrap_or_default();
     match (described, same(&pin.schema, &tool.schema)) {
         (true, true) => None,
-        (false, true) => Some(Drift::Description),
-        (true, false) => Some(Drift::Schema),
-        (false, false) => Some(Drift::Both),
+        (false, true) => Some(PinDrift::Description),
+        (true, false) => Some(PinDrift::Schema),
+        (false, false) => Some(PinDrift::Both),
     }
 }

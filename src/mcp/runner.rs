@@ -16,10 +16,10 @@ use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{Mcp, catalog::Offered, server::Server};
+use super::{Mcp, catalog::OfferedTool, server::SupervisedServer};
 use crate::mcp::{
-    connection::{CallFault, Connection},
-    outcome::Outcome,
+    connection::{CallError, McpConnection},
+    outcome::ToolOutcome,
 };
 
 /// Limit for the marks whose calls are remembered.
@@ -28,12 +28,12 @@ const MARKS_MAX: usize = 1 << 16;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Receives the outcome of a call when it has ended.
-type Told = watch::Receiver<Option<Outcome>>;
+type OutcomeReceiver = watch::Receiver<Option<ToolOutcome>>;
 
 /// Outcomes of calls, by mark.
-pub struct Calls(Cache<Box<str>, Told>);
+pub struct CallRunner(Cache<Box<str>, OutcomeReceiver>);
 
-impl Default for Calls {
+impl Default for CallRunner {
     fn default() -> Self {
         Self(Cache::new(MARKS_MAX))
     }
@@ -41,11 +41,11 @@ impl Default for Calls {
 
 /// A request to run a call.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ToolCallRequest {
     /// Mark of the call.
     pub mark: Box<str>,
     /// The tool.
-    pub tool: Offered,
+    pub tool: OfferedTool,
     /// Arguments of the call: JSON text of an object.
     pub arguments: String,
 }
@@ -53,7 +53,7 @@ pub struct Asked {
 impl Mcp {
     /// Runs a call, unless one with the same mark was run before: then it returns that call's outcome, waiting if
     /// needed.
-    pub async fn run(self: &Arc<Self>, asked: Asked) -> Outcome {
+    pub async fn run(self: &Arc<Self>, asked: ToolCallRequest) -> ToolOutcome {
         let mut first = None;
         let begin = || {
             let (tells, told) = watch::channel(None);
@@ -71,23 +71,23 @@ impl Mcp {
         }
         end(told).await.unwrap_or_else(|| {
             tracing::error!(tool = &*tool, "running {tool} broke off");
-            Outcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
+            ToolOutcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
         })
     }
 
     /// Outcome of the call with this mark, waiting if needed; `None` if the mark isn't remembered.
-    pub async fn ended(&self, mark: &str) -> Option<Outcome> {
+    pub async fn ended(&self, mark: &str) -> Option<ToolOutcome> {
         end(self.calls.0.get(mark)?).await
     }
 
-    async fn run_once(&self, asked: Asked) -> Outcome {
-        let Asked { mark, tool, arguments } = asked;
-        let Some(server) = self.servers().get(tool.server) else { return Outcome::failure("the tool's server is gone") };
+    async fn run_once(&self, asked: ToolCallRequest) -> ToolOutcome {
+        let ToolCallRequest { mark, tool, arguments } = asked;
+        let Some(server) = self.servers().get(tool.server) else { return ToolOutcome::failure("the tool's server is gone") };
         let begun = Instant::now();
         let outcome = match serde_json::from_str::<Map<String, Value>>(if arguments.trim().is_empty() { "{}" } else { &arguments }) {
             Ok(arguments) => attempts(server, &tool, arguments).await,
             // INVARIANT: calls are judged before they are run.
-            Err(_) => Outcome::failure("the arguments are no JSON object"),
+            Err(_) => ToolOutcome::failure("the arguments are no JSON object"),
         };
         let took = begun.elapsed();
         server.count(&tool.tool, took, outcome.failed);
@@ -98,58 +98,63 @@ impl Mcp {
 }
 
 /// Waits for the outcome; `None` if the task that ran the call is gone.
-async fn end(mut told: Told) -> Option<Outcome> {
+async fn end(mut told: OutcomeReceiver) -> Option<ToolOutcome> {
     told.wait_for(Option::is_some).await.ok()?.clone()
 }
 
 /// Makes the call, with retries if that is safe and useful.
-async fn attempts(server: &Server, tool: &Offered, arguments: Map<String, Value>) -> Outcome {
+async fn attempts(server: &SupervisedServer, tool: &OfferedTool, arguments: Map<String, Value>) -> ToolOutcome {
     let (settings, name) = (&server.settings, &tool.name);
     let mut pause = PAUSE;
     for attempt in 0..=settings.retries {
         let called = match server.connection() {
             Ok(connection) => call(&*connection, tool, arguments.clone(), settings.timeout).await,
-            Err(why) => Err(CallFault::NotSent(why.to_string())),
+            Err(why) => Err(CallError::NotSent(why.to_string())),
         };
         let fault = match called {
             Ok(outcome) => return outcome,
             Err(fault) => fault,
         };
         let (again, words) = match &fault {
-            CallFault::NotSent(why) => (true, format!("the server `{}` can't be reached, so `{name}` was not run: {why}", settings.name)),
-            CallFault::Broken(why) => {
+            CallError::NotSent(why) => (true, format!("the server `{}` can't be reached, so `{name}` was not run: {why}", settings.name)),
+            CallError::Broken(why) => {
                 (tool.idempotent || tool.read_only, broken(settings.name.as_ref(), tool, &format!("the connection broke ({why})")))
             }
-            CallFault::TimedOut(_) => (false, broken(settings.name.as_ref(), tool, &fault.to_string())),
-            CallFault::Refused(_) => (false, fault.to_string()),
+            CallError::TimedOut(_) => (false, broken(settings.name.as_ref(), tool, &fault.to_string())),
+            CallError::Refused(_) => (false, fault.to_string()),
         };
         tracing::warn!(server = &*settings.name, tool = &**name, attempt, %fault, "{name} failed: {fault}");
-        if !matches!(fault, CallFault::Refused(_)) {
+        if !matches!(fault, CallError::Refused(_)) {
             server.suspect();
         }
         if !again || attempt == settings.retries {
-            return Outcome::failure(&words);
+            return ToolOutcome::failure(&words);
         }
         wait(server, pause).await;
         pause *= 2;
     }
     // INVARIANT: the last attempt returned.
-    Outcome::failure("it was not run")
+    ToolOutcome::failure("it was not run")
 }
 
 /// Waits until the server's state changes, but no longer than `pause`.
-async fn wait(server: &Server, pause: Duration) {
+async fn wait(server: &SupervisedServer, pause: Duration) {
     tokio::select! {
         () = tokio::time::sleep(pause) => {}
         () = server.moved.notified() => {}
     }
 }
 
-async fn call(connection: &dyn Connection, tool: &Offered, arguments: Map<String, Value>, timeout: Duration) -> Result<Outcome, CallFault> {
+async fn call(
+    connection: &dyn McpConnection,
+    tool: &OfferedTool,
+    arguments: Map<String, Value>,
+    timeout: Duration,
+) -> Result<ToolOutcome, CallError> {
     connection.call(&tool.tool, arguments, timeout).await
 }
 
-fn broken(server: &str, tool: &Offered, why: &str) -> String {
+fn broken(server: &str, tool: &OfferedTool, why: &str) -> String {
     let name = &tool.name;
     if tool.read_only {
         return format!("`{name}` gave no result: {why} at the server `{server}`. It only reads, so nothing was changed.");

@@ -16,9 +16,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::catalog::{ServerTool, Standing};
+use super::catalog::{ServerStatus, ServerTool};
 use crate::{
-    mcp::connection::{Connect, Connection, Listed},
+    mcp::connection::{Connector, McpConnection, ToolList},
     settings::McpServer,
 };
 
@@ -37,10 +37,10 @@ const ENDING: Duration = Duration::from_secs(8);
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// One supervised server.
-pub struct Server {
+pub struct SupervisedServer {
     /// Its settings.
     pub settings: McpServer,
-    state: ArcSwap<State>,
+    state: ArcSwap<ServerState>,
     /// Notified on trouble: the supervisor checks the server at once.
     look: Notify,
     changed: Arc<Notify>,
@@ -48,19 +48,19 @@ pub struct Server {
     pub generation: AtomicU64,
     /// Notified when the state has changed.
     pub moved: Notify,
-    figures: Mutex<Vec<(Box<str>, Figures)>>,
+    figures: Mutex<Vec<(Box<str>, ToolCallStats)>>,
 }
 
 /// State of a server.
 #[derive(Clone)]
-enum State {
+enum ServerState {
     Down(Arc<str>),
-    Up { connection: Arc<dyn Connection>, tools: Arc<Vec<ServerTool>>, version: Arc<str> },
+    Up { connection: Arc<dyn McpConnection>, tools: Arc<Vec<ServerTool>>, version: Arc<str> },
 }
 
 /// Statistics of one tool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Figures {
+pub struct ToolCallStats {
     /// Number of calls.
     pub calls: u64,
     /// Number of failed calls.
@@ -71,12 +71,12 @@ pub struct Figures {
     pub max_us: u64,
 }
 
-impl Server {
+impl SupervisedServer {
     /// A server that isn't connected yet.
     pub fn new(settings: McpServer) -> Self {
         Self {
             settings,
-            state: ArcSwap::from_pointee(State::Down("not connected yet".into())),
+            state: ArcSwap::from_pointee(ServerState::Down("not connected yet".into())),
             look: Notify::new(),
             changed: Arc::new(Notify::new()),
             generation: AtomicU64::new(0),
@@ -86,10 +86,10 @@ impl Server {
     }
 
     /// Status of the server.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ServerStatus {
         match &**self.state.load() {
-            State::Down(why) => Standing::Down(why.clone()),
-            State::Up { tools, .. } => Standing::Up(tools.clone()),
+            ServerState::Down(why) => ServerStatus::Down(why.clone()),
+            ServerState::Up { tools, .. } => ServerStatus::Up(tools.clone()),
         }
     }
 
@@ -97,18 +97,18 @@ impl Server {
     ///
     /// # Errors
     /// The reason why the server is down.
-    pub fn connection(&self) -> Result<Arc<dyn Connection>, Arc<str>> {
+    pub fn connection(&self) -> Result<Arc<dyn McpConnection>, Arc<str>> {
         match &**self.state.load() {
-            State::Down(why) => Err(why.clone()),
-            State::Up { connection, .. } => Ok(connection.clone()),
+            ServerState::Down(why) => Err(why.clone()),
+            ServerState::Up { connection, .. } => Ok(connection.clone()),
         }
     }
 
     /// Protocol version used with the server, while it is up.
     pub fn version(&self) -> Option<Arc<str>> {
         match &**self.state.load() {
-            State::Down(_) => None,
-            State::Up { version, .. } => Some(version.clone()),
+            ServerState::Down(_) => None,
+            ServerState::Up { version, .. } => Some(version.clone()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Server {
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let at = figures.iter().position(|(name, _)| **name == *tool);
         let at = at.unwrap_or_else(|| {
-            figures.push((tool.into(), Figures::default()));
+            figures.push((tool.into(), ToolCallStats::default()));
             figures.len() - 1
         });
         if let Some((_, own)) = figures.get_mut(at) {
@@ -135,11 +135,11 @@ impl Server {
     }
 
     /// Statistics by tool. Only tools of the catalog are called, so their number is bounded.
-    pub fn figures(&self) -> Vec<(Box<str>, Figures)> {
+    pub fn figures(&self) -> Vec<(Box<str>, ToolCallStats)> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: ServerState) {
         self.state.store(Arc::new(state));
         self.generation.fetch_add(1, Ordering::Release);
         self.moved.notify_waiters();
@@ -147,15 +147,15 @@ impl Server {
 
     fn down(&self, why: &str) {
         tracing::error!(server = &*self.settings.name, why, "the MCP server `{}` is down: {why}", self.settings.name);
-        self.set(State::Down(why.into()));
+        self.set(ServerState::Down(why.into()));
     }
 
-    fn up(&self, connection: &Arc<dyn Connection>, listed: Listed) {
+    fn up(&self, connection: &Arc<dyn McpConnection>, listed: ToolList) {
         let name = &self.settings.name;
         let version: Arc<str> = connection.version().into();
         let before = match self.standing() {
-            Standing::Up(tools) => Some(tools),
-            Standing::Down(_) => None,
+            ServerStatus::Up(tools) => Some(tools),
+            ServerStatus::Down(_) => None,
         };
         match &before {
             Some(tools) if **tools == listed.tools => return,
@@ -169,12 +169,12 @@ impl Server {
                 listed.tools.len()
             ),
         }
-        self.set(State::Up { connection: connection.clone(), tools: Arc::new(listed.tools), version });
+        self.set(ServerState::Up { connection: connection.clone(), tools: Arc::new(listed.tools), version });
     }
 
     /// Keeps the server connected until stopped. `first` is sent when the first attempt to connect has succeeded or
     /// failed.
-    pub async fn supervise(self: Arc<Self>, connect: Arc<dyn Connect>, stop: CancellationToken, first: tokio::sync::oneshot::Sender<()>) {
+    pub async fn supervise(self: Arc<Self>, connect: Arc<dyn Connector>, stop: CancellationToken, first: tokio::sync::oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut pause = PAUSE_MIN;
         while !stop.is_cancelled() {
@@ -199,7 +199,12 @@ impl Server {
     }
 
     /// Watches a connection until it ends.
-    async fn serve(&self, connection: Arc<dyn Connection>, stop: &CancellationToken, first: &mut Option<tokio::sync::oneshot::Sender<()>>) {
+    async fn serve(
+        &self,
+        connection: Arc<dyn McpConnection>,
+        stop: &CancellationToken,
+        first: &mut Option<tokio::sync::oneshot::Sender<()>>,
+    ) {
         let closed = connection.closed();
         tokio::pin!(closed);
         loop {
@@ -235,7 +240,7 @@ impl Server {
     }
 }
 
-async fn end(connection: &dyn Connection, closed: impl Future<Output = ()>) {
+async fn end(connection: &dyn McpConnection, closed: impl Future<Output = ()>) {
     connection.close();
     // Whoever doesn't end is killed with the connection.
     let _ended = tokio::time::timeout(ENDING, closed).await;

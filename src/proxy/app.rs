@@ -30,7 +30,7 @@ use crate::{
     },
     settings::{self, Settings},
     sys::clock::{Uptime, unix_ms},
-    telemetry::{Observed, readiness::State, stats::rollup::Rollup},
+    telemetry::{Telemetry, readiness::PartState, stats::rollup::Rollup},
     tools::registry::SchemaCache,
 };
 
@@ -66,7 +66,7 @@ pub struct App {
     /// Owners of the objects that upstreams store under toolmark's own keys.
     pub owners: Owners,
     /// Telemetry: metrics, events, traces and readiness.
-    pub observed: Arc<Observed>,
+    pub observed: Arc<Telemetry>,
     /// Ledger that exchange records go to.
     pub recorder: LedgerHandle,
     /// Loop control: resets, recent stops and counts.
@@ -124,13 +124,13 @@ impl App {
         });
         cassettes.record(&settings, ring.clone())?;
         let loops = Arc::<LoopControl>::default();
-        let observed = Arc::new(Observed::new(&settings)?);
+        let observed = Arc::new(Telemetry::new(&settings)?);
         let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let (store, trouble) = (recorder.store(), recorder.trouble());
         observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
-            (Some(why), _) => State::Down(why),
-            (None, Err(error)) => State::Down(error.to_string()),
-            (None, Ok(())) => State::Ready,
+            (Some(why), _) => PartState::Down(why),
+            (None, Err(error)) => PartState::Down(error.to_string()),
+            (None, Ok(())) => PartState::Ready,
         });
         if let Some(mcp) = &mcp {
             crate::mcp::metrics::register(mcp, &observed);
@@ -202,7 +202,7 @@ impl App {
 
     /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
     pub fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
-        let scope = |own: Scope| if self.settings.scope == settings::Scope::Shared { Scope::shared() } else { own };
+        let scope = |own: Scope| if self.settings.scope == settings::ScopeKind::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
             return Some(Caller { scope: scope(credentials::scope(headers, query)), policy: 0, client: None });
         }
@@ -268,7 +268,7 @@ impl App {
 
     fn read_again(&self, load: impl Fn(&PolicySource, &Rules) -> Result<Rules, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
-        let mut state = State::Ready;
+        let mut state = PartState::Ready;
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
             let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
@@ -284,7 +284,7 @@ impl App {
                 }
                 Err(error) => {
                     tracing::error!(policy = %policy.source, %error, "the policy can't be used, the old one stays");
-                    state = State::Degraded(format!("{} can't be used, the old one stays: {error}", policy.source));
+                    state = PartState::Degraded(format!("{} can't be used, the old one stays: {error}", policy.source));
                 }
             }
         }

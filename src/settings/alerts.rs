@@ -5,8 +5,11 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Checker, Fault, Secret};
-use crate::{config::error::maybe, policy::duration, violation::Code};
+use super::{Fault, Secret, Validator};
+use crate::{
+    config::{error::maybe, units::duration},
+    violation::Code,
+};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
 #[derive(Clone, Debug)]
@@ -31,13 +34,13 @@ pub enum Counts {
     /// Violations with this code, at any severity.
     Code(Code),
     /// A metric, of all tools or of one.
-    Metric(Metric, Option<Box<str>>),
+    Metric(AlertMetric, Option<Box<str>>),
 }
 
 /// `[[alerts]] metric`
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
+pub enum AlertMetric {
     /// Exchanges that were blocked.
     Blocked,
     /// Exchanges that were repaired.
@@ -54,7 +57,7 @@ pub enum Metric {
     RepairTokens,
 }
 
-impl Metric {
+impl AlertMetric {
     /// Name of the metric in settings.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,10 +78,10 @@ impl Metric {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawAlert {
+pub(super) struct TomlAlert {
     pub name: String,
     pub code: Option<String>,
-    pub metric: Option<Metric>,
+    pub metric: Option<AlertMetric>,
     pub tool: Option<String>,
     pub threshold: u64,
     #[serde(with = "duration")]
@@ -88,15 +91,15 @@ pub(super) struct RawAlert {
     pub token_env: Option<String>,
 }
 
-impl RawAlert {
+impl TomlAlert {
     /// Returns whether this variable is named as the source of a secret.
     pub fn names(&self, variable: &str) -> bool {
         [&self.url_env, &self.token_env].into_iter().any(|name| name.as_deref() == Some(variable))
     }
 }
 
-impl Checker<'_> {
-    pub(super) fn alerts(&self, all: &[RawAlert]) -> Result<Vec<Alert>, Fault> {
+impl Validator<'_> {
+    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, Fault> {
         let mut alerts: Vec<Alert> = Vec::new();
         if all.len() > ALERTS_MAX {
             return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));
@@ -124,7 +127,7 @@ impl Checker<'_> {
         Ok(alerts)
     }
 
-    fn webhook(&self, alert: &RawAlert) -> Result<Secret, (&'static str, String)> {
+    fn webhook(&self, alert: &TomlAlert) -> Result<Secret, (&'static str, String)> {
         let (key, url) = match (&alert.url, &alert.url_env) {
             (Some(url), None) => ("url", url.as_str()),
             (None, Some(name)) => {
@@ -145,7 +148,7 @@ impl Checker<'_> {
         Ok(Secret::new(url))
     }
 
-    fn token(&self, alert: &RawAlert) -> Result<Option<Secret>, String> {
+    fn token(&self, alert: &TomlAlert) -> Result<Option<Secret>, String> {
         let Some(name) = &alert.token_env else { return Ok(None) };
         let token = self.environment.lookup(name).map(str::trim).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| format!("the environment variable {name} isn't set: set it to the webhook's bearer token"))?;
@@ -156,7 +159,7 @@ impl Checker<'_> {
     }
 }
 
-fn counts(alert: &RawAlert) -> Result<Counts, (&'static str, String)> {
+fn counts(alert: &TomlAlert) -> Result<Counts, (&'static str, String)> {
     match (&alert.code, alert.metric) {
         (Some(code), None) if alert.tool.is_some() => Err(("tool", format!("`{code}` isn't counted by tool: leave `tool` out"))),
         (Some(code), None) => {

@@ -28,7 +28,7 @@ fn alerts_are_read() {
     let [first, second] = &settings.alerts[..] else { panic!("{:?}", settings.alerts) };
     assert_eq!((&first.counts, first.threshold, first.window.as_secs()), (&Counts::Code(Code::UnknownExecution), 5, 600));
     assert_eq!((first.url.expose(), first.token.as_ref().map(Secret::expose)), (SET[0].1, Some("s3cret")));
-    assert_eq!(second.counts, Counts::Metric(Metric::FailedExecutions, Some("get_weather".into())));
+    assert_eq!(second.counts, Counts::Metric(AlertMetric::FailedExecutions, Some("get_weather".into())));
     let shown = format!("{settings:?}");
     assert!(!shown.contains("hooks.example.org") && !shown.contains("s3cret"), "{shown}");
 }

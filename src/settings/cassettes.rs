@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Checker, Credential, Fault, upstreams::RawUpstream};
+use super::{Credential, Fault, Validator, upstreams::TomlUpstream};
 use crate::{
     cassette::{
         faults::{Kind, Rule},
@@ -14,7 +14,7 @@ use crate::{
         redact::{Redactor, pointer},
         writer::Rotation,
     },
-    policy::{bytes, duration},
+    config::units::{bytes, duration},
 };
 
 /// Scheme of a `base_url` that names a cassette.
@@ -23,7 +23,7 @@ pub const SCHEME: &str = "cassette:";
 /// `[record]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawRecord {
+pub(super) struct TomlRecord {
     pub path: Option<String>,
     #[serde(with = "bytes")]
     pub rotate_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct RawRecord {
     pub headers: Vec<String>,
 }
 
-impl Default for RawRecord {
+impl Default for TomlRecord {
     fn default() -> Self {
         Self { path: None, rotate_bytes: 64 << 20, rotate_every: Duration::from_secs(3600), redact: Vec::new(), headers: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl Default for RawRecord {
 /// `[replay]` as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawReplay {
+pub(super) struct TomlReplay {
     pub file: Option<String>,
     pub mode: Mode,
     pub pace: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct RawReplay {
 /// One of `[[faults]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawFault {
+pub(super) struct TomlFault {
     pub kind: Kind,
     #[serde(default = "always")]
     pub probability: f64,
@@ -68,7 +68,7 @@ fn always() -> f64 {
 
 /// Settings of recording, replay and fault injection.
 #[derive(Clone, Debug, Default)]
-pub struct Cassettes {
+pub struct CassetteSettings {
     /// Recording of exchanges, if any.
     pub record: Option<Recording>,
     /// Cassette that is replayed for all upstreams, if any.
@@ -80,14 +80,14 @@ pub struct Cassettes {
 }
 
 /// With a cassette that answers in place of all upstreams, no upstream and no upstream key is needed.
-pub(super) fn stand_in(replay: &RawReplay, upstreams: &mut Vec<RawUpstream>) {
+pub(super) fn stand_in(replay: &TomlReplay, upstreams: &mut Vec<TomlUpstream>) {
     let Some(file) = replay.file.clone().filter(|_| replay.mode != Mode::Passthrough) else { return };
     for upstream in upstreams.iter_mut() {
         upstream.api_key_env = Some(String::new());
         upstream.probe = None;
     }
     if upstreams.is_empty() {
-        upstreams.push(RawUpstream { name: "cassette".to_owned(), base_url: format!("{SCHEME}{file}"), ..RawUpstream::default() });
+        upstreams.push(TomlUpstream { name: "cassette".to_owned(), base_url: format!("{SCHEME}{file}"), ..TomlUpstream::default() });
     }
 }
 
@@ -110,15 +110,15 @@ pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>>
     })
 }
 
-impl Checker<'_> {
+impl Validator<'_> {
     /// Checks the three sections. `upstreams`: those of the settings, whose own keys are redacted in recordings.
     pub(super) fn cassettes(
         &self,
-        recording: &RawRecord,
-        replaying: &RawReplay,
-        faults: &[RawFault],
-        upstreams: &[super::Upstream],
-    ) -> Result<Cassettes, Fault> {
+        recording: &TomlRecord,
+        replaying: &TomlReplay,
+        faults: &[TomlFault],
+        upstreams: &[super::UpstreamSettings],
+    ) -> Result<CassetteSettings, Fault> {
         let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, Fault> {
             let read = texts.iter().enumerate().map(|(at, text)| {
                 let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
@@ -159,11 +159,11 @@ impl Checker<'_> {
         let rotation = Rotation { bytes: recording.rotate_bytes, every: recording.rotate_every };
         let headers: Vec<String> = recording.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
         let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
-        Ok(Cassettes { record, replay, playing, faults: self.faults(faults)? })
+        Ok(CassetteSettings { record, replay, playing, faults: self.faults(faults)? })
     }
 
-    fn faults(&self, raw: &[RawFault]) -> Result<Vec<Rule>, Fault> {
-        let rule = |(at, raw): (usize, &RawFault)| {
+    fn faults(&self, raw: &[TomlFault]) -> Result<Vec<Rule>, Fault> {
+        let rule = |(at, raw): (usize, &TomlFault)| {
             if !(0.0..=1.0).contains(&raw.probability) {
                 return Err(self.layers.fault(&format!("faults.{at}.probability"), "expected a number from 0 to 1"));
             }

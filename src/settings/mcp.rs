@@ -10,8 +10,8 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Checker, Fault, Secret};
-use crate::{policy::duration, violation::Severity};
+use super::{Fault, Secret, Validator};
+use crate::{config::units::duration, violation::Severity};
 
 /// Longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
@@ -68,9 +68,9 @@ pub enum Transport {
 
 /// A selection of a server's tools, by globs over the server's own names.
 #[derive(Clone, Debug, Default)]
-pub struct Named(Option<GlobSet>);
+pub struct ToolGlobs(Option<GlobSet>);
 
-impl Named {
+impl ToolGlobs {
     /// Returns whether the tool is selected. `absent`: the answer if there is no selection.
     pub fn is(&self, tool: &str, absent: bool) -> bool {
         self.0.as_ref().map_or(absent, |globs| globs.is_match(tool))
@@ -97,13 +97,13 @@ pub struct McpServer {
     /// Highest number of rounds of calls in one exchange.
     pub max_rounds: u32,
     /// The tools that are offered.
-    pub tools: Named,
+    pub tools: ToolGlobs,
     /// Prefix of its tools' names.
     pub prefix: Box<str>,
     /// Tools that only read, besides those that declare it themselves.
-    pub read_only: Named,
+    pub read_only: ToolGlobs,
     /// Tools that may be called again, besides those that declare it themselves.
-    pub idempotent: Named,
+    pub idempotent: ToolGlobs,
     /// Severity of a tool that changed since it was pinned.
     pub drift: Severity,
 }
@@ -111,7 +111,7 @@ pub struct McpServer {
 /// `[[mcp]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawMcp {
+pub(super) struct TomlMcp {
     pub name: String,
     pub command: Option<Vec<String>>,
     pub url: Option<String>,
@@ -155,8 +155,8 @@ fn drift() -> Severity {
     Severity::Block
 }
 
-impl Checker<'_> {
-    pub(super) fn mcp(&self, all: &[RawMcp]) -> Result<Vec<McpServer>, Fault> {
+impl Validator<'_> {
+    pub(super) fn mcp(&self, all: &[TomlMcp]) -> Result<Vec<McpServer>, Fault> {
         if all.len() > SERVERS_MAX {
             return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", all.len())));
         }
@@ -170,7 +170,7 @@ impl Checker<'_> {
         all.iter().enumerate().map(|(index, server)| self.mcp_server(index, server)).collect()
     }
 
-    fn mcp_server(&self, index: usize, raw: &RawMcp) -> Result<McpServer, Fault> {
+    fn mcp_server(&self, index: usize, raw: &TomlMcp) -> Result<McpServer, Fault> {
         let at = |key: &str| format!("mcp.{index}.{key}");
         let fault = |key: &str, message: String| Err(self.layers.fault(&at(key), message));
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -199,10 +199,10 @@ impl Checker<'_> {
             timeout: raw.timeout,
             retries: raw.retries,
             max_rounds: raw.max_rounds,
-            tools: Named(globs("tools", &raw.tools)?),
+            tools: ToolGlobs(globs("tools", &raw.tools)?),
             prefix: raw.prefix.clone().unwrap_or_else(|| format!("{}__", raw.name)).into(),
-            read_only: Named(globs("read_only", &raw.read_only)?),
-            idempotent: Named(globs("idempotent", &raw.idempotent)?),
+            read_only: ToolGlobs(globs("read_only", &raw.read_only)?),
+            idempotent: ToolGlobs(globs("idempotent", &raw.idempotent)?),
             drift: raw.drift,
         })
     }
@@ -219,7 +219,7 @@ impl Checker<'_> {
         builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    fn transport(&self, index: usize, raw: &RawMcp) -> Result<Transport, Fault> {
+    fn transport(&self, index: usize, raw: &TomlMcp) -> Result<Transport, Fault> {
         let at = |key: &str| format!("mcp.{index}.{key}");
         let fault = |key: &str, message: &str| Err(self.layers.fault(&at(key), message.to_owned()));
         match (&raw.command, &raw.url) {

@@ -26,21 +26,24 @@ use std::{
 };
 
 pub use crate::config::error::Fault;
-pub use alerts::{Alert, Counts, Metric};
-pub use cassettes::Cassettes;
+pub use alerts::{Alert, AlertMetric, Counts};
+pub use cassettes::CassetteSettings;
 pub use env::Environment;
 pub use mark_keys::{KeyError, KeySource, load_or_make_key};
-pub use mcp::{Execute, McpServer, Named, Transport};
-pub use otel_env::{Sampler, Traces};
+pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
+pub use otel_env::{Sampler, TraceSettings};
 pub use probe_hosts::ProbeHosts;
-pub use raw::{Durability, Store};
+pub use raw::{Durability, StoredContent};
 pub use secret::Secret;
-pub use types::{Admin, BodyTools, CallIds, Client, Ledger, LedgerUrl, Limits, Log, LogFormat, LogLevel, Rate, Scope, ToolChoice};
-pub use upstreams::{Credential, Responses, Timeouts, Upstream};
-pub use verifier::{Verifier, When};
+pub use types::{
+    AdminSettings, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
+    LogLevel, ScopeKind,
+};
+pub use upstreams::{Credential, ResponsesSupport, Timeouts, UpstreamSettings};
+pub use verifier::{VerifierSettings, VerifyWhen};
 
 use crate::{config::layers::Layers, policy::load::PolicySource};
-use raw::Raw;
+use raw::TomlSettings;
 
 /// Command-line flags; they take precedence over file and environment.
 #[derive(Clone, Debug, Default)]
@@ -73,29 +76,29 @@ pub struct Settings {
     /// Allows anyone to use toolmark's own upstream keys from beyond loopback.
     pub allow_anonymous: bool,
     /// Upstreams, at least one; a request goes to the first that serves its model.
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<UpstreamSettings>,
     /// toolmark's own keys for callers; if empty, callers aren't distinguished.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientSettings>,
     /// Settings of the ledger.
-    pub ledger: Ledger,
+    pub ledger: LedgerSettings,
     /// Source of the keys of the marks.
     pub keys: KeySource,
     /// Scope that marks are bound to.
-    pub scope: Scope,
+    pub scope: ScopeKind,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
     /// Hosts that `[[state]]` may query over HTTP.
     pub probe_hosts: ProbeHosts,
     /// Settings of the admin listener.
-    pub admin: Admin,
+    pub admin: AdminSettings,
     /// Alerts, and the webhooks they are posted to.
     pub alerts: Vec<Alert>,
     /// Export of traces, if any; set by OpenTelemetry's own environment variables.
-    pub traces: Option<Traces>,
+    pub traces: Option<TraceSettings>,
     /// Recording, replay and fault injection.
-    pub cassettes: Cassettes,
+    pub cassettes: CassetteSettings,
     /// The verifier model, if any.
-    pub verifier: Option<Verifier>,
+    pub verifier: Option<VerifierSettings>,
     /// Limits.
     pub limits: Limits,
     /// Settings of the log.
@@ -113,7 +116,7 @@ impl Settings {
     }
 
     /// The upstream for a model; without a model, the first one.
-    pub fn upstream_for(&self, model: Option<&str>) -> Option<&Upstream> {
+    pub fn upstream_for(&self, model: Option<&str>) -> Option<&UpstreamSettings> {
         match model {
             Some(model) => self.upstreams.iter().find(|upstream| upstream.serves(model)),
             None => self.upstreams.first(),
@@ -146,29 +149,29 @@ pub enum Error {
 
 /// Settings for offline judging, which needs neither an upstream nor its key.
 #[derive(Clone, Debug)]
-pub struct Offline {
+pub struct OfflineSettings {
     /// The policy in force.
     pub policy: PolicySource,
     /// Source of the keys of the marks. [`KeySource::keys`] creates a missing file: offline, check first whether it exists.
     pub keys: KeySource,
     /// Scope that marks are bound to.
-    pub scope: Scope,
+    pub scope: ScopeKind,
     /// Settings of the ledger.
-    pub ledger: Ledger,
+    pub ledger: LedgerSettings,
     /// toolmark's own keys for callers.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientSettings>,
 }
 
 /// Reads the settings for offline judging, from the same layers as [`load`].
 ///
 /// # Errors
 /// The first error.
-pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<Offline, Error> {
+pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<OfflineSettings, Error> {
     let (layers, raw, file) = read(flags, environment, directory)?;
-    let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
+    let checker = Validator { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw.clients)?);
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
-    Ok(Offline { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
+    Ok(OfflineSettings { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
 }
 
 /// Reads and checks all settings. `directory`: the working directory, the base of relative paths that no file contains.
@@ -181,7 +184,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
     }
-    let checker = Checker { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
+    let checker = Validator { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let mut notices = Vec::new();
     let upstreams = checker.upstreams(&raw.upstreams, raw.replay.mode)?;
     let clients = checker.clients(&raw.clients)?;
@@ -224,7 +227,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
 }
 
 /// Inputs of the checks.
-struct Checker<'s> {
+struct Validator<'s> {
     layers: &'s Layers,
     environment: &'s Environment,
     directory: &'s Path,
@@ -234,12 +237,12 @@ struct Checker<'s> {
     notices: RefCell<Vec<String>>,
 }
 
-fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(Layers, Raw, Option<PathBuf>), Error> {
+fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(Layers, TomlSettings, Option<PathBuf>), Error> {
     let mut layers = Layers::default();
     let file = read_file(&mut layers, flags, directory)?;
     let unknown = env::add(&mut layers, environment)?;
     add_flags(&mut layers, flags);
-    let raw: Raw = layers.extract()?;
+    let raw: TomlSettings = layers.extract()?;
     refuse_unknown(&raw, &unknown)?;
     Ok((layers, raw, file))
 }
@@ -282,7 +285,7 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
 }
 
 /// Refuses unknown variables, except those that a setting names as the source of a secret.
-fn refuse_unknown(raw: &Raw, unknown: &[String]) -> Result<(), Fault> {
+fn refuse_unknown(raw: &TomlSettings, unknown: &[String]) -> Result<(), Fault> {
     let of_mcp =
         |name: &String| raw.mcp.iter().any(|server| server.env.contains(name) || server.headers_env.values().any(|env| env == name));
     let named = |name: &&String| {

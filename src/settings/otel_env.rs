@@ -9,11 +9,11 @@ use http::Uri;
 use super::{Environment, Fault, Secret};
 
 /// Names and values.
-pub type Pairs = Vec<(Box<str>, Box<str>)>;
+pub type KeyValues = Vec<(Box<str>, Box<str>)>;
 
 /// Settings of the export of traces.
 #[derive(Clone, Debug)]
-pub struct Traces {
+pub struct TraceSettings {
     /// The complete URL of the collector.
     pub endpoint: Box<str>,
     /// Headers of every request; they may contain a key.
@@ -21,7 +21,7 @@ pub struct Traces {
     /// Timeout of a request.
     pub timeout: Duration,
     /// `service.name` and the other attributes of this process.
-    pub resource: Pairs,
+    pub resource: KeyValues,
     /// Choice of the traces that are exported.
     pub sampler: Sampler,
 }
@@ -39,7 +39,7 @@ pub struct Sampler {
 ///
 /// # Errors
 /// The first invalid variable.
-pub(super) fn traces(environment: &Environment) -> Result<Option<Traces>, Fault> {
+pub(super) fn traces(environment: &Environment) -> Result<Option<TraceSettings>, Fault> {
     let lookup = |name: &str| environment.lookup(name).map(str::trim).filter(|text| !text.is_empty());
     let either = |name: &str| {
         let own = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
@@ -75,10 +75,10 @@ pub(super) fn traces(environment: &Environment) -> Result<Option<Traces>, Fault>
         }
     };
     let sampler = sampler(lookup("OTEL_TRACES_SAMPLER"), lookup("OTEL_TRACES_SAMPLER_ARG"))?;
-    Ok(Some(Traces { endpoint: endpoint.into(), headers, timeout, resource: resource(lookup)?, sampler }))
+    Ok(Some(TraceSettings { endpoint: endpoint.into(), headers, timeout, resource: resource(lookup)?, sampler }))
 }
 
-fn resource<'e>(lookup: impl Fn(&str) -> Option<&'e str>) -> Result<Pairs, Fault> {
+fn resource<'e>(lookup: impl Fn(&str) -> Option<&'e str>) -> Result<KeyValues, Fault> {
     const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
     let wrong = || fault(NAME, "expected names and values like `deployment.environment.name=production,…`");
     let mut resource = lookup(NAME).map_or(Ok(Vec::new()), |text| pairs(text).ok_or_else(wrong))?;
@@ -115,7 +115,7 @@ fn sampler(name: Option<&str>, argument: Option<&str>) -> Result<Sampler, Fault>
 }
 
 /// `name=value,…`, percent-decoded, as W3C Baggage writes it.
-fn pairs(text: &str) -> Option<Pairs> {
+fn pairs(text: &str) -> Option<KeyValues> {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=')?;
         // A plus sign is literal here; only percent signs are escapes.

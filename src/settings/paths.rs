@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Checker;
+use super::Validator;
 use crate::policy::load::PolicySource;
 
-impl Checker<'_> {
+impl Validator<'_> {
     /// Resolves the path in the setting `key`.
     ///
     /// Until 0.1 all paths were relative to the working directory: if the file exists only there, it is used, with a notice.

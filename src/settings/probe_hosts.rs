@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::{Checker, Fault};
+use super::{Fault, Validator};
 
 /// One of `probe_hosts`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,7 +60,7 @@ fn unmapped(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Checker<'_> {
+impl Validator<'_> {
     pub(super) fn probe_hosts(&self, hosts: &[String]) -> Result<ProbeHosts, Fault> {
         let host = |(index, text): (usize, &String)| {
             let wrong = || {

@@ -8,7 +8,7 @@ use figment::value::Value;
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, Checker, Fault, upstreams::RawUpstream};
+use super::{CallIds, Fault, Validator, upstreams::TomlUpstream};
 use crate::{
     config::error::maybe,
     upstreams::quirks::{Default, Fitting, Mapping, NAMED, PATH_DEPTH_MAX, PutBack, presets::Preset},
@@ -17,7 +17,7 @@ use crate::{
 /// `[[upstreams]] put_back`
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum PutBackName {
+pub enum RestoreExtras {
     /// A call's `extra_content`, where Gemini has its `thought_signature`.
     ExtraContent,
     /// The `reasoning_content` of a message with calls.
@@ -28,9 +28,9 @@ pub enum PutBackName {
 const NEEDED: [&str; 7] = ["model", "messages", "input", "tools", "functions", "stream", "instructions"];
 const ENTRIES_MAX: usize = 64;
 
-impl Checker<'_> {
+impl Validator<'_> {
     /// The preset that is named, else the one that fits the base URL.
-    pub(super) fn preset(raw: &RawUpstream) -> Preset {
+    pub(super) fn preset(raw: &TomlUpstream) -> Preset {
         let of_url = || {
             let url = Url::parse(&raw.base_url).ok()?;
             Some(Preset::of(url.host_str()?, url.port()))
@@ -38,7 +38,7 @@ impl Checker<'_> {
         raw.preset.or_else(of_url).unwrap_or(Preset::None)
     }
 
-    pub(super) fn fitting(&self, index: usize, raw: &RawUpstream, preset: Preset) -> Result<Fitting, Fault> {
+    pub(super) fn fitting(&self, index: usize, raw: &TomlUpstream, preset: Preset) -> Result<Fitting, Fault> {
         let mut fitting = preset.fitting();
         self.drops(index, &raw.drop, &mut fitting)?;
         self.maps(index, &raw.map, &mut fitting)?;
@@ -48,7 +48,7 @@ impl Checker<'_> {
         fitting.wrap_errors = raw.wrap_errors.unwrap_or(fitting.wrap_errors);
         if let Some(names) = &raw.put_back {
             let has = |name| names.contains(&name);
-            fitting.put_back = PutBack { signatures: has(PutBackName::ExtraContent), reasoning: has(PutBackName::ReasoningContent) };
+            fitting.put_back = PutBack { signatures: has(RestoreExtras::ExtraContent), reasoning: has(RestoreExtras::ReasoningContent) };
         }
         fitting.short_ids = match raw.call_ids {
             CallIds::Auto => fitting.short_ids,

@@ -6,35 +6,36 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde::Deserialize;
 
-use super::cassettes::{RawFault, RawRecord, RawReplay};
-use super::{LogFormat, LogLevel, Scope, alerts::RawAlert, mcp::RawMcp, upstreams::RawUpstream, verifier::RawVerifier};
-use crate::policy::{bytes, duration};
+use super::cassettes::{TomlFault, TomlRecord, TomlReplay};
+use super::{LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier};
+
+use crate::config::units::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Raw {
+pub(super) struct TomlSettings {
     pub listen: String,
     pub policy: Option<String>,
     pub passthrough: Vec<String>,
     pub allowed_hosts: Vec<String>,
     pub allow_anonymous: bool,
-    pub upstreams: Vec<RawUpstream>,
-    pub clients: Vec<RawClient>,
-    pub ledger: RawLedger,
-    pub marks: RawMarks,
-    pub mcp: Vec<RawMcp>,
+    pub upstreams: Vec<TomlUpstream>,
+    pub clients: Vec<TomlClient>,
+    pub ledger: TomlLedger,
+    pub marks: TomlMarks,
+    pub mcp: Vec<TomlMcp>,
     pub probe_hosts: Vec<String>,
-    pub admin: RawAdmin,
-    pub alerts: Vec<RawAlert>,
-    pub limits: RawLimits,
-    pub log: RawLog,
-    pub record: RawRecord,
-    pub replay: RawReplay,
-    pub faults: Vec<RawFault>,
-    pub verifier: Option<RawVerifier>,
+    pub admin: TomlAdmin,
+    pub alerts: Vec<TomlAlert>,
+    pub limits: TomlLimits,
+    pub log: TomlLog,
+    pub record: TomlRecord,
+    pub replay: TomlReplay,
+    pub faults: Vec<TomlFault>,
+    pub verifier: Option<TomlVerifier>,
 }
 
-impl Default for Raw {
+impl Default for TomlSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8787".into(),
@@ -44,16 +45,16 @@ impl Default for Raw {
             allow_anonymous: false,
             upstreams: Vec::new(),
             clients: Vec::new(),
-            ledger: RawLedger::default(),
-            marks: RawMarks::default(),
+            ledger: TomlLedger::default(),
+            marks: TomlMarks::default(),
             mcp: Vec::new(),
             probe_hosts: Vec::new(),
-            admin: RawAdmin::default(),
+            admin: TomlAdmin::default(),
             alerts: Vec::new(),
-            limits: RawLimits::default(),
-            log: RawLog::default(),
-            record: RawRecord::default(),
-            replay: RawReplay::default(),
+            limits: TomlLimits::default(),
+            log: TomlLog::default(),
+            record: TomlRecord::default(),
+            replay: TomlReplay::default(),
             faults: Vec::new(),
             verifier: None,
         }
@@ -62,17 +63,17 @@ impl Default for Raw {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawClient {
+pub(super) struct TomlClient {
     pub name: String,
     pub key_sha256: String,
     pub policy: Option<String>,
-    pub rate: Option<RawRate>,
+    pub rate: Option<TomlRate>,
     pub concurrent: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawRate {
+pub(super) struct TomlRate {
     pub requests: NonZeroU32,
     #[serde(with = "duration")]
     pub window: Duration,
@@ -80,11 +81,11 @@ pub(super) struct RawRate {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawLedger {
+pub(super) struct TomlLedger {
     pub url: String,
     #[serde(with = "duration")]
     pub keep: Duration,
-    pub store: Store,
+    pub store: StoredContent,
     #[serde(with = "bytes")]
     pub body_bytes: u64,
     pub only_tools: Option<Vec<String>>,
@@ -96,12 +97,12 @@ pub(super) struct RawLedger {
     pub lookup: Duration,
 }
 
-impl Default for RawLedger {
+impl Default for TomlLedger {
     fn default() -> Self {
         Self {
             url: "sqlite:toolmark.db".into(),
             keep: Duration::from_secs(30 * 24 * 3600),
-            store: Store::default(),
+            store: StoredContent::default(),
             body_bytes: 16 << 10,
             only_tools: None,
             except_tools: Vec::new(),
@@ -115,7 +116,7 @@ impl Default for RawLedger {
 /// `[ledger] store`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Store {
+pub enum StoredContent {
     /// Only digests of arguments and results.
     #[default]
     Digests,
@@ -136,24 +137,24 @@ pub enum Durability {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawMarks {
+pub(super) struct TomlMarks {
     pub key_env: String,
-    pub scope: Scope,
+    pub scope: ScopeKind,
 }
 
-impl Default for RawMarks {
+impl Default for TomlMarks {
     fn default() -> Self {
-        Self { key_env: super::KEY_ENV.into(), scope: Scope::default() }
+        Self { key_env: super::KEY_ENV.into(), scope: ScopeKind::default() }
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawAdmin {
+pub(super) struct TomlAdmin {
     pub listen: String,
 }
 
-impl Default for RawAdmin {
+impl Default for TomlAdmin {
     fn default() -> Self {
         Self { listen: "127.0.0.1:8788".into() }
     }
@@ -161,7 +162,7 @@ impl Default for RawAdmin {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawLimits {
+pub(super) struct TomlLimits {
     #[serde(with = "bytes")]
     pub request_bytes: u64,
     #[serde(with = "bytes")]
@@ -177,7 +178,7 @@ pub(super) struct RawLimits {
     pub client_idle: Duration,
 }
 
-impl Default for RawLimits {
+impl Default for TomlLimits {
     fn default() -> Self {
         Self {
             request_bytes: 32 << 20,
@@ -193,7 +194,7 @@ impl Default for RawLimits {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawLog {
+pub(super) struct TomlLog {
     pub format: LogFormat,
     pub level: LogLevel,
 }

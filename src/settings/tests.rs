@@ -60,9 +60,9 @@ fn paths_of_a_file_are_relative_to_it_and_those_of_flags_to_the_working_director
     let flags = Flags { config: Some(there.join("settings.toml")), ..Flags::default() };
     let load = |flags: &Flags, set: &[(&str, &str)]| load(flags, &Environment::of(set), here).unwrap();
     let paths = |settings: &Settings| {
-        let LedgerUrl::Sqlite(ledger) = &settings.ledger.url else { unreachable!() };
-        let PolicySource::File(policy) = &settings.policy else { unreachable!() };
-        let Some(PolicySource::File(client)) = &settings.clients[0].policy else { unreachable!() };
+        let LedgerUrl::Sqlite(ledger) = &settings.ledger.url else { panic!() };
+        let PolicySource::File(policy) = &settings.policy else { panic!() };
+        let Some(PolicySource::File(client)) = &settings.clients[0].policy else { panic!() };
         let record = settings.cassettes.record.as_ref().unwrap().path.clone();
         vec![policy.clone(), client.clone(), ledger.clone(), record, settings.upstreams[0].cassette.clone().unwrap()]
     };
@@ -98,7 +98,7 @@ fn paths_of_a_file_are_relative_to_it_and_those_of_flags_to_the_working_director
 fn offline_needs_no_upstream() {
     let flags = Flags { policy: Some("strict".into()), ..Flags::default() };
     let offline = load_offline(&flags, &Environment::of(&[("TOOLMARK_KEY", KEY)]), Path::new("/no/such")).unwrap();
-    assert_eq!((offline.policy, offline.scope), (PolicySource::Strict, Scope::Caller));
+    assert_eq!((offline.policy, offline.scope), (PolicySource::Strict, ScopeKind::Caller));
     assert!(matches!(offline.keys, KeySource::Ring(_)));
 }
 
@@ -157,12 +157,12 @@ level = "debug"
     assert_eq!(serves(Some("gpt-4o")), Some("openai"));
     assert_eq!(serves(None), Some("cerebras"));
     assert_eq!(settings.upstreams[0].timeouts.idle, Duration::from_secs(60));
-    assert_eq!((settings.upstreams[0].fitting.short_ids, settings.upstreams[0].tool_choice), (true, ToolChoice::Required));
+    assert_eq!((settings.upstreams[0].fitting.short_ids, settings.upstreams[0].tool_choice), (true, DefaultToolChoice::Required));
     assert_eq!(settings.clients[0].policy, Some(PolicySource::Strict));
     assert_eq!(settings.allowed_hosts, ["proxy.example.org"]);
     assert_eq!((settings.limits.request_bytes, settings.limits.response_bytes), (1 << 20, 1 << 20));
-    assert_eq!((settings.log.format, settings.log.level, settings.scope), (LogFormat::Json, LogLevel::Debug, Scope::Shared));
-    assert_eq!((settings.ledger.store, settings.ledger.durability), (Store::Bodies, Durability::Commit));
+    assert_eq!((settings.log.format, settings.log.level, settings.scope), (LogFormat::Json, LogLevel::Debug, ScopeKind::Shared));
+    assert_eq!((settings.ledger.store, settings.ledger.durability), (StoredContent::Bodies, Durability::Commit));
     let covered = ["get_weather", "get_secret", "send"].map(|tool| settings.ledger.body_tools.covers(tool));
     assert_eq!((settings.ledger.body_bytes, covered), (4096, [true, false, false]));
     let shown = format!("{settings:?}");
@@ -400,12 +400,12 @@ fn a_verifier_has_an_upstream_with_a_key_of_its_own_and_bounds() {
     let keyless = "api_key_env = \"\"";
     assert_eq!(read(UPSTREAM, &[], &Flags::default()).unwrap().verifier, None);
     let own = read(&with(keyless, ""), &[], &Flags::default()).unwrap().verifier.unwrap();
-    assert_eq!((own.at, &*own.model, own.when, own.deadline), (0, "m", When::Undecided, Duration::from_secs(5)));
+    assert_eq!((own.at, &*own.model, own.when, own.deadline), (0, "m", VerifyWhen::Undecided, Duration::from_secs(5)));
     assert_eq!((own.calls_per_hour, own.tokens_per_hour, own.cache, own.max_bytes), (600, 1_000_000, 1_000, 64 << 10));
     let all = "when = \"all\"\ndeadline = \"60s\"\ncalls_per_hour = 1\ntokens_per_hour = 2\ncache = 0\nmax_bytes = \"1MiB\"";
     let said = [("TOOLMARK_VERIFIER__CALLS_PER_HOUR", "7"), ("TOOLMARK_VERIFIER__DEADLINE", "10ms")];
     let own = read(&with(keyless, all), &said, &Flags::default()).unwrap().verifier.unwrap();
-    assert_eq!((own.when, own.deadline, own.calls_per_hour, own.cache), (When::All, Duration::from_millis(10), 7, 0));
+    assert_eq!((own.when, own.deadline, own.calls_per_hour, own.cache), (VerifyWhen::All, Duration::from_millis(10), 7, 0));
     for (upstream, rest, words) in [
         ("", "", &["verifier.upstream", "api_key_env", "`a`"][..]),
         (keyless, "deadline = \"2m\"", &["verifier.deadline", "10ms to 60s"]),

@@ -6,12 +6,12 @@ use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Durability, Secret, Store};
+use super::{Durability, Secret, StoredContent};
 use crate::policy::load::PolicySource;
 
 /// One of `[[clients]]`.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ClientSettings {
     /// Its name, which is also the scope of its marks.
     pub name: Box<str>,
     /// SHA-256 of the key it sends.
@@ -19,14 +19,14 @@ pub struct Client {
     /// Its own policy, if any.
     pub policy: Option<PolicySource>,
     /// Limit of its request rate.
-    pub rate: Option<Rate>,
+    pub rate: Option<ClientRate>,
     /// Limit of its concurrent exchanges.
     pub concurrent: Option<NonZeroU32>,
 }
 
 /// `[[clients]] rate`
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Rate {
+pub struct ClientRate {
     /// Number of requests that are allowed within a window.
     pub requests: NonZeroU32,
     /// Length of the window.
@@ -35,13 +35,13 @@ pub struct Rate {
 
 /// `[ledger]`
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub struct LedgerSettings {
     /// Location of the ledger.
     pub url: LedgerUrl,
     /// Time for which records are kept.
     pub keep: Duration,
     /// Form in which arguments and results are stored.
-    pub store: Store,
+    pub store: StoredContent,
     /// Longest stored argument or result text in bytes, if they are stored.
     pub body_bytes: usize,
     /// Tools whose arguments and results are stored.
@@ -86,7 +86,7 @@ pub enum LedgerUrl {
 
 /// `[admin]`
 #[derive(Clone, Debug)]
-pub struct Admin {
+pub struct AdminSettings {
     /// Address of the admin listener; `None`: there is none (`"off"`).
     pub listen: Option<SocketAddr>,
     /// The address is set explicitly, so that failing to listen is an error.
@@ -170,7 +170,7 @@ impl LogLevel {
 /// `[marks] scope`
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum ScopeKind {
     /// Marks are valid only for the client or credential that they were issued to.
     #[default]
     Caller,
@@ -194,7 +194,7 @@ pub enum CallIds {
 /// `[[upstreams]] tool_choice`: default for requests that set none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum ToolChoice {
+pub enum DefaultToolChoice {
     /// No default is added.
     #[default]
     Auto,

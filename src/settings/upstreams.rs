@@ -12,11 +12,13 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, Checker, Fault, Secret, ToolChoice, cassettes, quirks::PutBackName};
+use super::{CallIds, DefaultToolChoice, Fault, Secret, Validator, cassettes, quirks::RestoreExtras};
 use crate::{
     cassette::player::Mode,
-    config::error::{list, maybe},
-    policy::duration,
+    config::{
+        error::{list, maybe},
+        units::duration,
+    },
     upstreams::{
         capability_probe::Schedule,
         quirks::{Fitting, presets::Preset},
@@ -26,7 +28,7 @@ use crate::{
 /// `[[upstreams]]` as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawUpstream {
+pub(super) struct TomlUpstream {
     pub name: String,
     pub base_url: String,
     pub api_key_env: Option<String>,
@@ -34,13 +36,13 @@ pub(super) struct RawUpstream {
     #[serde(default)]
     pub call_ids: CallIds,
     #[serde(default)]
-    pub tool_choice: ToolChoice,
+    pub tool_choice: DefaultToolChoice,
     #[serde(default)]
     pub fallback: Vec<String>,
     #[serde(default)]
     pub fallback_models: BTreeMap<String, String>,
     pub probe: Option<String>,
-    pub responses: Option<Responses>,
+    pub responses: Option<ResponsesSupport>,
     pub preset: Option<Preset>,
     #[serde(default)]
     pub drop: Vec<String>,
@@ -48,18 +50,18 @@ pub(super) struct RawUpstream {
     pub map: BTreeMap<String, BTreeMap<String, String>>,
     #[serde(default)]
     pub defaults: BTreeMap<String, figment::value::Value>,
-    pub put_back: Option<Vec<PutBackName>>,
+    pub put_back: Option<Vec<RestoreExtras>>,
     pub uniform_strict: Option<bool>,
     pub drop_nulls: Option<bool>,
     pub wrap_errors: Option<bool>,
     #[serde(default)]
-    pub timeouts: RawTimeouts,
+    pub timeouts: TomlTimeouts,
 }
 
 /// `[upstreams.timeouts]` as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawTimeouts {
+pub(super) struct TomlTimeouts {
     #[serde(with = "duration")]
     pub connect: Duration,
     #[serde(with = "duration")]
@@ -68,7 +70,7 @@ pub(super) struct RawTimeouts {
     pub idle: Duration,
 }
 
-impl Default for RawTimeouts {
+impl Default for TomlTimeouts {
     fn default() -> Self {
         Self { connect: Duration::from_secs(5), first_byte: Duration::from_secs(600), idle: Duration::from_secs(300) }
     }
@@ -77,7 +79,7 @@ impl Default for RawTimeouts {
 /// `[[upstreams]] responses`
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Responses {
+pub enum ResponsesSupport {
     /// The upstream serves the Responses API itself.
     #[default]
     Native,
@@ -87,7 +89,7 @@ pub enum Responses {
 
 /// A model server.
 #[derive(Clone, Debug)]
-pub struct Upstream {
+pub struct UpstreamSettings {
     /// Name of the upstream in logs and records.
     pub name: Box<str>,
     /// Base URL, to which paths like `/chat/completions` are appended; no slash at the end.
@@ -113,14 +115,14 @@ pub struct Upstream {
     /// Schedule of probes for tool calling.
     pub probe: Schedule,
     /// `tool_choice` for requests that set none.
-    pub tool_choice: ToolChoice,
+    pub tool_choice: DefaultToolChoice,
     /// Support of the Responses API.
-    pub responses: Responses,
+    pub responses: ResponsesSupport,
     /// Timeouts of requests to it.
     pub timeouts: Timeouts,
 }
 
-impl Upstream {
+impl UpstreamSettings {
     /// Returns whether it serves this model.
     pub fn serves(&self, model: &str) -> bool {
         self.matcher.as_ref().is_none_or(|globs| globs.is_match(model))
@@ -162,9 +164,9 @@ pub(super) fn of_flag(url: &str) -> Value {
     Value::from(vec![Value::from(upstream)])
 }
 
-impl Checker<'_> {
+impl Validator<'_> {
     /// Checks the section. `mode`: that of the replay.
-    pub(super) fn upstreams(&self, all: &[RawUpstream], mode: Mode) -> Result<Vec<Upstream>, Fault> {
+    pub(super) fn upstreams(&self, all: &[TomlUpstream], mode: Mode) -> Result<Vec<UpstreamSettings>, Fault> {
         let mut names = HashSet::new();
         for (index, upstream) in all.iter().enumerate() {
             let key = format!("upstreams.{index}.name");
@@ -178,14 +180,14 @@ impl Checker<'_> {
         all.iter().enumerate().map(|(index, upstream)| self.upstream(all, mode, index, upstream)).collect()
     }
 
-    fn upstream(&self, all: &[RawUpstream], mode: Mode, index: usize, raw: &RawUpstream) -> Result<Upstream, Fault> {
+    fn upstream(&self, all: &[TomlUpstream], mode: Mode, index: usize, raw: &TomlUpstream) -> Result<UpstreamSettings, Fault> {
         let at = |key: &str| format!("upstreams.{index}.{key}");
         let cassette = cassettes::of_base_url(&raw.base_url, mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
         let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
         let base_url = base_url(url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
         self.fallbacks(all, index, raw)?;
         let preset = Self::preset(raw);
-        let lacking = if preset.lacks_responses() { Responses::Translate } else { Responses::Native };
+        let lacking = if preset.lacks_responses() { ResponsesSupport::Translate } else { ResponsesSupport::Native };
         let matcher = match &raw.models {
             Some(globs) if globs.is_empty() => {
                 return Err(self.layers.fault(&at("models"), "no model at all: leave `models` out to serve all"));
@@ -193,7 +195,7 @@ impl Checker<'_> {
             Some(globs) => Some(self.matcher(&at("models"), globs)?),
             None => None,
         };
-        Ok(Upstream {
+        Ok(UpstreamSettings {
             name: raw.name.as_str().into(),
             base_url: base_url.into(),
             cassette: cassette.map(|file| self.cassette(&at("base_url"), file)),
@@ -216,7 +218,7 @@ impl Checker<'_> {
         })
     }
 
-    fn fallbacks(&self, all: &[RawUpstream], index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+    fn fallbacks(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), Fault> {
         for name in &raw.fallback {
             let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
             let Some(other) = all.iter().find(|other| other.name == *name) else {
@@ -236,13 +238,13 @@ impl Checker<'_> {
         self.fallback_models(all, index, raw)
     }
 
-    fn fallback_models(&self, all: &[RawUpstream], index: usize, raw: &RawUpstream) -> Result<(), Fault> {
+    fn fallback_models(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), Fault> {
         let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
         for (from, to) in &raw.fallback_models {
             if raw.fallback.is_empty() {
                 return fault(from, "there is no `fallback` to ask for it: name the upstreams that stand in".into());
             }
-            let serves = |other: &RawUpstream| match &other.models {
+            let serves = |other: &TomlUpstream| match &other.models {
                 None => true,
                 Some(globs) => self.matcher("", globs).is_ok_and(|globs| globs.is_match(to)),
             };
@@ -303,7 +305,7 @@ impl Checker<'_> {
         }
     }
 
-    fn timeouts(&self, key: &str, raw: &RawTimeouts) -> Result<Timeouts, Fault> {
+    fn timeouts(&self, key: &str, raw: &TomlTimeouts) -> Result<Timeouts, Fault> {
         for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
             if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(self.layers.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));

@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    Admin, BodyTools, Checker, Client, Credential, Fault, KeySource, Ledger, LedgerUrl, Limits, Rate, Secret, Upstream,
-    raw::{RawAdmin, RawClient, RawLedger, RawLimits},
+    AdminSettings, BodyTools, ClientRate, ClientSettings, Credential, Fault, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
+    UpstreamSettings, Validator,
+    raw::{TomlAdmin, TomlClient, TomlLedger, TomlLimits},
 };
 use crate::{
     config::host::canonical_host,
@@ -18,18 +19,18 @@ use crate::{
     sys::limits::{self, REQUEST_SHARE},
 };
 
-impl Checker<'_> {
+impl Validator<'_> {
     pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
         let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
         let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
         local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
     }
 
-    pub(super) fn admin(&self, raw: &RawAdmin, listen: SocketAddr) -> Result<Admin, Fault> {
+    pub(super) fn admin(&self, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, Fault> {
         let explicit = self.layers.says("admin.listen");
         let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
         if raw.listen.trim() == "off" {
-            return Ok(Admin { listen: None, explicit, token });
+            return Ok(AdminSettings { listen: None, explicit, token });
         }
         let address = self.listen("admin.listen", &raw.listen)?;
         if address == listen && address.port() != 0 && explicit {
@@ -39,11 +40,11 @@ impl Checker<'_> {
             let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
             return Err(self.layers.fault("admin.listen", message));
         }
-        Ok(Admin { listen: Some(address), explicit, token })
+        Ok(AdminSettings { listen: Some(address), explicit, token })
     }
 
-    pub(super) fn clients(&self, all: &[RawClient]) -> Result<Vec<Client>, Fault> {
-        let mut clients: Vec<Client> = Vec::new();
+    pub(super) fn clients(&self, all: &[TomlClient]) -> Result<Vec<ClientSettings>, Fault> {
+        let mut clients: Vec<ClientSettings> = Vec::new();
         for (index, client) in all.iter().enumerate() {
             let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
             if client.name.trim().is_empty() || client.name.chars().any(char::is_control) {
@@ -64,16 +65,16 @@ impl Checker<'_> {
             let policy = client.policy.as_deref().map(|policy| self.policy(&format!("clients.{index}.policy"), Some(policy)));
             let rate = match &client.rate {
                 Some(rate) if !RATE_WINDOW.contains(&rate.window) => return fault("rate.window", "expected 1s to 24h, e.g. \"1m\"".into()),
-                Some(rate) => Some(Rate { requests: rate.requests, window: rate.window }),
+                Some(rate) => Some(ClientRate { requests: rate.requests, window: rate.window }),
                 None => None,
             };
-            clients.push(Client { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
+            clients.push(ClientSettings { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
         }
         Ok(clients)
     }
 
     /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
-    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[Upstream], clients: &[Client]) -> Result<(), Fault> {
+    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[UpstreamSettings], clients: &[ClientSettings]) -> Result<(), Fault> {
         let local = listen.ip().to_canonical().is_loopback();
         let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
         match own {
@@ -115,7 +116,7 @@ impl Checker<'_> {
         Ok(hosts.iter().map(|host| canonical_host(host)).collect())
     }
 
-    pub(super) fn ledger(&self, raw: &RawLedger) -> Result<Ledger, Fault> {
+    pub(super) fn ledger(&self, raw: &TomlLedger) -> Result<LedgerSettings, Fault> {
         let url = ledger_url(&raw.url, |path| self.path("ledger.url", path)).map_err(|why| self.layers.fault("ledger.url", why))?;
         if raw.keep < Duration::from_secs(60) {
             return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
@@ -131,7 +132,7 @@ impl Checker<'_> {
         }
         let only = raw.only_tools.as_ref().map(|tools| self.tools("ledger.only_tools", tools)).transpose()?;
         let body_tools = BodyTools { only, except: self.tools("ledger.except_tools", &raw.except_tools)? };
-        Ok(Ledger {
+        Ok(LedgerSettings {
             url,
             keep: raw.keep,
             store: raw.store,
@@ -154,7 +155,7 @@ impl Checker<'_> {
         set.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    pub(super) fn limits(&self, raw: &RawLimits) -> Result<Limits, Fault> {
+    pub(super) fn limits(&self, raw: &TomlLimits) -> Result<Limits, Fault> {
         for (key, value, range) in [
             ("request_bytes", raw.request_bytes, BODY_BYTES),
             ("response_bytes", raw.response_bytes, BODY_BYTES),
@@ -174,7 +175,7 @@ impl Checker<'_> {
         if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
             return Err(self.layers.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
         }
-        let RawLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
+        let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
         let bytes_in_flight = match bytes_in_flight {
             0 => limits::bytes_in_flight(),
             own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
@@ -214,7 +215,7 @@ fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, 
 }
 
 /// Adds notices for the user at start.
-pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upstream], clients: &[Client]) {
+pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[UpstreamSettings], clients: &[ClientSettings]) {
     if *keys == KeySource::Ephemeral {
         out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
     }

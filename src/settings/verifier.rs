@@ -4,17 +4,19 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Checker, Credential, Fault, Upstream};
+use super::{Credential, Fault, UpstreamSettings, Validator};
 use crate::{
-    config::error::{list, maybe},
-    policy::{bytes, duration},
-    settings::cassettes::RawReplay,
+    config::{
+        error::{list, maybe},
+        units::{bytes, duration},
+    },
+    settings::cassettes::TomlReplay,
 };
 
 /// Answers with citations that are sent to the verifier.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum When {
+pub enum VerifyWhen {
     /// Answers that the claim rules could not decide completely.
     #[default]
     Undecided,
@@ -22,7 +24,7 @@ pub enum When {
     All,
 }
 
-impl When {
+impl VerifyWhen {
     /// Name of the value in settings.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,7 +36,7 @@ impl When {
 
 /// `[verifier]`
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Verifier {
+pub struct VerifierSettings {
     /// Name of its upstream.
     pub upstream: Box<str>,
     /// Index of that upstream in `[[upstreams]]`.
@@ -42,7 +44,7 @@ pub struct Verifier {
     /// The model.
     pub model: Box<str>,
     /// Answers that are sent to it.
-    pub when: When,
+    pub when: VerifyWhen,
     /// Longest time that a verification may take.
     pub deadline: Duration,
     /// Highest number of calls within an hour.
@@ -58,11 +60,11 @@ pub struct Verifier {
 /// `[verifier]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawVerifier {
+pub(super) struct TomlVerifier {
     pub upstream: String,
     pub model: String,
     #[serde(default)]
-    pub when: When,
+    pub when: VerifyWhen,
     #[serde(default = "deadline", with = "duration")]
     pub deadline: Duration,
     #[serde(default = "calls_per_hour")]
@@ -95,14 +97,14 @@ fn max_bytes() -> u64 {
     64 << 10
 }
 
-impl Checker<'_> {
+impl Validator<'_> {
     /// Checks the section. `upstreams`: those of the settings.
     pub(super) fn verifier(
         &self,
-        raw: Option<&RawVerifier>,
-        replay: &RawReplay,
-        upstreams: &[Upstream],
-    ) -> Result<Option<Verifier>, Fault> {
+        raw: Option<&TomlVerifier>,
+        replay: &TomlReplay,
+        upstreams: &[UpstreamSettings],
+    ) -> Result<Option<VerifierSettings>, Fault> {
         let Some(own) = raw else { return Ok(None) };
         let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
         let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {
@@ -141,7 +143,7 @@ impl Checker<'_> {
             let (least, most) = (bytesize::ByteSize(*SHOWN_BYTES.start()), bytesize::ByteSize(*SHOWN_BYTES.end()));
             return fault("max_bytes", format!("{} bytes is out of range: {least} to {most}", own.max_bytes));
         }
-        Ok(Some(Verifier {
+        Ok(Some(VerifierSettings {
             upstream: own.upstream.as_str().into(),
             at,
             model: own.model.as_str().into(),

@@ -19,7 +19,7 @@ const BEHIND_MAX: usize = 1024;
 
 /// One event: its kind and its data as JSON.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Event {
+pub struct LiveEvent {
     /// `exchange`, `violation`, `execution`, `alert` or `lost`.
     pub kind: &'static str,
     /// A JSON object in one line.
@@ -29,7 +29,7 @@ pub struct Event {
 /// The live feed: publishes events to its readers.
 #[derive(Debug)]
 pub struct Events {
-    feed: broadcast::Sender<Event>,
+    feed: broadcast::Sender<LiveEvent>,
     readers: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
@@ -89,22 +89,22 @@ impl Events {
     pub fn publish(&self, kind: &'static str, data: &serde_json::Value) {
         if self.are_read() {
             // If the last reader has just left, no one misses the event.
-            let _nobody = self.feed.send(Event { kind, data: data.to_string().into() });
+            let _nobody = self.feed.send(LiveEvent { kind, data: data.to_string().into() });
         }
     }
 
     /// Subscribes a reader; `None` if there are [`READERS_MAX`] already.
-    pub fn read(&self) -> Option<Reader> {
+    pub fn read(&self) -> Option<Subscription> {
         let before = self.readers.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(self.readers.clone());
-        (before < READERS_MAX).then(|| Reader { feed: self.feed.subscribe(), lost: self.lost.clone(), _counted: counted })
+        let counted = ReaderPermit(self.readers.clone());
+        (before < READERS_MAX).then(|| Subscription { feed: self.feed.subscribe(), lost: self.lost.clone(), _counted: counted })
     }
 }
 
 #[derive(Debug)]
-struct Counted(Arc<AtomicUsize>);
+struct ReaderPermit(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -112,20 +112,20 @@ impl Drop for Counted {
 
 /// A subscription to the events published from now on.
 #[derive(Debug)]
-pub struct Reader {
-    feed: broadcast::Receiver<Event>,
+pub struct Subscription {
+    feed: broadcast::Receiver<LiveEvent>,
     lost: Arc<AtomicU64>,
-    _counted: Counted,
+    _counted: ReaderPermit,
 }
 
-impl Reader {
+impl Subscription {
     /// The next event; `lost` if this reader was too slow for some. `None` when the feed is closed.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<LiveEvent> {
         match self.feed.recv().await {
             Ok(event) => Some(event),
             Err(RecvError::Lagged(count)) => {
                 self.lost.fetch_add(count, Ordering::Relaxed);
-                Some(Event { kind: "lost", data: format!("{{\"events\":{count}}}").into() })
+                Some(LiveEvent { kind: "lost", data: format!("{{\"events\":{count}}}").into() })
             }
             Err(RecvError::Closed) => None,
         }

@@ -1,4 +1,4 @@
-//! Telemetry: counters, statistics, live events, alerts, traces. [`Observed`] gets the record of every exchange when it
+//! Telemetry: counters, statistics, live events, alerts, traces. [`Telemetry`] gets the record of every exchange when it
 //! ends; `admin/` serves the results.
 //!
 //! On the path of an exchange this only counts, and never waits.
@@ -15,7 +15,7 @@ use std::{fmt, sync::Arc};
 
 use events::Events;
 use metrics::Metrics;
-use readiness::{Readiness, State};
+use readiness::{PartState, Readiness};
 use traces::Traces;
 
 use crate::{
@@ -24,15 +24,15 @@ use crate::{
 };
 use metrics::{
     exposition::Exposition,
-    sources::{Sample, Samples},
+    sources::{MetricFamily, MetricSources},
 };
 
 /// The telemetry of one process.
-pub struct Observed {
+pub struct Telemetry {
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Metrics of other parts, collected at each scrape.
-    pub samples: Arc<Samples>,
+    pub samples: Arc<MetricSources>,
     /// The live feed.
     pub events: Arc<Events>,
     /// The parts that must be ready.
@@ -43,28 +43,28 @@ pub struct Observed {
     pub exposition: Exposition,
 }
 
-impl fmt::Debug for Observed {
+impl fmt::Debug for Telemetry {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Observed")
     }
 }
 
-impl Observed {
+impl Telemetry {
     /// Builds the telemetry that the settings ask for.
     ///
     /// # Errors
     /// The settings ask for traces, and their exporter can't be built.
     pub fn new(settings: &Settings) -> Result<Self, traces::Error> {
-        let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<Samples>::default(), Arc::<Events>::default());
+        let (metrics, samples, events) = (Arc::<Metrics>::default(), Arc::<MetricSources>::default(), Arc::<Events>::default());
         let own = events.clone();
         samples.register(move || {
             vec![
-                Sample::gauge("toolmark_event_readers", "Readers of the live feed", own.readers() as f64),
-                Sample::counter("toolmark_events_lost", "Events that slow readers of the live feed lost", own.lost()),
+                MetricFamily::gauge("toolmark_event_readers", "Readers of the live feed", own.readers() as f64),
+                MetricFamily::counter("toolmark_events_lost", "Events that slow readers of the live feed lost", own.lost()),
             ]
         });
         let readiness = Readiness::default();
-        readiness.say("policy", State::Ready);
+        readiness.say("policy", PartState::Ready);
         let counted = metrics.clone();
         readiness.register("upstreams", move || metrics::upstreams(&counted));
         let traces = settings.traces.as_ref().map(|traces| Traces::start(traces, &settings.upstreams)).transpose()?;
@@ -80,7 +80,7 @@ impl Observed {
     }
 }
 
-impl RecordObserver for Observed {
+impl RecordObserver for Telemetry {
     fn observe(&self, record: &ExchangeRecord) {
         self.metrics.count(record);
         self.events.exchange(record);

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// State of one part.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "state", content = "why", rename_all = "lowercase")]
-pub enum State {
+pub enum PartState {
     /// The part works.
     Ready,
     /// The part works with restrictions. This is reported, but requests needn't go elsewhere.
@@ -20,14 +20,14 @@ pub enum State {
     Down(String),
 }
 
-type Probe = Box<dyn Fn() -> State + Send + Sync>;
+type Probe = Box<dyn Fn() -> PartState + Send + Sync>;
 type Detail = Box<dyn Fn() -> serde_json::Value + Send + Sync>;
 
 /// Registry of the parts' probes and states.
 #[derive(Default)]
 pub struct Readiness {
     probes: Mutex<Vec<(&'static str, Probe)>>,
-    said: Mutex<BTreeMap<&'static str, State>>,
+    said: Mutex<BTreeMap<&'static str, PartState>>,
     details: Mutex<Vec<(&'static str, Detail)>>,
 }
 
@@ -39,11 +39,11 @@ impl fmt::Debug for Readiness {
 
 /// State of all parts.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ReadinessReport {
     /// True if no part is down.
     pub ready: bool,
     /// The state of each part.
-    pub parts: BTreeMap<&'static str, State>,
+    pub parts: BTreeMap<&'static str, PartState>,
     /// Additional details that don't affect readiness.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<&'static str, serde_json::Value>,
@@ -51,7 +51,7 @@ pub struct Report {
 
 impl Readiness {
     /// Registers a part. `probe` runs outside the workers, and may block for a moment.
-    pub fn register(&self, name: &'static str, probe: impl Fn() -> State + Send + Sync + 'static) {
+    pub fn register(&self, name: &'static str, probe: impl Fn() -> PartState + Send + Sync + 'static) {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(probe)));
     }
 
@@ -61,16 +61,16 @@ impl Readiness {
     }
 
     /// Sets a part's state.
-    pub fn say(&self, name: &'static str, state: State) {
+    pub fn say(&self, name: &'static str, state: PartState) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(name, state);
     }
 
     /// Runs all probes and collects the states.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ReadinessReport {
         let mut parts = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         parts.extend(self.probes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, probe)| (*name, probe())));
         let details = self.details.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, detail)| (*name, detail())).collect();
-        Report { ready: !parts.values().any(|state| matches!(state, State::Down(_))), parts, details }
+        ReadinessReport { ready: !parts.values().any(|state| matches!(state, PartState::Down(_))), parts, details }
     }
 }
 
@@ -81,15 +81,15 @@ mod tests {
     #[test]
     fn what_is_down_is_not_ready() {
         let readiness = Readiness::default();
-        readiness.say("policy", State::Degraded("old".into()));
-        readiness.register("upstreams", || State::Ready);
+        readiness.say("policy", PartState::Degraded("old".into()));
+        readiness.register("upstreams", || PartState::Ready);
         let report = readiness.report();
         assert!(report.ready);
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["parts"], serde_json::json!({"policy": {"state": "degraded", "why": "old"}, "upstreams": {"state": "ready"}}));
-        readiness.register("ledger", || State::Down("full".into()));
-        readiness.say("policy", State::Ready);
+        readiness.register("ledger", || PartState::Down("full".into()));
+        readiness.say("policy", PartState::Ready);
         let report = readiness.report();
-        assert!(!report.ready && report.parts["policy"] == State::Ready);
+        assert!(!report.ready && report.parts["policy"] == PartState::Ready);
     }
 }

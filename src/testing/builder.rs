@@ -113,7 +113,7 @@ impl ProxyBuilder {
     /// # Errors
     /// [`StartError`], as `toolmark serve` would report it.
     pub fn start(self) -> Result<Proxy, StartError> {
-        let own = self.directory.is_none().then(Scratch::new).transpose()?;
+        let own = self.directory.is_none().then(TempDir::new).transpose()?;
         let directory = self.directory.as_deref().or(own.as_ref().map(|own| own.0.as_path())).unwrap_or(Path::new("."));
         let environment: Vec<(&str, &str)> = self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let proxy = Proxy::start(&format!("{}{}", self.top, self.tables), &environment, directory)?;
@@ -123,9 +123,9 @@ impl ProxyBuilder {
 
 /// A temporary directory, removed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(super) struct TempDir(PathBuf);
 
-impl Scratch {
+impl TempDir {
     fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -137,7 +137,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         // Leftovers are removed by the system's own cleaning.
         let _removed = std::fs::remove_dir_all(&self.0);

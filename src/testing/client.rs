@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum ClientError {
     /// An error of the operating system.
     #[error(transparent)]
     System(#[from] std::io::Error),
@@ -30,7 +30,7 @@ pub enum AskError {
 
 /// A response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ClientResponse {
     /// HTTP status.
     pub status: u16,
     /// Headers.
@@ -42,7 +42,7 @@ pub struct Answer {
 }
 
 /// Posts JSON and reads the answer to its end.
-pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answer, AskError> {
+pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<ClientResponse, ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = Request::post(path)
         .header(header::HOST, address.to_string())
@@ -68,13 +68,13 @@ pub(super) fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Answ
                 }
             }
             let body = String::from_utf8_lossy(&body).into_owned();
-            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body, whole })
+            Ok(ClientResponse { status: parts.status.as_u16(), headers: parts.headers, body, whole })
         };
-        tokio::time::timeout(PATIENCE, asked).await.map_err(|_| AskError::TooLate)?
+        tokio::time::timeout(PATIENCE, asked).await.map_err(|_| ClientError::TooLate)?
     })
 }
 
-impl Answer {
+impl ClientResponse {
     /// The body as JSON; `null` if it isn't JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()

@@ -40,8 +40,8 @@ mod todo_server;
 mod upstream;
 
 pub use builder::ProxyBuilder;
-pub use client::{Answer, AskError};
+pub use client::{ClientError, ClientResponse};
 pub use proxy::{Proxy, StartError};
 pub use script::Script;
-pub use todo_server::{Mood, TodoServer};
-pub use upstream::{PATIENCE, Piece, Received, Reply, ScriptedUpstream};
+pub use todo_server::{Misbehaviour, TodoServer};
+pub use upstream::{BodyPart, PATIENCE, Received, ScriptedReply, ScriptedUpstream};

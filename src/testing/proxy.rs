@@ -4,14 +4,14 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::builder::{ProxyBuilder, Scratch};
+use super::builder::{ProxyBuilder, TempDir};
 
 use crate::{
     daemon::Daemon,
     ledger::store::Store,
     proxy::{app::App, error::Error},
     settings::{self, Environment, Flags},
-    testing::client::{Answer, AskError},
+    testing::client::{ClientError, ClientResponse},
 };
 
 /// Reasons why the proxy can't start.
@@ -36,7 +36,7 @@ pub struct Proxy {
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
     /// Temporary directory, removed last.
-    _scratch: Option<Scratch>,
+    _scratch: Option<TempDir>,
 }
 
 impl Proxy {
@@ -74,7 +74,7 @@ impl Proxy {
         ProxyBuilder::default()
     }
 
-    pub(super) fn with_scratch(self, scratch: Option<Scratch>) -> Self {
+    pub(super) fn with_scratch(self, scratch: Option<TempDir>) -> Self {
         // Types with `Drop` don't allow moving fields out.
         let mut own = self;
         own._scratch = scratch;
@@ -84,16 +84,16 @@ impl Proxy {
     /// Posts a chat completion and waits for the end of the answer.
     ///
     /// # Errors
-    /// [`AskError`] if there is no answer. An error response of the API is an answer.
-    pub fn chat(&self, request: &serde_json::Value) -> Result<Answer, AskError> {
+    /// [`ClientError`] if there is no answer. An error response of the API is an answer.
+    pub fn chat(&self, request: &serde_json::Value) -> Result<ClientResponse, ClientError> {
         self.post("/v1/chat/completions", request)
     }
 
     /// Posts JSON to any path and waits for the end of the answer.
     ///
     /// # Errors
-    /// [`AskError`] if there is no answer.
-    pub fn post(&self, path: &str, request: &serde_json::Value) -> Result<Answer, AskError> {
+    /// [`ClientError`] if there is no answer.
+    pub fn post(&self, path: &str, request: &serde_json::Value) -> Result<ClientResponse, ClientError> {
         crate::testing::client::post(self.address, path, request)
     }
 

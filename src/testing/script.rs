@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::Value;
 
-use super::upstream::{Received, Reply, ScriptedUpstream};
+use super::upstream::{Received, ScriptedReply, ScriptedUpstream};
 use crate::{cassette::scripted_answer::Saying, openai::Api, wire::json::Document};
 
 /// Answers of a model, one turn after the other; the last one is repeated.
@@ -27,13 +27,13 @@ use crate::{cassette::scripted_answer::Saying, openai::Api, wire::json::Document
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    turns: Vec<Turn>,
+    turns: Vec<ScriptTurn>,
 }
 
 #[derive(Clone, Debug)]
-enum Turn {
+enum ScriptTurn {
     Says(Saying),
-    Replies(Reply),
+    Replies(ScriptedReply),
 }
 
 impl Script {
@@ -45,7 +45,7 @@ impl Script {
     /// Adds a turn with this text.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
-        self.turns.push(Turn::Says(Saying { text: Some(text.into()), calls: Vec::new() }));
+        self.turns.push(ScriptTurn::Says(Saying { text: Some(text.into()), calls: Vec::new() }));
         self
     }
 
@@ -59,14 +59,14 @@ impl Script {
     #[must_use]
     pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
         let call = ("call_1".to_owned(), tool.into(), arguments.into());
-        self.turns.push(Turn::Says(Saying { text: None, calls: vec![call] }));
+        self.turns.push(ScriptTurn::Says(Saying { text: None, calls: vec![call] }));
         self
     }
 
     /// Adds a call of this tool to the last turn.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
-        if let Some(Turn::Says(saying)) = self.turns.last_mut() {
+        if let Some(ScriptTurn::Says(saying)) = self.turns.last_mut() {
             let id = format!("call_{}", saying.calls.len() + 1);
             saying.calls.push((id, tool.into(), arguments.to_string()));
             return self;
@@ -77,13 +77,13 @@ impl Script {
     /// Adds a turn that answers with this status and JSON.
     #[must_use]
     pub fn reply(self, status: u16, json: impl Into<String>) -> Self {
-        self.then(Reply::json(status, json))
+        self.then(ScriptedReply::json(status, json))
     }
 
     /// Adds a turn that answers with this reply.
     #[must_use]
-    pub fn then(mut self, reply: Reply) -> Self {
-        self.turns.push(Turn::Replies(reply));
+    pub fn then(mut self, reply: ScriptedReply) -> Self {
+        self.turns.push(ScriptTurn::Replies(reply));
         self
     }
 
@@ -95,21 +95,24 @@ impl Script {
         ScriptedUpstream::start(move |received| self.answer(received))
     }
 
-    fn answer(&self, received: &Received) -> Reply {
+    fn answer(&self, received: &Received) -> ScriptedReply {
         let turn = self.turns.get(received.number).or(self.turns.last());
         match turn {
-            None => Reply::json(500, r#"{"error":{"message":"the script is empty","type":"server_error","param":null,"code":"script"}}"#),
-            Some(Turn::Replies(reply)) => reply.clone(),
-            Some(Turn::Says(saying)) => said(saying, received),
+            None => ScriptedReply::json(
+                500,
+                r#"{"error":{"message":"the script is empty","type":"server_error","param":null,"code":"script"}}"#,
+            ),
+            Some(ScriptTurn::Replies(reply)) => reply.clone(),
+            Some(ScriptTurn::Says(saying)) => said(saying, received),
         }
     }
 }
 
-fn said(saying: &Saying, received: &Received) -> Reply {
+fn said(saying: &Saying, received: &Received) -> ScriptedReply {
     let request = received.json();
     let api = Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
     let streamed = request["stream"] == true;
     let model = request["model"].as_str().unwrap_or("scripted");
     let answer = saying.answer(api, streamed, model, &received.number.to_string());
-    if streamed { Reply::events(answer.pieces) } else { Reply::json(200, answer.pieces.concat()) }
+    if streamed { ScriptedReply::events(answer.pieces) } else { ScriptedReply::json(200, answer.pieces.concat()) }
 }

@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::upstream::{Piece, Received, Reply, ScriptedUpstream};
+use super::upstream::{BodyPart, Received, ScriptedReply, ScriptedUpstream};
 
 /// Behaviour of the server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Mood {
+pub enum Misbehaviour {
     /// Answers normally.
     #[default]
     Fine,
@@ -31,7 +31,7 @@ pub enum Mood {
 
 #[derive(Debug, Default)]
 struct State {
-    mood: Mood,
+    mood: Misbehaviour,
     tasks: Vec<Value>,
     /// Names of the tools that ran, in order.
     ran: Vec<String>,
@@ -65,12 +65,12 @@ impl TodoServer {
     }
 
     /// Changes the behaviour from now on.
-    pub fn becomes(&self, mood: Mood) {
+    pub fn becomes(&self, mood: Misbehaviour) {
         self.change(|state| (state.mood, state.left) = (mood, None));
     }
 
     /// Changes the behaviour for this many calls; then it is `Fine` again.
-    pub fn becomes_for(&self, mood: Mood, calls: usize) {
+    pub fn becomes_for(&self, mood: Misbehaviour, calls: usize) {
         self.change(|state| (state.mood, state.left) = (mood, Some(calls)));
     }
 
@@ -99,15 +99,15 @@ impl TodoServer {
     }
 }
 
-fn answer(state: &mut State, received: &Received) -> Reply {
+fn answer(state: &mut State, received: &Received) -> ScriptedReply {
     let request = received.json();
-    if state.mood == Mood::Down {
-        return Reply::json(503, "{}");
+    if state.mood == Misbehaviour::Down {
+        return ScriptedReply::json(503, "{}");
     }
     if !received.line.starts_with("POST") {
-        return Reply::json(405, "{}");
+        return ScriptedReply::json(405, "{}");
     }
-    let Some(id) = request.get("id").filter(|id| !id.is_null()) else { return Reply::json(202, "") };
+    let Some(id) = request.get("id").filter(|id| !id.is_null()) else { return ScriptedReply::json(202, "") };
     let result = match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {"listChanged": true}},
@@ -118,23 +118,23 @@ fn answer(state: &mut State, received: &Received) -> Reply {
         "tools/call" => return call(state, id, &request["params"]),
         method => return error(id, -32601, &format!("no method {method}")),
     };
-    Reply::json(200, json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+    ScriptedReply::json(200, json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
 }
 
-fn error(id: &Value, code: i64, message: &str) -> Reply {
-    Reply::json(200, json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string())
+fn error(id: &Value, code: i64, message: &str) -> ScriptedReply {
+    ScriptedReply::json(200, json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string())
 }
 
-fn call(state: &mut State, id: &Value, params: &Value) -> Reply {
+fn call(state: &mut State, id: &Value, params: &Value) -> ScriptedReply {
     let mood = state.mood;
     if let Some(left) = &mut state.left {
         *left = left.saturating_sub(1);
         if *left == 0 {
-            (state.mood, state.left) = (Mood::Fine, None);
+            (state.mood, state.left) = (Misbehaviour::Fine, None);
         }
     }
     let (name, arguments) = (params["name"].as_str().unwrap_or_default(), &params["arguments"]);
-    if mood == Mood::Refuses {
+    if mood == Misbehaviour::Refuses {
         return error(id, -32603, "the database is locked");
     }
     let known = ["add_task", "list_tasks", "complete_task", "update_task", "delete_task"].contains(&name);
@@ -142,7 +142,7 @@ fn call(state: &mut State, id: &Value, params: &Value) -> Reply {
         return error(id, -32602, &format!("unknown tool {name}"));
     }
     state.ran.push(name.to_owned());
-    let done = if mood == Mood::Lies && name == "add_task" {
+    let done = if mood == Misbehaviour::Lies && name == "add_task" {
         Ok(json!({"id": 0, "title": arguments["title"], "done": false}))
     } else {
         run(state, name, arguments)
@@ -154,9 +154,9 @@ fn call(state: &mut State, id: &Value, params: &Value) -> Reply {
     let result = json!({"content": [{"type": "text", "text": value}], "isError": failed});
     let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     match mood {
-        Mood::DiesInMidCall => Reply::json(200, body.get(..10).unwrap_or_default()).then(Piece::Cut),
-        Mood::Hangs => Reply::json(200, "").then(Piece::Hang),
-        Mood::Fine | Mood::Lies | Mood::Down | Mood::Refuses => Reply::json(200, body),
+        Misbehaviour::DiesInMidCall => ScriptedReply::json(200, body.get(..10).unwrap_or_default()).then(BodyPart::Cut),
+        Misbehaviour::Hangs => ScriptedReply::json(200, "").then(BodyPart::Hang),
+        Misbehaviour::Fine | Misbehaviour::Lies | Misbehaviour::Down | Misbehaviour::Refuses => ScriptedReply::json(200, body),
     }
 }
 

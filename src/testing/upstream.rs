@@ -47,7 +47,7 @@ impl Received {
 
 /// A part of an answer's body.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub enum BodyPart {
     /// These bytes, in a separate write.
     Bytes(Bytes),
     /// The connection is cut here.
@@ -58,22 +58,22 @@ pub enum Piece {
 
 /// A scripted response.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ScriptedReply {
     status: StatusCode,
     headers: Vec<(&'static str, String)>,
-    pieces: Vec<Piece>,
+    pieces: Vec<BodyPart>,
 }
 
-impl Reply {
+impl ScriptedReply {
     /// A JSON response with this status.
     pub fn json(status: u16, body: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, headers: vec![("content-type", "application/json".into())], pieces: vec![Piece::Bytes(body.into().into())] }
+        Self { status, headers: vec![("content-type", "application/json".into())], pieces: vec![BodyPart::Bytes(body.into().into())] }
     }
 
     /// Server-sent events, in these pieces.
     pub fn events(pieces: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
-        let pieces = pieces.into_iter().map(|piece| Piece::Bytes(piece.into())).collect();
+        let pieces = pieces.into_iter().map(|piece| BodyPart::Bytes(piece.into())).collect();
         Self { status: StatusCode::OK, headers: vec![("content-type", "text/event-stream".into())], pieces }
     }
 
@@ -100,13 +100,13 @@ impl Reply {
 
     /// Appends a piece to the body.
     #[must_use]
-    pub fn then(mut self, piece: Piece) -> Self {
+    pub fn then(mut self, piece: BodyPart) -> Self {
         self.pieces.push(piece);
         self
     }
 
-    fn response(self, shared: Arc<Shared>) -> Response<Pieces> {
-        let mut response = Response::new(Pieces { left: self.pieces.into(), shared });
+    fn response(self, shared: Arc<UpstreamState>) -> Response<BodyParts> {
+        let mut response = Response::new(BodyParts { left: self.pieces.into(), shared });
         *response.status_mut() = self.status;
         for (name, value) in self.headers {
             if let Ok(value) = value.parse() {
@@ -117,30 +117,30 @@ impl Reply {
     }
 }
 
-struct Pieces {
-    left: std::collections::VecDeque<Piece>,
-    shared: Arc<Shared>,
+struct BodyParts {
+    left: std::collections::VecDeque<BodyPart>,
+    shared: Arc<UpstreamState>,
 }
 
-impl Drop for Pieces {
+impl Drop for BodyParts {
     fn drop(&mut self) {
-        if matches!(self.left.front(), Some(Piece::Hang)) {
+        if matches!(self.left.front(), Some(BodyPart::Hang)) {
             self.shared.note(|progress| progress.abandoned += 1);
         }
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for BodyParts {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match self.left.pop_front() {
             None => Poll::Ready(None),
-            Some(Piece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            Some(Piece::Cut) => Poll::Ready(Some(Err(io::Error::other("cut, as scripted")))),
-            Some(Piece::Hang) => {
-                self.left.push_front(Piece::Hang);
+            Some(BodyPart::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Some(BodyPart::Cut) => Poll::Ready(Some(Err(io::Error::other("cut, as scripted")))),
+            Some(BodyPart::Hang) => {
+                self.left.push_front(BodyPart::Hang);
                 Poll::Pending
             }
         }
@@ -148,13 +148,13 @@ impl http_body::Body for Pieces {
 
     fn size_hint(&self) -> http_body::SizeHint {
         match self.left.iter().collect::<Vec<_>>()[..] {
-            [Piece::Bytes(bytes)] => http_body::SizeHint::with_exact(bytes.len() as u64),
+            [BodyPart::Bytes(bytes)] => http_body::SizeHint::with_exact(bytes.len() as u64),
             _ => http_body::SizeHint::default(),
         }
     }
 }
 
-type Script = dyn Fn(&Received) -> Reply + Send + Sync;
+type ReplyFn = dyn Fn(&Received) -> ScriptedReply + Send + Sync;
 
 /// Progress of the upstream, for tests that wait for it.
 #[derive(Default)]
@@ -164,13 +164,13 @@ struct Progress {
     abandoned: usize,
 }
 
-struct Shared {
-    script: Box<Script>,
+struct UpstreamState {
+    script: Box<ReplyFn>,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
 
-impl Shared {
+impl UpstreamState {
     fn note<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
         let changed = change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
@@ -181,7 +181,7 @@ impl Shared {
 /// A running scripted upstream; it stops when it is dropped.
 pub struct ScriptedUpstream {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamState>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -191,11 +191,11 @@ impl ScriptedUpstream {
     ///
     /// # Errors
     /// An error of the operating system, if there is no port or thread.
-    pub fn start(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
+    pub fn start(script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = StdListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { script: Box::new(script), progress: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(UpstreamState { script: Box::new(script), progress: Mutex::default(), changed: Condvar::new() });
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (own, token) = (shared.clone(), stop.clone());
@@ -240,7 +240,7 @@ impl Drop for ScriptedUpstream {
     }
 }
 
-async fn serve(shared: Arc<Shared>, listener: StdListener) -> io::Result<()> {
+async fn serve(shared: Arc<UpstreamState>, listener: StdListener) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         let (stream, _) = listener.accept().await?;
@@ -257,7 +257,7 @@ async fn serve(shared: Arc<Shared>, listener: StdListener) -> io::Result<()> {
     }
 }
 
-async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Pieces> {
+async fn answer(shared: &Arc<UpstreamState>, request: Request<Incoming>) -> Response<BodyParts> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let line = format!("{} {}", parts.method, parts.uri);

@@ -1,7 +1,7 @@
 //! Answers that are given through a tool, on both APIs, whole and streamed.
 
 use serde_json::{Value, json};
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use crate::{
     clients::is_mark,
@@ -16,7 +16,7 @@ fn parameters(more: &Value) -> Value {
 }
 
 /// What the model says, whatever it is asked, as a text of no call.
-fn refuses(received: &toolmark::testing::Received) -> Reply {
+fn refuses(received: &toolmark::testing::Received) -> ScriptedReply {
     let request = received.json();
     let text = "I'd rather not.";
     if request.get("messages").is_none() {
@@ -24,12 +24,12 @@ fn refuses(received: &toolmark::testing::Received) -> Reply {
         let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]});
         let body = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item]});
         if request["stream"] != true {
-            return Reply::json(200, body.to_string());
+            return ScriptedReply::json(200, body.to_string());
         }
         let added = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "in_progress", "content": []});
         let mut begun = body.clone();
         (begun["status"], begun["output"]) = (json!("in_progress"), json!([]));
-        return Reply::chunks([
+        return ScriptedReply::chunks([
             json!({"type": "response.created", "sequence_number": 0, "response": begun}),
             json!({"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": added}),
             json!({"type": "response.content_part.added", "sequence_number": 2, "item_id": "msg_1", "output_index": 0, "content_index": 0, "part": {"type": "output_text", "text": "", "annotations": []}}),
@@ -44,10 +44,10 @@ fn refuses(received: &toolmark::testing::Received) -> Reply {
     let chunk = |choice: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]});
     if request["stream"] == true {
         let first = chunk(choice("delta", json!({"role": "assistant", "content": text}), Value::Null));
-        return Reply::chunks([first, chunk(choice("delta", json!({}), "stop".into()))]);
+        return ScriptedReply::chunks([first, chunk(choice("delta", json!({}), "stop".into()))]);
     }
     let message = choice("message", json!({"role": "assistant", "content": text}), "stop".into());
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [message]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [message]}).to_string())
 }
 
 /// The only call of an answer in any form: its id, tool and arguments.

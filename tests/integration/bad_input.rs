@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use toolmark::testing::{Piece, Received, Reply as Scripted};
+use toolmark::testing::{BodyPart, Received, ScriptedReply as Scripted};
 
 use crate::{
     harness::Fixture,
@@ -18,8 +18,8 @@ fn script(received: &Received) -> Scripted {
         Some("hang") => Scripted::events([
             "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hello\"}}]}\n\n",
         ])
-        .then(Piece::Hang),
-        Some("hang whole") => Scripted::json(200, "{").then(Piece::Hang),
+        .then(BodyPart::Hang),
+        Some("hang whole") => Scripted::json(200, "{").then(BodyPart::Hang),
         _ => Scripted::json(200, ANSWER),
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Piece, Proxy, Received, Reply as Scripted};
+use toolmark::testing::{BodyPart, Proxy, Received, ScriptedReply as Scripted};
 
 use crate::{
     bad_input::{ANSWER, healthy, refused},
@@ -61,7 +61,7 @@ fn bad_answers(received: &Received) -> Scripted {
         "gzip stream" => Scripted::events([gzip]).header("content-encoding", "gzip"),
         "long" => Scripted::json(200, ANSWER.replace("Hello.", &"long ".repeat(20_000))),
         "stream unasked" => Scripted::events([STREAM]),
-        "hang" => Scripted::json(200, "{").then(Piece::Hang),
+        "hang" => Scripted::json(200, "{").then(BodyPart::Hang),
         _ => Scripted::json(200, ANSWER),
     }
 }
@@ -155,7 +155,7 @@ fn cutting(received: &Received) -> Scripted {
     let bytes = text.as_bytes()[..at].to_vec();
     let reply = Scripted::events(if bytes.is_empty() { vec![] } else { vec![bytes] });
     let reply = if whole { reply.header("content-type", "application/json") } else { reply };
-    if number("x-broken") == Some(1) { reply.then(Piece::Cut) } else { reply }
+    if number("x-broken") == Some(1) { reply.then(BodyPart::Cut) } else { reply }
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn bad_streams(received: &Received) -> Scripted {
     let after = |event: &str| Scripted::events([chunk("Hello"), event.to_owned()]);
     match case {
         "no finish" => Scripted::events([chunk("Hello")]),
-        "hang" => Scripted::events([chunk("Hello")]).then(Piece::Hang),
+        "hang" => Scripted::events([chunk("Hello")]).then(BodyPart::Hang),
         "no json" => after("data: {no json}\n\n"),
         "not utf-8" => Scripted::events([chunk("Hello").into_bytes(), b"data: {\"choices\":\"\xff\"}\n\n".to_vec()]),
         "no object" => after("data: 5\n\n"),
@@ -250,7 +250,7 @@ fn an_event_beyond_the_bound() {
     let fixture = Fixture::new("default", |received| {
         let huge = || std::iter::repeat_n("x".repeat(1 << 20), 17);
         if received.json()["model"] == "huge" {
-            Scripted::events(std::iter::once("data: \"".to_owned()).chain(huge())).then(Piece::Hang)
+            Scripted::events(std::iter::once("data: \"".to_owned()).chain(huge())).then(BodyPart::Hang)
         } else {
             Scripted::json(200, ANSWER)
         }

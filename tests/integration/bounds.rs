@@ -2,7 +2,7 @@
 //! step of them was too long the proxy itself says when it ends: see `toolmark::testing::Proxy`.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 use crate::{
     harness::{Fixture, post},
@@ -10,15 +10,15 @@ use crate::{
 };
 
 /// An answer of this text, or with this call.
-fn answer(text: Option<&str>, call: Option<&str>) -> Reply {
+fn answer(text: Option<&str>, call: Option<&str>) -> ScriptedReply {
     let calls = call.map(|arguments| json!([{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]));
     let reason = if call.is_some() { "tool_calls" } else { "stop" };
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": text, "tool_calls": calls}, "finish_reason": reason});
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
 }
 
 /// The same in a stream of small pieces.
-fn streamed(text: &str) -> Reply {
+fn streamed(text: &str) -> ScriptedReply {
     let chunk = |delta: Value, reason: Value| {
         format!(
             "data: {}\n\n",
@@ -29,7 +29,7 @@ fn streamed(text: &str) -> Reply {
         text.as_bytes().chunks(4096).map(|piece| chunk(json!({"content": String::from_utf8_lossy(piece)}), Value::Null)).collect();
     events.push(chunk(json!({}), json!("stop")));
     events.push("data: [DONE]\n\n".into());
-    Reply::events(events)
+    ScriptedReply::events(events)
 }
 
 fn request(schema: Value, said: &str) -> Value {

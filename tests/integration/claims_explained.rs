@@ -1,7 +1,7 @@
 //! Phrase rules of the policy with groups and scope, and what `judge --conversation --answer` and the log say of a claim.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 use crate::{harness::Fixture, program::finish};
 
@@ -44,7 +44,7 @@ fn answered(policy: &str, past: &Past, asks_again: bool, answer: &'static str, s
 }
 
 /// Calls what it is told to; else it answers.
-fn model(received: &Received, answer: &str) -> Reply {
+fn model(received: &Received, answer: &str) -> ScriptedReply {
     let request = received.json();
     let said = request["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap_or_default().to_owned();
     let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
@@ -52,17 +52,17 @@ fn model(received: &Received, answer: &str) -> Reply {
         let call = json!({"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}});
         let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
-        return Reply::json(
+        return ScriptedReply::json(
             200,
             json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
         );
     }
     if request["stream"] == true {
         let words = answer.split_inclusive(' ').map(|word| chunk(json!({ "content": word }), Value::Null));
-        return Reply::chunks(words.chain([chunk(json!({}), "stop".into())]));
+        return ScriptedReply::chunks(words.chain([chunk(json!({}), "stop".into())]));
     }
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"});
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn honest_answers_raise_nothing() {
     let answers: Vec<String> = asked.iter().map(|asked| saying(asked.path, &asked.answer).to_string()).collect();
     let fixture = Fixture::new("default", move |received| {
         let number = received.headers.get("x-exchange").and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<usize>().ok());
-        toolmark::testing::Reply::json(200, answers[number.unwrap_or(0)].clone())
+        toolmark::testing::ScriptedReply::json(200, answers[number.unwrap_or(0)].clone())
     });
     let address = fixture.proxy.address();
     let numbers: Vec<usize> = (0..asked.len()).collect();

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Mutex};
 
 use regex::Regex;
 use serde_json::{Value, json};
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use crate::{
     harness::{Answer, Fixture},
@@ -29,9 +29,9 @@ fn scene(name: &str, policy: &str, replies: &[String], requests: &[&Ask]) {
         let id = Regex::new(r"run_speed_test_\d{13}_[0-9a-f]{16}").unwrap().find(&body).map_or("", |found| found.as_str());
         let reply = reply.replace("{ID}", id);
         match reply.strip_prefix("400 ") {
-            Some(error) => Reply::json(400, error),
-            None if reply.starts_with("data: ") => Reply::events([reply]),
-            None => Reply::json(200, reply),
+            Some(error) => ScriptedReply::json(400, error),
+            None if reply.starts_with("data: ") => ScriptedReply::events([reply]),
+            None => ScriptedReply::json(200, reply),
         }
     });
     let (mut text, mut answers, mut seen) = (String::new(), Vec::new(), 0);
@@ -164,7 +164,7 @@ fn one_repair_is_always_allowed() {
             std::thread::sleep(std::time::Duration::from_millis(60));
             let mut replies = replies.lock().unwrap();
             let reply = if replies.len() > 1 { replies.remove(0) } else { replies[0].clone() };
-            if reply.starts_with("data: ") { Reply::events([reply]) } else { Reply::json(200, reply) }
+            if reply.starts_with("data: ") { ScriptedReply::events([reply]) } else { ScriptedReply::json(200, reply) }
         });
         let answer = fixture.chat(&request(if stream { r#","stream":true"# } else { "" }));
         (answer.body, fixture.upstream.received().len())

@@ -7,7 +7,7 @@ use flate2::{
     write::{GzEncoder, ZlibEncoder},
 };
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 use crate::{
     upstreams::stage::{Stage, calls, says, with_tool},
@@ -25,8 +25,8 @@ fn get(connection: &mut Connection, path: &str, further: &str) -> crate::wire::R
     connection.reply()
 }
 
-fn listed(_: &Received) -> Reply {
-    Reply::json(200, r#"{"object":"list","data":[]}"#)
+fn listed(_: &Received) -> ScriptedReply {
+    ScriptedReply::json(200, r#"{"object":"list","data":[]}"#)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_fallback_gets_nothing_of_the_callers() {
     let settings = "[[upstreams]]\nname = \"a\"\nbase_url = \"$0\"\nfallback = [\"b\"]\n\
         [[upstreams]]\nname = \"b\"\nbase_url = \"$1\"\napi_key_env = \"OTHER_KEY\"\n";
     for path in ["/v1/chat/completions", "/v1/responses"] {
-        let stage = Stage::new(settings, vec![Box::new(|_| Reply::json(500, "{}")), Box::new(|_| says("Hello."))]);
+        let stage = Stage::new(settings, vec![Box::new(|_| ScriptedReply::json(500, "{}")), Box::new(|_| says("Hello."))]);
         let mut connection = Connection::open(stage.proxy.address());
         let body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "input": "hi"}).to_string();
         let _answer = connection.post_as(&format!("{path}?key=hidden&api-version=7"), "Bearer hidden", SECRETS, body.as_bytes());
@@ -90,11 +90,11 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn quoting(received: &Received) -> Reply {
+fn quoting(received: &Received) -> ScriptedReply {
     let case = received.headers.get("x-case").and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let text = r#"{"error":{"message":"bad key sk-own","type":"t","param":null,"code":"c"}}"#;
     let encoded = |encoding: &str, bytes: Vec<u8>| {
-        let reply = Reply::events([bytes]).header("content-type", "application/json").header("content-encoding", encoding);
+        let reply = ScriptedReply::events([bytes]).header("content-type", "application/json").header("content-encoding", encoding);
         reply.status(401)
     };
     match case.as_str() {
@@ -108,14 +108,14 @@ fn quoting(received: &Received) -> Reply {
         "twice" => encoded("gzip, gzip", gzip(text)),
         "bomb" => encoded("gzip", gzip(&"x".repeat(8 << 20))),
         "liar" => encoded("gzip", text.into()),
-        "escaped" => Reply::json(400, text.replace("sk-own", "sk\\u002down")),
-        "headers" => Reply::json(200, r#"{"ok":"sk-own"}"#)
+        "escaped" => ScriptedReply::json(400, text.replace("sk-own", "sk\\u002down")),
+        "headers" => ScriptedReply::json(200, r#"{"ok":"sk-own"}"#)
             .header("x-debug", "key=sk-own;")
             .header("location", "https://x.example/?key=sk-own")
             .header("link", "<https://x.example/?key=sk%2Down>"),
-        "stream" => Reply::events(["data: {\"text\":\"Hel\"}\n\ndata: {\"err", "or\":{\"message\":\"bad key sk-", "own\"}}\n\n"]),
-        "inner" => Reply::json(200, text),
-        _ => Reply::json(401, text).header("x-debug", "sk-own"),
+        "stream" => ScriptedReply::events(["data: {\"text\":\"Hel\"}\n\ndata: {\"err", "or\":{\"message\":\"bad key sk-", "own\"}}\n\n"]),
+        "inner" => ScriptedReply::json(200, text),
+        _ => ScriptedReply::json(401, text).header("x-debug", "sk-own"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What leaves a stream is what clients can read: the emission rules, several choices, observing.
 
 use serde_json::json;
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use crate::{
     folded::fold,
@@ -153,7 +153,7 @@ fn streams_that_are_no_answer_end_with_an_error() {
         ("no JSON", format!("{text}data: oops\n\n")),
         ("two members", format!("{text}data: {{\"choices\":[],\"choices\":[]}}\n\n")),
     ] {
-        let (answer, _) = play("default", vec![Reply::events([body])], &request(r#","stream":true"#));
+        let (answer, _) = play("default", vec![ScriptedReply::events([body])], &request(r#","stream":true"#));
         let folded = fold(&answer);
         assert!(folded.error.is_some(), "{name}: {}", answer.body);
     }
@@ -183,12 +183,12 @@ fn what_nothing_objects_to_keeps_its_bytes() {
         format!("data: {}\n\n", chunk("").replace("\"model\"", "\"usage\":{\"total_tokens\":1e0},\"model\"")),
     ];
     let body = format!("{}data: [DONE]\n\n", events.concat());
-    let (answer, _) = play("default", vec![Reply::events([body])], &request(r#","stream":true"#));
+    let (answer, _) = play("default", vec![ScriptedReply::events([body])], &request(r#","stream":true"#));
     // But for comments, which are toolmark's own.
     let expected = format!(": keep-alive\n\n{}", events[1..].concat());
     assert!(answer.body.starts_with(&expected), "{}", answer.body);
     let whole = r#"{ "id":"c","choices":[ {"index":0,"message":{"role":"assistant","content":"h\u0069","x":1.10},"finish_reason":"stop"}], "x_y":{} }"#;
-    assert_eq!(play("default", vec![Reply::json(200, whole)], &request("")).0.body, whole);
+    assert_eq!(play("default", vec![ScriptedReply::json(200, whole)], &request("")).0.body, whole);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn of_several_choices_only_the_bad_one_is_replaced() {
 fn a_demanded_call_holds_the_text_before_it() {
     let text = delta(r#"{"role":"assistant","content":"I would rather talk about the weather."}"#);
     let call = delta(&format!(r#"{{"role":"assistant","tool_calls":[{}]}}"#, call("run_speed_test", r#"{"server":"a"}"#)));
-    let replies = vec![Reply::chunks([text, finish("stop")]), Reply::chunks([call, finish("tool_calls")])];
+    let replies = vec![ScriptedReply::chunks([text, finish("stop")]), ScriptedReply::chunks([call, finish("tool_calls")])];
     let (answer, received) = play("default", replies, &request(r#","stream":true,"tool_choice":"required""#));
     let folded = fold(&answer);
     assert_eq!((folded.choices[0].text.as_str(), folded.choices[0].calls.len(), received.len()), ("", 1, 2), "{}", answer.body);
@@ -231,7 +231,7 @@ fn observing_changes_nothing() {
         "event: error\ndata: {\"message\":\"flat\"}\n\n".into(),
         format!("data: {}\n\ndata: [DONE]\n\n", delta("[1]")),
     ] {
-        let (answer, received) = play("observe", vec![Reply::events([body.clone()])], &request(r#","stream":true"#));
+        let (answer, received) = play("observe", vec![ScriptedReply::events([body.clone()])], &request(r#","stream":true"#));
         assert_eq!((answer.body, received.len()), (body, 1));
     }
     for body in [
@@ -239,7 +239,7 @@ fn observing_changes_nothing() {
         "no JSON".into(),
         format!(r#"{{"choices":[{{"message":{{"tool_calls":[{}]}}}}],"toolmark":1}}"#, bad()),
     ] {
-        let (answer, received) = play("observe", vec![Reply::json(200, body.clone())], &request(""));
+        let (answer, received) = play("observe", vec![ScriptedReply::json(200, body.clone())], &request(""));
         assert_eq!((answer.status, answer.body, received.len()), (200, body, 1));
         assert_eq!(received[0].body, request(""));
     }
@@ -251,12 +251,12 @@ fn what_needs_marks_is_not_judged_where_nothing_is_marked() {
     let body = request("").replace(r#""content":"go"}"#, &format!(r#""content":"go"}},{history}"#));
     let said = serde_json::json!("{\"tool_name\": \"check_net\", \"up\": true, \"ms\": 12}");
     let answer = format!(r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{said}}},"finish_reason":"stop"}}]}}"#);
-    let (enforced, _) = play("[calls]\nmax_repairs = 0\n", vec![Reply::json(200, answer.clone())], &body);
+    let (enforced, _) = play("[calls]\nmax_repairs = 0\n", vec![ScriptedReply::json(200, answer.clone())], &body);
     assert_eq!(
         (enforced.header("toolmark-verdict"), enforced.header("toolmark-violations")),
         ("blocked", "unverified_call,missing_execution_id")
     );
-    let (observed, _) = play("observe", vec![Reply::json(200, answer.clone())], &body);
+    let (observed, _) = play("observe", vec![ScriptedReply::json(200, answer.clone())], &body);
     assert_eq!((observed.header("toolmark-verdict"), observed.header("toolmark-violations")), ("pass", "not_judged"));
     assert_eq!(observed.body, answer);
 }

@@ -2,7 +2,7 @@
 //! none of them reaches the application, whole or streamed.
 
 use serde_json::json;
-use toolmark::testing::Reply as Scripted;
+use toolmark::testing::ScriptedReply as Scripted;
 
 use crate::{
     harness::Fixture,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use toolmark::testing::{Proxy, Reply, ScriptedUpstream};
+use toolmark::testing::{Proxy, ScriptedReply, ScriptedUpstream};
 
 use crate::{
     harness::{post, run},
@@ -91,7 +91,7 @@ fn sigterm_lets_a_running_stream_finish() {
 #[test]
 fn a_policy_is_read_again_and_a_bad_one_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let upstream = ScriptedUpstream::start(|_| Reply::json(200, CALL_OF_NOTHING)).unwrap();
+    let upstream = ScriptedUpstream::start(|_| ScriptedReply::json(200, CALL_OF_NOTHING)).unwrap();
     let write = |text: &str| std::fs::write(directory.path().join("mine.toml"), text).unwrap();
     write("[calls]\nmax_repairs = 0\non_exhausted = \"error\"\n");
     let mut toolmark = serve(directory.path(), &upstream.base_url(), "policy = \"mine.toml\"");
@@ -115,7 +115,7 @@ fn a_policy_is_read_again_and_a_bad_one_changes_nothing() {
 #[test]
 fn a_policy_that_is_half_written_is_never_in_force() {
     let directory = tempfile::tempdir().unwrap();
-    let upstream = ScriptedUpstream::start(|_| Reply::json(200, CALL_OF_NOTHING)).unwrap();
+    let upstream = ScriptedUpstream::start(|_| ScriptedReply::json(200, CALL_OF_NOTHING)).unwrap();
     let path = directory.path().join("mine.toml");
     let strict = "[calls]\nmax_repairs = 0\n# what comes is long enough\non_exhausted = \"error\"\n";
     let other = "[calls]\nmax_repairs = 0\n# something else was said here before this\non_exhausted = \"error\"\n# and more\n";
@@ -163,7 +163,8 @@ fn what_passes_through_is_untouched() {
     let directory = tempfile::tempdir().unwrap();
     let body = "{\"object\" : \"list\",\n \"data\":[ ] , \"x\": 1.10 }";
     let upstream =
-        ScriptedUpstream::start(move |_| Reply::json(200, body).header("toolmark-verdict", "forged").header("x-own", "kept")).unwrap();
+        ScriptedUpstream::start(move |_| ScriptedReply::json(200, body).header("toolmark-verdict", "forged").header("x-own", "kept"))
+            .unwrap();
     let proxy = Proxy::in_front_of(&upstream.base_url(), "default", directory.path()).unwrap();
     let get = |path: &str| {
         run(async {
@@ -217,8 +218,8 @@ fn lists_of_models_are_merged() {
     let directory = tempfile::tempdir().unwrap();
     let list = |names: [&str; 2]| format!(r#"{{"object":"list","data":[{{"id":"{}","own":1.10}},{{"id":"{}"}}]}}"#, names[0], names[1]);
     let (first, second) = (list(["llama-3", "gpt-4o"]), list(["llama-3", "gpt-4o"]));
-    let first = ScriptedUpstream::start(move |_| Reply::json(200, first.clone())).unwrap();
-    let second = ScriptedUpstream::start(move |_| Reply::json(200, second.clone())).unwrap();
+    let first = ScriptedUpstream::start(move |_| ScriptedReply::json(200, first.clone())).unwrap();
+    let second = ScriptedUpstream::start(move |_| ScriptedReply::json(200, second.clone())).unwrap();
     let settings = format!(
         "[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"\nmodels = [\"llama*\"]\napi_key_env = \"\"\n[[upstreams]]\nname = \"b\"\nbase_url = \"{}\"\napi_key_env = \"\"\n",
         first.base_url(),
@@ -246,9 +247,10 @@ fn lists_of_models_are_merged() {
 fn the_upstreams_toolmark_headers_are_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let whole = r#"{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}"#;
-    let upstream =
-        ScriptedUpstream::start(move |_| Reply::json(200, whole).header("toolmark-verdict", "forged").header("toolmark-own", "forged"))
-            .unwrap();
+    let upstream = ScriptedUpstream::start(move |_| {
+        ScriptedReply::json(200, whole).header("toolmark-verdict", "forged").header("toolmark-own", "forged")
+    })
+    .unwrap();
     let proxy = Proxy::in_front_of(&upstream.base_url(), "default", directory.path()).unwrap();
     let answer = post(&format!("{}/chat/completions", proxy.base_url()), HELLO, "");
     assert_eq!((answer.header("toolmark-verdict"), answer.header("toolmark-own"), answer.header("toolmark-repairs")), ("pass", "", "0"));
@@ -259,7 +261,7 @@ fn the_upstreams_toolmark_headers_are_dropped() {
 fn errors_that_quote_our_key_are_masked() {
     let directory = tempfile::tempdir().unwrap();
     let script = |_: &toolmark::testing::Received| {
-        Reply::json(
+        ScriptedReply::json(
             401,
             r#"{"error":{"message":"Incorrect API key: sk-own-secret-key.","type":"invalid_request_error","code":"invalid_api_key"}}"#,
         )
@@ -279,7 +281,7 @@ fn errors_that_quote_our_key_are_masked() {
 #[test]
 fn half_of_a_shipped_policy_is_never_in_force() {
     let directory = tempfile::tempdir().unwrap();
-    let upstream = ScriptedUpstream::start(|_| Reply::json(200, CALL_OF_NOTHING)).unwrap();
+    let upstream = ScriptedUpstream::start(|_| ScriptedReply::json(200, CALL_OF_NOTHING)).unwrap();
     let path = directory.path().join("mine.toml");
     let shipped = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/default.toml")).unwrap();
     // One figure that tells the two apart.

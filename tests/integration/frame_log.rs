@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use toolmark::testing::{Received, Reply, ScriptedUpstream};
+use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
 
 use crate::{
     harness::post,
@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// Calls an invented tool, and then the one that there is.
-fn script(received: &Received) -> Reply {
+fn script(received: &Received) -> ScriptedReply {
     let (name, id) = if received.number == 0 { ("secret_invented", "a") } else { ("get_weather", "b") };
     let call = format!(r#"{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{\"city\":\"SECRET-CITY\"}}"}}}}"#);
     let message = format!(r#"{{"role":"assistant","content":"SECRET-TEXT","tool_calls":[{call}]}}"#);
-    Reply::json(
+    ScriptedReply::json(
         200,
         format!(
             r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"tool_calls"}}]}}"#
@@ -37,7 +37,7 @@ fn logged_of(
     path: &str,
     request: &str,
     verdict: &str,
-    script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static,
 ) -> Vec<String> {
     let upstream = ScriptedUpstream::start(script).unwrap();
     let settings = format!(
@@ -148,7 +148,7 @@ fn hosted_calls_are_recorded() {
     for stream in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let request = format!(r#"{{"model":"m","input":"SECRET","stream":{stream},"tools":[{{"type":"web_search"}}]}}"#);
-        let reply = if stream { Reply::events([event.clone()]) } else { Reply::json(200, response.clone()) };
+        let reply = if stream { ScriptedReply::events([event.clone()]) } else { ScriptedReply::json(200, response.clone()) };
         let script = move |_: &Received| reply.clone();
         let lines = logged_of(directory.path(), "text", Some("toolmark=debug"), "responses", &request, "pass", script);
         assert!(lines.iter().any(|line| line.contains("hosted web_search_call")), "{lines:?}");
@@ -166,7 +166,7 @@ fn claims_are_masked() {
     let body = format!(
         r#"{{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#
     );
-    let script = move |_: &Received| Reply::json(200, body.clone());
+    let script = move |_: &Received| ScriptedReply::json(200, body.clone());
     let lines = logged_of(directory.path(), "text", Some("trace"), "chat/completions", &request, "warn", script);
     assert!(lines.iter().any(|line| line.contains("violation fabricated_url")), "{lines:?}");
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use tempfile::TempDir;
-use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 /// Upstream and proxy; both end with it.
 pub struct Fixture {
@@ -23,12 +23,12 @@ pub struct Answer {
 
 impl Fixture {
     /// With one of the built-in policies.
-    pub fn new(policy: &str, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn new(policy: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         Self::with_policy(policy, "", script)
     }
 
     /// With a policy of its own (TOML), or settings besides the upstream's (TOML).
-    pub fn with_policy(policy: &str, settings: &str, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn with_policy(policy: &str, settings: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let upstream = ScriptedUpstream::start(script).unwrap();
         let policy = policy_setting(policy, directory.path());

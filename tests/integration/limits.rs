@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
-use toolmark::testing::{Piece, Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{BodyPart, Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 use crate::{
     harness::{self, Fixture, post},
@@ -17,7 +17,7 @@ const REQUEST: &str = r#"{"model":"m","messages":[{"role":"user","content":"Hell
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A proxy with two clients, whose keys are their names.
-fn with_clients(limits: &str, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fixture {
+fn with_clients(limits: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Fixture {
     let digest = |key: &str| Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let settings = format!(
         "api_key_env = \"\"\n[[clients]]\nname = \"one\"\nkey_sha256 = \"{}\"\n{limits}\n[[clients]]\nname = \"two\"\nkey_sha256 = \"{}\"\n",
@@ -45,7 +45,7 @@ fn a_client_has_its_rate() {
 #[test]
 fn a_client_has_so_many_at_a_time() {
     let fixture = with_clients("concurrent = 1", |received: &Received| match received.number {
-        0 => Reply::events(["data: {\"id\":\"c\",\"choices\":[]}\n\n"]).then(Piece::Hang),
+        0 => ScriptedReply::events(["data: {\"id\":\"c\",\"choices\":[]}\n\n"]).then(BodyPart::Hang),
         _ => upstream(received),
     });
     let url = format!("{}/chat/completions", fixture.proxy.base_url());
@@ -72,7 +72,7 @@ fn a_client_has_so_many_at_a_time() {
 fn what_is_too_much_is_turned_away() {
     let limits = "[limits]\nrequest_bytes = \"1MiB\"\nbytes_in_flight = \"3MiB\"\nexchanges = 2\n";
     let fixture = Fixture::with_policy("default", limits, |received: &Received| match received.json()["stream"].as_bool() {
-        Some(true) => Reply::events(["data: {\"id\":\"c\",\"choices\":[]}\n\n"]).then(Piece::Hang),
+        Some(true) => ScriptedReply::events(["data: {\"id\":\"c\",\"choices\":[]}\n\n"]).then(BodyPart::Hang),
         _ => upstream(received),
     });
     let url = format!("{}/chat/completions", fixture.proxy.base_url());

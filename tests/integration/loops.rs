@@ -17,7 +17,7 @@ use toolmark::{
     },
     marks::{KeyRing, Moment, Scope},
     policy::load::PolicySource,
-    testing::Reply,
+    testing::ScriptedReply,
     tools::registry::SchemaCache,
     violation::Code,
     wire::json::Document,
@@ -43,7 +43,7 @@ fn never_stops(
         let arguments = arguments(calls.fetch_add(1, Ordering::Relaxed));
         let call = json!({"id": "call_1", "type": "function", "function": {"name": "work", "arguments": arguments}});
         let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
-        Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
+        ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
     });
     let mut messages = vec![json!({"role": "user", "content": "Work."})];
     for turn in 0..TURNS_MAX {
@@ -98,7 +98,7 @@ fn a_conversation_that_the_upstream_keeps_is_one_run() {
         let (body, number) = (received.json(), uuid::Uuid::now_v7().simple().to_string());
         let arguments = body["metadata"]["arguments"].as_str().unwrap_or("{}");
         let call = json!({"type": "function_call", "id": "fc_1", "call_id": format!("call_{}", &number[..20]), "name": "work", "arguments": arguments, "status": "completed"});
-        Reply::json(200, json!({"id": format!("resp_{number}"), "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [call]}).to_string())
+        ScriptedReply::json(200, json!({"id": format!("resp_{number}"), "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [call]}).to_string())
     });
     let ended = |result: &str, arguments: fn(usize) -> String, speaks: Option<usize>| -> usize {
         let (mut input, mut previous) = (json!("Work."), Value::Null);
@@ -128,7 +128,7 @@ fn conversations_of_a_session_count_together() {
     let fixture = Fixture::with_policy("[loops]\nconsecutive_failures = 2\non_limit = 'end'\n", "", move |_| {
         let arguments = format!("{{\"at\":{}}}", calls.fetch_add(1, Ordering::Relaxed));
         let message = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "work", "arguments": arguments}}]});
-        Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
+        ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
     });
     let (address, store) = (fixture.proxy.address(), fixture.proxy.store());
     // The message that comes, once the exchange has been recorded.
@@ -167,7 +167,7 @@ fn a_reset_begins_anew() {
     let fixture = Fixture::with_policy("[loops]\nconsecutive_failures = 1\non_limit = 'end'\n", "", move |_| {
         let arguments = format!("{{\"at\":{}}}", calls.fetch_add(1, Ordering::Relaxed));
         let message = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "work", "arguments": arguments}}]});
-        Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
+        ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string())
     });
     let ask = |messages: &Value| {
         let tools = json!([{"type": "function", "function": {"name": "work", "parameters": {"type": "object"}}}]);

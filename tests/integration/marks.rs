@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolmark::testing::{Proxy, Received, Reply as Scripted, ScriptedUpstream};
+use toolmark::testing::{Proxy, Received, ScriptedReply as Scripted, ScriptedUpstream};
 
 use crate::{
     harness::Fixture,

@@ -15,7 +15,7 @@ mod state;
 mod world;
 
 use serde_json::{Value, json};
-use toolmark::testing::{Mood, TodoServer};
+use toolmark::testing::{Misbehaviour, TodoServer};
 
 use stage::{Stage, TODO, call, say, user};
 
@@ -134,7 +134,7 @@ fn a_server_is_called_by_name_and_reports_its_own_errors() {
     assert!(result.contains("Error: no task has the id 7"), "{result}");
     assert!(seen.codes.contains("failed_result") && seen.verdict == "pass", "{seen:?}");
     let todo = TodoServer::start().unwrap();
-    todo.becomes(Mood::Down);
+    todo.becomes(Misbehaviour::Down);
     assert!(todo.ran().is_empty());
 }
 

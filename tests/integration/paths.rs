@@ -1,6 +1,6 @@
 //! Spellings of a path that some server may read as another: none goes upstream, and what has no `/v1` is served.
 
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use crate::{
     bad_input::{ANSWER, refused},
@@ -13,7 +13,7 @@ const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"
 #[test]
 fn no_spelling_gets_past_the_routes() {
     let settings = "";
-    let fixture = Fixture::with_policy("default", settings, |_| Reply::json(200, ANSWER));
+    let fixture = Fixture::with_policy("default", settings, |_| ScriptedReply::json(200, ANSWER));
     let address = fixture.proxy.address();
     for part in [
         "..;",
@@ -66,7 +66,7 @@ fn no_spelling_gets_past_the_routes() {
 
 #[test]
 fn a_client_without_v1_is_served() {
-    let fixture = Fixture::new("default", |_| Reply::json(200, ANSWER));
+    let fixture = Fixture::new("default", |_| ScriptedReply::json(200, ANSWER));
     let mut connection = Connection::open(fixture.proxy.address());
     for path in ["/chat/completions", "/v1/chat/completions", "/openai/v1/chat/completions", "//chat//completions/"] {
         let reply = connection.post(path, "", BODY.as_bytes());
@@ -82,7 +82,7 @@ fn a_client_without_v1_is_served() {
 #[test]
 fn what_stands_beside_v1_can_be_let_through() {
     let directory = tempfile::tempdir().unwrap();
-    let upstream = toolmark::testing::ScriptedUpstream::start(|_| Reply::json(200, r#"{"status":"ok"}"#)).unwrap();
+    let upstream = toolmark::testing::ScriptedUpstream::start(|_| ScriptedReply::json(200, r#"{"status":"ok"}"#)).unwrap();
     let settings = format!(
         "passthrough = [\"/health\", \"/props\", \"/slots/*\", \"/v1/rerank\"]\n[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"\n",
         upstream.base_url()

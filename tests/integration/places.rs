@@ -2,7 +2,7 @@
 //! over real sockets.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Piece, Received, Reply as Scripted};
+use toolmark::testing::{BodyPart, Received, ScriptedReply as Scripted};
 
 use crate::{
     harness::{Answer, Fixture, post},
@@ -80,10 +80,10 @@ fn a_stream_without_its_end_is_broken_off() {
     let of_responses = |cut: bool| {
         move |_: &Received| {
             let reply = Scripted::events(response_events());
-            if cut { reply.then(Piece::Cut) } else { reply }
+            if cut { reply.then(BodyPart::Cut) } else { reply }
         }
     };
-    let chat_cut = move |received: &Received| chat(received).then(Piece::Cut);
+    let chat_cut = move |received: &Received| chat(received).then(BodyPart::Cut);
     let chat_stream = request(STREAM);
     for policy in ["default", "strict", "[stream]\nhold = \"all\"\n"] {
         for (fixture, path, body, translated) in [

@@ -1,7 +1,7 @@
 //! Calls that a model wrote as text, made real ones: what the application and the next request see of them.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 use crate::{
     clients::is_mark,
@@ -13,14 +13,14 @@ const PROMOTE: &str = "[calls]\npromote_textual = \"exact\"\n";
 const WRITTEN: &str = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
 
 /// Writes a call as text in pieces, and answers its result.
-fn chat(received: &Received) -> Reply {
+fn chat(received: &Received) -> ScriptedReply {
     let request = received.json();
     let last = request["messages"].as_array().unwrap().last().unwrap().clone();
     let text = if last["role"] == "tool" { "It is 18 degrees." } else { WRITTEN };
     if request["stream"] != true {
         let choice =
             json!({"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", "logprobs": {"content": []}});
-        return Reply::json(
+        return ScriptedReply::json(
             200,
             json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
         );
@@ -28,7 +28,7 @@ fn chat(received: &Received) -> Reply {
     let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     let pieces = text.as_bytes().chunks(5).map(|piece| chunk(json!({"content": String::from_utf8_lossy(piece)}), Value::Null));
     let first = [chunk(json!({"role": "assistant", "content": ""}), Value::Null), chunk(json!({"reasoning_content": "Hm."}), Value::Null)];
-    Reply::chunks(first.into_iter().chain(pieces).chain([chunk(json!({}), "stop".into())]))
+    ScriptedReply::chunks(first.into_iter().chain(pieces).chain([chunk(json!({}), "stop".into())]))
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn nothing_is_promoted_in_what_the_upstream_keeps() {
         let part = json!({"type": "output_text", "text": WRITTEN, "annotations": []});
         let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]});
         let body = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item]});
-        Reply::json(200, body.to_string())
+        ScriptedReply::json(200, body.to_string())
     });
     let tool =
         json!({"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}});
@@ -124,7 +124,10 @@ fn earlier_settings_still_count() {
         let written = written.to_owned();
         let fixture = Fixture::with_policy(&format!("[calls]\n{policy}\n"), "", move |_| {
             let choice = json!({"index": 0, "message": {"role": "assistant", "content": written}, "finish_reason": "stop"});
-            Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+            ScriptedReply::json(
+                200,
+                json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
+            )
         });
         let answer = fixture.chat(&json!({"model": "m", "messages": [user("The weather in Paris?")], "tools": [tool]}).to_string());
         assert_eq!(answer.json()["choices"][0]["message"]["tool_calls"].is_array(), made, "{policy}: {}", answer.body);
@@ -136,7 +139,7 @@ fn earlier_settings_still_count() {
 fn an_error_is_not_held() {
     let fixture = Fixture::with_policy("", "", |_| {
         let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "{\"na"}, "finish_reason": null}]});
-        Reply::chunks([chunk, json!({"error": {"message": "out of memory", "type": "server_error", "code": "oom"}})])
+        ScriptedReply::chunks([chunk, json!({"error": {"message": "out of memory", "type": "server_error", "code": "oom"}})])
     });
     let tool = json!({"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}});
     let answer = fixture.chat(&json!({"model": "m", "messages": [user("The weather?")], "tools": [tool], "stream": true}).to_string());

@@ -1,7 +1,7 @@
 //! What some upstreams do that others don't, and that no client should notice.
 
 use serde_json::json;
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use crate::folded::fold;
 use crate::streams::{NO_REPAIR, call, chunk, delta, finish, play, request, streamed};
@@ -10,13 +10,13 @@ use crate::streams::{NO_REPAIR, call, chunk, delta, finish, play, request, strea
 fn a_stream_under_another_name_is_a_stream() {
     let events = [delta(r#"{"role":"assistant","content":"Hel"}"#), delta(r#"{"content":"lo"}"#), finish("stop")];
     for kind in ["", "text/plain", "application/octet-stream", "application/json"] {
-        let (answer, _) = play("", vec![Reply::chunks(&events).header("content-type", kind)], &request(r#","stream":true"#));
+        let (answer, _) = play("", vec![ScriptedReply::chunks(&events).header("content-type", kind)], &request(r#","stream":true"#));
         assert_eq!((answer.status, answer.header("content-type")), (200, "text/event-stream"), "{kind}: {}", answer.body);
         assert_eq!(fold(&answer).choices[0].text, "Hello", "{kind}");
         assert!(answer.body.ends_with("data: [DONE]\n\n"), "{kind}");
     }
     // Nobody asked for one here.
-    let (answer, _) = play("", vec![Reply::chunks(&events).header("content-type", "text/plain")], &request(""));
+    let (answer, _) = play("", vec![ScriptedReply::chunks(&events).header("content-type", "text/plain")], &request(""));
     assert_eq!(answer.status, 502);
 }
 
@@ -25,7 +25,8 @@ fn whole_answers_to_whoever_asked_for_a_stream() {
     let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]});
     for body in [whole.to_string(), format!("\n  {whole}"), format!("\u{feff}{whole}")] {
-        let (answer, _) = play("", vec![Reply::json(200, body).header("content-type", "text/plain")], &request(r#","stream":true"#));
+        let (answer, _) =
+            play("", vec![ScriptedReply::json(200, body).header("content-type", "text/plain")], &request(r#","stream":true"#));
         assert_eq!((answer.status, answer.json()["choices"][0]["message"]["content"].as_str()), (200, Some("Hello")), "{}", answer.body);
     }
 }
@@ -37,7 +38,7 @@ fn a_call_that_broke_off_is_completed_by_nobody() {
         let message =
             json!({"role": "assistant", "content": null, "tool_calls": [serde_json::from_str::<serde_json::Value>(&broken).unwrap()]});
         let whole = json!({"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}).to_string();
-        let (answer, _) = play(NO_REPAIR, vec![Reply::json(200, whole)], &request(""));
+        let (answer, _) = play(NO_REPAIR, vec![ScriptedReply::json(200, whole)], &request(""));
         assert!(answer.header("toolmark-violations").contains("truncated_call"), "{reason}: {}", answer.body);
         assert!(!answer.body.contains("\"tool_calls\":["), "{reason}: {}", answer.body);
         let (answer, folded) = streamed(NO_REPAIR, &[delta(&format!(r#"{{"tool_calls":[{broken}]}}"#)), finish(reason)], "");
@@ -57,7 +58,7 @@ fn a_tool_of_the_upstreams_own_kind_may_be_called() {
     let reply = format!(
         r#"{{"id":"c","choices":[{{"index":0,"message":{{"role":"assistant","content":null,"tool_calls":[{call}]}},"finish_reason":"tool_calls"}}]}}"#
     );
-    let (answer, received) = play("", vec![Reply::json(200, reply)], &body);
+    let (answer, received) = play("", vec![ScriptedReply::json(200, reply)], &body);
     assert_eq!((answer.status, answer.header("toolmark-verdict"), received.len()), (200, "pass", 1), "{}", answer.body);
     assert_eq!(answer.json()["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "$web_search");
     assert!(String::from_utf8_lossy(&received[0].body).contains(tools), "as it came");
@@ -85,7 +86,7 @@ fn an_id_that_changes_with_every_piece_and_a_pair_in_two() {
 fn an_upstream_that_broke_off_excuses_no_empty_answer() {
     let whole = |reason: &str| json!({"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}]});
     for (reason, empty) in [("stop", true), ("error", true), ("abort", true), ("length", false), ("content_filter", false)] {
-        let (answer, _) = play(NO_REPAIR, vec![Reply::json(200, whole(reason).to_string())], &request(""));
+        let (answer, _) = play(NO_REPAIR, vec![ScriptedReply::json(200, whole(reason).to_string())], &request(""));
         assert_eq!(answer.header("toolmark-violations").contains("empty_answer"), empty, "{reason}: {}", answer.body);
     }
 }

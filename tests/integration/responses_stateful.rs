@@ -80,7 +80,7 @@ fn a_built_in_call_that_only_an_unknown_part_can_offer_is_said_and_blocked_in_st
                     json!({"type": call, "id": "sh_1", "call_id": "call_1", "status": "completed", "action": action, "operation": action});
                 let response =
                     json!({"id": "resp_2", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item]});
-                toolmark::testing::Reply::json(200, response.to_string())
+                toolmark::testing::ScriptedReply::json(200, response.to_string())
             });
             let answer = stage.ask(false, json!({"input": "Go on.", "previous_response_id": "resp_unknown"}));
             assert_eq!((answer.status, &*answer.verdict), (200, verdict), "{kind} {policy}: {}", answer.raw);

@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
 };
-use toolmark::testing::{Piece, Received, Reply};
+use toolmark::testing::{BodyPart, Received, ScriptedReply};
 
 /// Where a connection stalls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,18 +29,21 @@ pub enum Stage {
 pub const STAGES: [Stage; 6] = [Stage::Connected, Stage::Head, Stage::Body, Stage::Answer, Stage::Upstream, Stage::Stream];
 
 /// What the upstream does, by the model asked for.
-pub fn upstream(received: &Received) -> Reply {
+pub fn upstream(received: &Received) -> ScriptedReply {
     let begun = || json!({"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "It is"}, "finish_reason": null}]});
     match received.json()["model"].as_str() {
-        Some("silent") => Reply::events(Vec::<String>::new()).then(Piece::Hang),
-        Some("stops") => Reply::events([format!("data: {}\n\n", begun())]).then(Piece::Hang),
+        Some("silent") => ScriptedReply::events(Vec::<String>::new()).then(BodyPart::Hang),
+        Some("stops") => ScriptedReply::events([format!("data: {}\n\n", begun())]).then(BodyPart::Hang),
         Some("long") => {
             let chunk = json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "long ".repeat(2_000)}, "finish_reason": null}]});
-            Reply::events(vec![format!("data: {chunk}\n\n"); 2_000]).then(Piece::Hang)
+            ScriptedReply::events(vec![format!("data: {chunk}\n\n"); 2_000]).then(BodyPart::Hang)
         }
         _ => {
             let choice = json!({"index": 0, "message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"});
-            Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+            ScriptedReply::json(
+                200,
+                json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
+            )
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Proxy, Received, Reply as Scripted, ScriptedUpstream};
+use toolmark::testing::{Proxy, Received, ScriptedReply as Scripted, ScriptedUpstream};
 
 use crate::{
     bad_input::{ANSWER, refused},

@@ -5,7 +5,7 @@ mod keeper;
 mod ownership;
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply as Scripted};
+use toolmark::testing::{Received, ScriptedReply as Scripted};
 
 use self::keeper::{INVENTED, keeper};
 use crate::{

@@ -6,7 +6,7 @@ use opentelemetry_proto::tonic::{
     trace::v1::{Span, span::SpanKind},
 };
 use prost::Message as _;
-use toolmark::testing::{Reply, ScriptedUpstream};
+use toolmark::testing::{ScriptedReply, ScriptedUpstream};
 
 use crate::admin::stage::{Stage, send};
 
@@ -15,7 +15,7 @@ const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Takes what is sent as a collector does.
 fn collector() -> ScriptedUpstream {
-    ScriptedUpstream::start(|_| Reply::json(200, "").header("content-type", "application/x-protobuf")).unwrap()
+    ScriptedUpstream::start(|_| ScriptedReply::json(200, "").header("content-type", "application/x-protobuf")).unwrap()
 }
 
 fn received(collector: &ScriptedUpstream) -> Vec<(Vec<KeyValue>, Span)> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use toolmark::testing::Reply as Scripted;
+use toolmark::testing::ScriptedReply as Scripted;
 
 use crate::{
     harness::Fixture,

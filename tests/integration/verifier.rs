@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use toolmark::{
     cassette::scripted_answer::Saying,
     openai::Api,
-    testing::{Piece, Proxy, Received, Reply, ScriptedUpstream},
+    testing::{BodyPart, Proxy, Received, ScriptedReply, ScriptedUpstream},
 };
 
 use crate::{
@@ -54,7 +54,7 @@ fn api_of(received: &Received) -> Api {
     if received.line.contains("/responses") { Api::Responses } else { Api::Chat }
 }
 
-fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
     let said = AtomicUsize::new(0);
     move |received| {
         let body = String::from_utf8_lossy(&received.body).into_owned();
@@ -68,7 +68,7 @@ fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> Reply + Send
         };
         let stream = received.json()["stream"] == true;
         let answer = saying.answer(api_of(received), stream, "m", &received.number.to_string());
-        if stream { Reply::events(answer.pieces) } else { Reply::json(200, answer.pieces.concat()) }
+        if stream { ScriptedReply::events(answer.pieces) } else { ScriptedReply::json(200, answer.pieces.concat()) }
     }
 }
 
@@ -77,7 +77,7 @@ impl Stage {
         policy: &str,
         settings: &str,
         answers: &'static [&'static str],
-        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+        script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static,
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (model, verifier) = (ScriptedUpstream::start(model(answers)).unwrap(), ScriptedUpstream::start(script).unwrap());
@@ -165,9 +165,9 @@ impl Stage {
     }
 }
 
-fn completion(content: &str) -> Reply {
+fn completion(content: &str) -> ScriptedReply {
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"});
-    Reply::json(200, json!({"id": "v", "choices": [choice], "usage": {"prompt_tokens": 70, "completion_tokens": 30}}).to_string())
+    ScriptedReply::json(200, json!({"id": "v", "choices": [choice], "usage": {"prompt_tokens": 70, "completion_tokens": 30}}).to_string())
 }
 
 fn says(claim: &str, evidence: Option<&str>, verdict: &str) -> String {
@@ -214,7 +214,7 @@ fn a_verifier_that_is_right_is_heard() {
 fn a_verifier_that_is_wrong_or_hostile_changes_nothing() {
     let nested = format!(r#"{{"verdicts":{}"#, "[".repeat(50_000));
     let many: Vec<Value> = (0..1_000).map(|_| json!({"claim": CLAIM, "evidence": "not there", "verdict": "contradicted"})).collect();
-    let rows: Vec<(&str, Reply, &str)> = vec![
+    let rows: Vec<(&str, ScriptedReply, &str)> = vec![
         ("without evidence", completion(&says(CLAIM, None, "contradicted")), "supported"),
         ("a claim that isn't there", completion(&says("Noah Keller is dead", Some("injured"), "contradicted")), "supported"),
         ("evidence that isn't there", completion(&says(CLAIM, Some("\"status\":\"dead\""), "contradicted")), "supported"),
@@ -227,17 +227,17 @@ fn a_verifier_that_is_wrong_or_hostile_changes_nothing() {
         ("a fence", completion(&format!("```json\n{}\n```", contradicts())), "invalid"),
         ("nested", completion(&nested), "invalid"),
         ("nothing", completion(""), "invalid"),
-        ("no JSON", Reply::json(200, "<html>"), "invalid"),
-        ("nested JSON", Reply::json(200, "[".repeat(200_000)), "invalid"),
-        ("no choices", Reply::json(200, "{}"), "invalid"),
-        ("huge", Reply::json(200, " ".repeat(4 << 20)), "invalid"),
-        ("a stream", Reply::chunks([json!({"choices": [{"index": 0, "delta": {"content": contradicts()}}]})]), "invalid"),
-        ("an error", Reply::json(500, r#"{"error":{"message":"no"}}"#), "error"),
-        ("a refused schema", Reply::json(400, r#"{"error":{"message":"response_format"}}"#), "error"),
-        ("a limit", Reply::json(429, "{}").header("retry-after", "1"), "error"),
-        ("a redirect", Reply::json(302, "{}").header("location", "http://127.0.0.1:9/"), "error"),
+        ("no JSON", ScriptedReply::json(200, "<html>"), "invalid"),
+        ("nested JSON", ScriptedReply::json(200, "[".repeat(200_000)), "invalid"),
+        ("no choices", ScriptedReply::json(200, "{}"), "invalid"),
+        ("huge", ScriptedReply::json(200, " ".repeat(4 << 20)), "invalid"),
+        ("a stream", ScriptedReply::chunks([json!({"choices": [{"index": 0, "delta": {"content": contradicts()}}]})]), "invalid"),
+        ("an error", ScriptedReply::json(500, r#"{"error":{"message":"no"}}"#), "error"),
+        ("a refused schema", ScriptedReply::json(400, r#"{"error":{"message":"response_format"}}"#), "error"),
+        ("a limit", ScriptedReply::json(429, "{}").header("retry-after", "1"), "error"),
+        ("a redirect", ScriptedReply::json(302, "{}").header("location", "http://127.0.0.1:9/"), "error"),
         ("compressed", completion(&contradicts()).header("content-encoding", "gzip"), "error"),
-        ("cut", completion(&contradicts()).then(Piece::Cut), "unreachable"),
+        ("cut", completion(&contradicts()).then(BodyPart::Cut), "unreachable"),
     ];
     for (name, reply, outcome) in rows {
         let stage = Stage::new(QUIET, "", &[OPEN], move |_| reply.clone());
@@ -281,10 +281,10 @@ fn timed(stage: &Stage, api: Api, request: &Value) -> (Option<Duration>, Duratio
 #[test]
 fn a_late_verifier_holds_nothing_beyond_its_deadline() {
     let deadline = Duration::from_millis(1500);
-    let hangs = || Reply::json(200, "{\"choices\":").then(Piece::Hang);
+    let hangs = || ScriptedReply::json(200, "{\"choices\":").then(BodyPart::Hang);
     let endless = || {
-        let drops = (0..64).map(|_| Piece::Bytes(" ".repeat(512).into()));
-        drops.fold(Reply::json(200, ""), Reply::then).then(Piece::Hang)
+        let drops = (0..64).map(|_| BodyPart::Bytes(" ".repeat(512).into()));
+        drops.fold(ScriptedReply::json(200, ""), ScriptedReply::then).then(BodyPart::Hang)
     };
     for reply in [hangs(), endless()] {
         for (api, stream) in WAYS {
@@ -311,7 +311,7 @@ fn a_late_verifier_holds_nothing_beyond_its_deadline() {
 #[test]
 fn a_caller_that_goes_away_ends_the_question() {
     for stream in [false, true] {
-        let stage = Stage::new(QUIET, "deadline = \"60s\"", &[OPEN], |_| Reply::json(200, "").then(Piece::Hang));
+        let stage = Stage::new(QUIET, "deadline = \"60s\"", &[OPEN], |_| ScriptedReply::json(200, "").then(BodyPart::Hang));
         let request = stage.request(Api::Chat, stream);
         run(async {
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -330,7 +330,7 @@ fn a_caller_that_goes_away_ends_the_question() {
 
 #[test]
 fn an_unreachable_verifier_changes_nothing_and_is_left_alone() {
-    let stage = Stage::new(QUIET, "cache = 0", &[OPEN], |_| Reply::json(500, "{}"));
+    let stage = Stage::new(QUIET, "cache = 0", &[OPEN], |_| ScriptedReply::json(500, "{}"));
     let request = stage.request(Api::Chat, false);
     for _ in 0..8 {
         assert_eq!(stage.send(Api::Chat, &request).verdict, "pass");
@@ -357,7 +357,7 @@ fn where_the_policy_blocks_it_an_answer_is_repaired_or_replaced() {
         assert_eq!(heard.verdict, "blocked", "{api:?} {stream}: {heard:?}");
         assert!(heard.text.starts_with("I reported a tool result"), "{}", heard.text);
         // A verifier that fails blocks nothing.
-        let stage = Stage::new(&block, "", &[OPEN], |_| Reply::json(500, "{}"));
+        let stage = Stage::new(&block, "", &[OPEN], |_| ScriptedReply::json(500, "{}"));
         let heard = stage.ask(api, stream);
         assert_eq!((heard.verdict.as_str(), heard.text), ("pass", format!("{CLAIM}.")), "{api:?} {stream}");
     }
@@ -369,7 +369,7 @@ fn what_it_may_cost_is_bounded() {
         let stage = Stage::new(QUIET, &format!("cache = 0\n{settings}"), &[OPEN], |_| {
             let spent =
                 json!({"choices": [{"message": {"content": contradicts()}}], "usage": {"prompt_tokens": 1000, "completion_tokens": 600}});
-            Reply::json(200, spent.to_string())
+            ScriptedReply::json(200, spent.to_string())
         });
         let request = stage.request(Api::Chat, false);
         let verdicts: Vec<String> = (0..3).map(|_| stage.send(Api::Chat, &request).verdict).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A client of one proxy.
-pub struct Client {
+pub struct DemoClient {
     http: reqwest::Client,
     url: String,
 }
@@ -21,7 +21,7 @@ pub struct SeenCall {
 
 /// The application's view of one response.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct ClientView {
     /// The HTTP status.
     pub status: u16,
     /// toolmark's verdict, from the header or from the comment at the end of a stream.
@@ -46,7 +46,7 @@ pub struct Seen {
     pub raw: String,
 }
 
-impl Client {
+impl DemoClient {
     /// A client of the proxy at this base URL.
     ///
     /// # Errors
@@ -60,12 +60,12 @@ impl Client {
     ///
     /// # Errors
     /// The connection fails, except in a stream that has already begun.
-    pub async fn ask(&self, request: &Value) -> Result<Seen, reqwest::Error> {
+    pub async fn ask(&self, request: &Value) -> Result<ClientView, reqwest::Error> {
         let post = self.http.post(&self.url).header("content-type", "application/json").body(request.to_string());
         let mut response = post.send().await?;
         let headers = response.headers().clone();
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let mut seen = Seen { status: response.status().as_u16(), verdict: header("toolmark-verdict"), ..Seen::default() };
+        let mut seen = ClientView { status: response.status().as_u16(), verdict: header("toolmark-verdict"), ..ClientView::default() };
         seen.codes = header("toolmark-violations").split(',').filter(|code| !code.is_empty()).map(str::to_owned).collect();
         seen.repairs = header("toolmark-repairs").parse().unwrap_or_default();
         let stream = header("content-type").starts_with("text/event-stream");
@@ -89,7 +89,7 @@ impl Client {
     }
 }
 
-impl Seen {
+impl ClientView {
     /// Describes toolmark's verdict, repairs and codes.
     pub fn toolmark(&self) -> String {
         let verdict = match (&*self.verdict, &self.error) {

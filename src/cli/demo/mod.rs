@@ -19,8 +19,8 @@ use std::{
 };
 
 use self::{
-    client::Client,
-    scenes::{Check, Mode, Played, SCENES, Scene},
+    client::DemoClient,
+    scenes::{AnswerForm, DemoScene, Expectations, SCENES, SceneRun},
 };
 use super::Error;
 use crate::{
@@ -32,29 +32,29 @@ use crate::{
 ///
 /// # Errors
 /// The system provides no port, thread or directory.
-pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
+pub fn run(demo: &super::DemoArgs, flags: Flags) -> Result<ExitCode, Error> {
     if flags.config.is_some() {
         return Err(Error::Failed("the demo has settings of its own: leave --config out".into()));
     }
-    let stage = Stage::build("default").map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let stage = DemoSetup::build("default").map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
-    let client = Client::new(&stage.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
+    let client = DemoClient::new(&stage.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = table::Style { colours };
     say(&style.head(&stage.proxy.base_url()));
     let mut results = Vec::new();
     for (number, scene) in SCENES.iter().enumerate() {
-        for mode in [Mode::Whole, Mode::Streamed] {
+        for mode in [AnswerForm::Whole, AnswerForm::Streamed] {
             let result = runtime.block_on(stage.play(&client, scene, mode));
             say(&style.row(number + 1, scene, &result));
             results.push((scene.name, result));
         }
     }
-    let todo = todo::TodoStage::build().map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
-    let todo_client = Client::new(&todo.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
+    let todo = todo::TodoSetup::build().map_err(|error| Error::Failed(format!("the demo can't start: {error}")))?;
+    let todo_client = DemoClient::new(&todo.proxy.base_url()).map_err(|error| Error::Failed(error.to_string()))?;
     for (number, scene) in todo.scenes().iter().enumerate() {
-        for mode in [Mode::Whole, Mode::Streamed] {
+        for mode in [AnswerForm::Whole, AnswerForm::Streamed] {
             let result = runtime.block_on(todo.play(&todo_client, scene, mode));
             say(&style.row(SCENES.len() + number + 1, scene, &result));
             results.push((scene.name, result));
@@ -70,9 +70,9 @@ pub fn run(demo: &super::Demo, flags: Flags) -> Result<ExitCode, Error> {
 }
 
 /// Result of one scene in one mode.
-pub struct Outcome {
+pub struct SceneOutcome {
     /// Form of the answer: whole or streamed.
-    pub mode: Mode,
+    pub mode: AnswerForm,
     /// toolmark's verdict and codes, in words.
     pub toolmark: String,
     /// Text, calls and errors that the application got.
@@ -82,12 +82,12 @@ pub struct Outcome {
 }
 
 /// Upstream and proxy; both stop when this is dropped.
-struct Stage {
+struct DemoSetup {
     proxy: Proxy,
     upstream: ScriptedUpstream,
 }
 
-impl Stage {
+impl DemoSetup {
     fn build(policy: &str) -> Result<Self, crate::testing::StartError> {
         let directory = Directory::make()?;
         let upstream = ScriptedUpstream::start(scenes::answer)?;
@@ -97,22 +97,25 @@ impl Stage {
         Ok(Self { proxy, upstream })
     }
 
-    async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
+    async fn play(&self, client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> SceneOutcome {
         let before = self.upstream.received().len();
         let seen = match scenes::play(client, scene, mode).await {
             Ok(seen) => seen,
             Err(error) => {
-                return Outcome {
-                    mode, toolmark: "–".into(), saw: vec!["–".into()], failed: vec![format!("the exchange ended: {error}")]
+                return SceneOutcome {
+                    mode,
+                    toolmark: "–".into(),
+                    saw: vec!["–".into()],
+                    failed: vec![format!("the exchange ended: {error}")],
                 };
             }
         };
         let upstream = self.upstream.received().iter().skip(before).map(crate::testing::Received::json).collect();
-        let played = Played { mode, seen, upstream };
-        let mut check = Check::default();
+        let played = SceneRun { mode, seen, upstream };
+        let mut check = Expectations::default();
         check.sound(&played);
         (scene.check)(&played, &mut check);
-        Outcome { mode, toolmark: played.last().toolmark(), saw: played.last().saw(), failed: check.failed }
+        SceneOutcome { mode, toolmark: played.last().toolmark(), saw: played.last().saw(), failed: check.failed }
     }
 }
 

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::testing::Reply;
+use crate::testing::ScriptedReply;
 
 /// One answer of the scripted model.
 #[derive(Clone, Debug, Default)]
-pub struct Turn {
+pub struct DemoTurn {
     text: Vec<String>,
     calls: Vec<(String, String, String)>,
     cut: bool,
 }
 
-impl Turn {
+impl DemoTurn {
     /// A turn with text, in the pieces in which it is streamed.
     pub fn say(pieces: &[&str]) -> Self {
         Self { text: pieces.iter().map(ToString::to_string).collect(), ..Self::default() }
@@ -36,7 +36,7 @@ impl Turn {
     }
 
     /// The turn as an HTTP reply.
-    pub fn reply(&self, model: &str, stream: bool) -> Reply {
+    pub fn reply(&self, model: &str, stream: bool) -> ScriptedReply {
         if stream { self.events(model) } else { self.whole(model) }
     }
 
@@ -44,7 +44,7 @@ impl Turn {
         if self.calls.is_empty() { "stop" } else { "tool_calls" }
     }
 
-    fn whole(&self, model: &str) -> Reply {
+    fn whole(&self, model: &str) -> ScriptedReply {
         let mut message = json!({"role": "assistant", "content": null});
         if !self.text.is_empty() {
             message["content"] = self.text.concat().into();
@@ -59,10 +59,10 @@ impl Turn {
         })
         .to_string();
         let end = if self.cut { body.len() / 2 } else { body.len() };
-        Reply::json(200, body.get(..body.floor_char_boundary(end)).unwrap_or_default())
+        ScriptedReply::json(200, body.get(..body.floor_char_boundary(end)).unwrap_or_default())
     }
 
-    fn events(&self, model: &str) -> Reply {
+    fn events(&self, model: &str) -> ScriptedReply {
         let chunk = |delta: Value, finish: Value| {
             json!({
                 "id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": CREATED, "model": model,
@@ -80,10 +80,10 @@ impl Turn {
             chunks.push(chunk(json!({"tool_calls": [{"index": at, "function": {"arguments": second}}]}), Value::Null));
         }
         if self.cut {
-            return Reply::events(chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n")));
+            return ScriptedReply::events(chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n")));
         }
         chunks.push(chunk(json!({}), self.finish().into()));
-        Reply::chunks(chunks)
+        ScriptedReply::chunks(chunks)
     }
 }
 

@@ -3,8 +3,8 @@
 //! At most 100 columns; colours are optional.
 
 use super::{
-    Outcome,
-    scenes::{Mode, Scene},
+    SceneOutcome,
+    scenes::{AnswerForm, DemoScene},
 };
 
 /// Style of the table.
@@ -26,8 +26,8 @@ impl Style {
     }
 
     /// One scene in one mode.
-    pub fn row(&self, number: usize, scene: &Scene, outcome: &Outcome) -> String {
-        let first = outcome.mode == Mode::Whole;
+    pub fn row(&self, number: usize, scene: &DemoScene, outcome: &SceneOutcome) -> String {
+        let first = outcome.mode == AnswerForm::Whole;
         let number = if first { number.to_string() } else { String::new() };
         let model = if first { wrap(scene.model_does, WIDTHS[1]) } else { Vec::new() };
         let (toolmark, saw) =
@@ -51,7 +51,7 @@ impl Style {
     }
 
     /// Failed checks and a summary.
-    pub fn foot(&self, results: &[(&str, Outcome)]) -> String {
+    pub fn foot(&self, results: &[(&str, SceneOutcome)]) -> String {
         let failed: Vec<_> = results.iter().filter(|(_, outcome)| !outcome.failed.is_empty()).collect();
         let mut out = String::from("\n");
         for (name, outcome) in &failed {

@@ -2,18 +2,19 @@
 
 use super::*;
 
-fn outcomes(stage: &Stage, base_url: &str) -> Vec<(String, Outcome)> {
+fn outcomes(stage: &DemoSetup, base_url: &str) -> Vec<(String, SceneOutcome)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let client = Client::new(base_url).unwrap();
-    let modes = [Mode::Whole, Mode::Streamed];
-    let play =
-        |scene: &Scene, mode| (format!("{}, {}", scene.name, Mode::as_str(mode)), runtime.block_on(stage.play(&client, scene, mode)));
+    let client = DemoClient::new(base_url).unwrap();
+    let modes = [AnswerForm::Whole, AnswerForm::Streamed];
+    let play = |scene: &DemoScene, mode| {
+        (format!("{}, {}", scene.name, AnswerForm::as_str(mode)), runtime.block_on(stage.play(&client, scene, mode)))
+    };
     SCENES.iter().flat_map(|scene| modes.map(|mode| play(scene, mode))).collect()
 }
 
 #[test]
 fn without_toolmark_every_scene_fails() {
-    let stage = Stage::build("default").unwrap();
+    let stage = DemoSetup::build("default").unwrap();
     for (name, outcome) in outcomes(&stage, &stage.upstream.base_url()) {
         assert!(outcome.failed.len() > 1, "{name}: {:?}", outcome.failed);
     }
@@ -21,7 +22,7 @@ fn without_toolmark_every_scene_fails() {
 
 #[test]
 fn where_toolmark_only_watches_every_scene_fails() {
-    let stage = Stage::build("observe").unwrap();
+    let stage = DemoSetup::build("observe").unwrap();
     for (name, outcome) in outcomes(&stage, &stage.proxy.base_url()) {
         assert!(!outcome.failed.is_empty(), "{name}");
     }
@@ -29,11 +30,11 @@ fn where_toolmark_only_watches_every_scene_fails() {
 
 #[test]
 fn the_to_do_scenes_fail_without_toolmark_and_not_with_it() {
-    let stage = todo::TodoStage::build().unwrap();
+    let stage = todo::TodoSetup::build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (base_url, caught) in [(stage.upstream.base_url(), false), (stage.proxy.base_url(), true)] {
-        let client = Client::new(&base_url).unwrap();
-        for (scene, mode) in stage.scenes().iter().flat_map(|scene| [(scene, Mode::Whole), (scene, Mode::Streamed)]) {
+        let client = DemoClient::new(&base_url).unwrap();
+        for (scene, mode) in stage.scenes().iter().flat_map(|scene| [(scene, AnswerForm::Whole), (scene, AnswerForm::Streamed)]) {
             let outcome = runtime.block_on(stage.play(&client, scene, mode));
             assert_eq!(outcome.failed.is_empty(), caught, "{}, {}: {:?}", scene.name, mode.as_str(), outcome.failed);
         }
@@ -42,7 +43,7 @@ fn the_to_do_scenes_fail_without_toolmark_and_not_with_it() {
 
 #[test]
 fn with_toolmark_none_does() {
-    let stage = Stage::build("default").unwrap();
+    let stage = DemoSetup::build("default").unwrap();
     for (name, outcome) in outcomes(&stage, &stage.proxy.base_url()) {
         assert_eq!(outcome.failed, Vec::<String>::new(), "{name}");
     }

@@ -2,27 +2,27 @@
 //! that the list contradicts.
 
 use super::{
-    Directory, Outcome,
-    client::Client,
-    scenes::{self, Asked, Check, Mode, Played, Rounds, Scene},
-    script::Turn,
+    Directory, SceneOutcome,
+    client::DemoClient,
+    scenes::{self, AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun},
+    script::DemoTurn,
 };
-use crate::testing::{Mood, Proxy, ScriptedUpstream, StartError, TodoServer};
+use crate::testing::{Misbehaviour, Proxy, ScriptedUpstream, StartError, TodoServer};
 
 /// Upstream, to-do list and proxy; all stop when this is dropped.
-pub struct TodoStage {
+pub struct TodoSetup {
     /// The proxy.
     pub proxy: Proxy,
     /// The scripted model.
     pub upstream: ScriptedUpstream,
     todo: TodoServer,
-    scenes: Vec<Scene>,
+    scenes: Vec<DemoScene>,
 }
 
 const POLICY: &str = "[[state]]\nname = \"added\"\nwhen = { tool = \"add_task\" }\nprobe = { mcp = \"todo\", tool = \"list_tasks\" }\n\
                       expect = \"$.tasks[?@.title == '{{title}}']\"\nmessage = \"the list has no such task\"\n";
 
-impl TodoStage {
+impl TodoSetup {
     /// Starts the upstream, the to-do list and the proxy.
     ///
     /// # Errors
@@ -45,45 +45,48 @@ impl TodoStage {
     }
 
     /// The scenes of the to-do list.
-    pub fn scenes(&self) -> &[Scene] {
+    pub fn scenes(&self) -> &[DemoScene] {
         &self.scenes
     }
 
     /// Plays one scene.
-    pub async fn play(&self, client: &Client, scene: &Scene, mode: Mode) -> Outcome {
+    pub async fn play(&self, client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> SceneOutcome {
         match scene.name {
-            "todo-server-dies" => self.todo.becomes_for(Mood::DiesInMidCall, 1),
-            "todo-contradicted" => self.todo.becomes_for(Mood::Lies, 1),
-            _ => self.todo.becomes(Mood::Fine),
+            "todo-server-dies" => self.todo.becomes_for(Misbehaviour::DiesInMidCall, 1),
+            "todo-contradicted" => self.todo.becomes_for(Misbehaviour::Lies, 1),
+            _ => self.todo.becomes(Misbehaviour::Fine),
         }
         let (asked, ran) = (self.upstream.received().len(), self.todo.ran().len());
         let seen = match scenes::play(client, scene, mode).await {
             Ok(seen) => seen,
             Err(error) => {
-                return Outcome {
-                    mode, toolmark: "–".into(), saw: vec!["–".into()], failed: vec![format!("the exchange ended: {error}")]
+                return SceneOutcome {
+                    mode,
+                    toolmark: "–".into(),
+                    saw: vec!["–".into()],
+                    failed: vec![format!("the exchange ended: {error}")],
                 };
             }
         };
         let upstream = self.upstream.received().iter().skip(asked).map(crate::testing::Received::json).collect();
-        let played = Played { mode, seen, upstream };
-        let mut check = Check::default();
+        let played = SceneRun { mode, seen, upstream };
+        let mut check = Expectations::default();
         let ran: Vec<String> = self.todo.ran().into_iter().skip(ran).collect();
         check.that("the task was added once, and no more", ran.iter().filter(|tool| *tool == "add_task").count() == 1);
         check.that("the application saw no call", played.seen.iter().all(|seen| seen.calls.is_empty()));
         let five = |request: &serde_json::Value| request["tools"].as_array().is_some_and(|tools| tools.len() == 7);
         check.that("the model got the server's five tools each time", played.upstream.iter().all(five));
         (scene.check)(&played, &mut check);
-        Outcome { mode, toolmark: played.last().toolmark(), saw: played.last().saw(), failed: check.failed }
+        SceneOutcome { mode, toolmark: played.last().toolmark(), saw: played.last().saw(), failed: check.failed }
     }
 }
 
-fn scenes() -> Vec<Scene> {
-    let scene = |name, model_does, script: fn(&Asked) -> Turn, check: fn(&Played, &mut Check)| Scene {
+fn scenes() -> Vec<DemoScene> {
+    let scene = |name, model_does, script: fn(&ModelRequest) -> DemoTurn, check: fn(&SceneRun, &mut Expectations)| DemoScene {
         name,
         model_does,
         ask: "Put it on my list.",
-        rounds: Rounds::One,
+        rounds: SceneRequests::One,
         script,
         check,
     };
@@ -94,41 +97,41 @@ fn scenes() -> Vec<Scene> {
     ]
 }
 
-fn add(title: &str) -> Turn {
-    Turn::call("todo__add_task", &format!(r#"{{"title":"{title}"}}"#))
+fn add(title: &str) -> DemoTurn {
+    DemoTurn::call("todo__add_task", &format!(r#"{{"title":"{title}"}}"#))
 }
 
-fn added(asked: &Asked) -> Turn {
+fn added(asked: &ModelRequest) -> DemoTurn {
     match asked.stamp() {
-        Some(id) => Turn::say(&["I added it ", "to your list (execution_id: ", &id, ")."]),
+        Some(id) => DemoTurn::say(&["I added it ", "to your list (execution_id: ", &id, ")."]),
         None => add("Buy milk"),
     }
 }
 
-fn unsure(asked: &Asked) -> Turn {
+fn unsure(asked: &ModelRequest) -> DemoTurn {
     match (asked.has_result(), asked.was_told("UNKNOWN")) {
         (false, _) => add("Buy milk"),
-        (true, true) => Turn::say(&[UNSURE]),
-        (true, false) => Turn::say(&["Done!"]),
+        (true, true) => DemoTurn::say(&[UNSURE]),
+        (true, false) => DemoTurn::say(&["Done!"]),
     }
 }
 
-fn contradicted(asked: &Asked) -> Turn {
+fn contradicted(asked: &ModelRequest) -> DemoTurn {
     if asked.has_result() { added(asked) } else { add("Call mum") }
 }
 
-fn real_run(played: &Played, check: &mut Check) {
+fn real_run(played: &SceneRun, check: &mut Expectations) {
     check.that("the verdict is pass, with nothing to object to", played.is("pass", &[]));
     check.that("the text arrived without the citation", played.last().text == "I added it to your list.");
     check.that("the model was asked on with the result", played.upstream.len() == 2);
 }
 
-fn unknown_effect(played: &Played, check: &mut Check) {
+fn unknown_effect(played: &SceneRun, check: &mut Expectations) {
     check.that("the model was told that the effect is unknown", played.sent(1, "tool").iter().any(|text| text.contains("UNKNOWN")));
     check.that("and could say so", played.last().text == UNSURE);
 }
 
-fn mismatch(played: &Played, check: &mut Check) {
+fn mismatch(played: &SceneRun, check: &mut Expectations) {
     check.that("the verdict is blocked, with its code", played.is("blocked", &["state_mismatch"]));
     check.that("what was said never arrived", !played.leaked("I added it"));
     check.that("the application is told why", played.last().text.contains("the list has no such task"));

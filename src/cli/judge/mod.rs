@@ -27,7 +27,7 @@ use crate::{
     policy::Mode,
     replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
-    settings::{self, Environment, Flags, KeySource, Offline},
+    settings::{self, Environment, Flags, KeySource, OfflineSettings},
     violation::Violation,
     wire::{
         json::{Document, string::quote},
@@ -36,17 +36,17 @@ use crate::{
 };
 
 mod report;
-pub(super) use report::Marks;
-use report::{Choice, Report};
+pub(super) use report::MarkVerification;
+use report::{ChoiceReport, JudgeReport};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Files that can't be read or have another format; settings or a policy that aren't valid.
-pub fn run(judge: &super::Judge, flags: Flags) -> Result<ExitCode, Error> {
+pub fn run(judge: &super::JudgeArgs, flags: Flags) -> Result<ExitCode, Error> {
     let flags = Flags { policy: judge.policy.clone(), ..flags };
     let offline = settings::load_offline(&flags, &Environment::of_process(), Path::new(""))?;
-    let files = Files::of(judge)?;
+    let files = InputFiles::of(judge)?;
     let (mut request, mut response) = (read(files.request, files.names[0])?, read(files.response, files.names[1])?);
     if files.is_text {
         request = conversation(request);
@@ -68,7 +68,7 @@ fn read(path: &Path, what: &str) -> Result<Bytes, Error> {
 }
 
 /// The files to judge.
-struct Files<'a> {
+struct InputFiles<'a> {
     request: &'a Path,
     response: &'a Path,
     names: [&'static str; 2],
@@ -76,9 +76,9 @@ struct Files<'a> {
     is_text: bool,
 }
 
-impl<'a> Files<'a> {
-    fn of(judge: &'a super::Judge) -> Result<Self, Error> {
-        let super::Judge { request, response, conversation, answer, .. } = judge;
+impl<'a> InputFiles<'a> {
+    fn of(judge: &'a super::JudgeArgs) -> Result<Self, Error> {
+        let super::JudgeArgs { request, response, conversation, answer, .. } = judge;
         match (request, response, conversation, answer) {
             (Some(request), Some(response), _, _) => Ok(Self { request, response, names: ["request", "response"], is_text: false }),
             (_, _, Some(request), Some(response)) => Ok(Self { request, response, names: ["conversation", "answer"], is_text: true }),
@@ -109,14 +109,14 @@ fn answer(text: &[u8], as_responses: bool) -> Bytes {
 }
 
 /// Error of reading one of the files.
-enum Unreadable {
+enum InputError {
     Request(String),
     Response(String),
     Setup(Error),
 }
 
-impl Unreadable {
-    fn in_files(self, files: &Files<'_>) -> Error {
+impl InputError {
+    fn in_files(self, files: &InputFiles<'_>) -> Error {
         match self {
             Self::Request(why) => {
                 let [name, _] = files.names;
@@ -132,23 +132,23 @@ impl Unreadable {
     }
 }
 
-fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<Report, Unreadable> {
-    let rules = offline.policy.load().map_err(|error| Unreadable::Setup(error.into()))?;
-    let standard = Standard::new(rules, HELD_BYTES_MAX).map_err(|error| Unreadable::Setup(Error::Failed(error.to_string())))?;
-    let (ring, marks) = ring(&offline.keys).map_err(Unreadable::Setup)?;
+fn judge_exchange(offline: &OfflineSettings, request: Bytes, response: Bytes) -> Result<JudgeReport, InputError> {
+    let rules = offline.policy.load().map_err(|error| InputError::Setup(error.into()))?;
+    let standard = Standard::new(rules, HELD_BYTES_MAX).map_err(|error| InputError::Setup(Error::Failed(error.to_string())))?;
+    let (ring, marks) = ring(&offline.keys).map_err(InputError::Setup)?;
     let scope = match offline.scope {
-        settings::Scope::Shared => Scope::shared(),
-        settings::Scope::Caller => Scope::anonymous(),
+        settings::ScopeKind::Shared => Scope::shared(),
+        settings::ScopeKind::Caller => Scope::anonymous(),
     };
-    let document = Document::parse(request).map_err(|error| Unreadable::Request(format!("it is {error}")))?;
+    let document = Document::parse(request).map_err(|error| InputError::Request(format!("it is {error}")))?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let bench = Bench { standard: Arc::new(standard), ring, schemas: Arc::default() };
     let when = When { id: uuid::Uuid::nil(), scope, now_ms, upstream: Upstream::default() };
     let api = Api::of_request(&document);
-    let refused = |refusal: Refusal| Unreadable::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
+    let refused = |refusal: Refusal| InputError::Request(format!("it would be refused: [{}] {}", refusal.code, refusal.message));
     let Begun { context, violations, .. } = bench.begin(api, &document, &when, &Recalled::default()).map_err(refused)?;
     let policy = &bench.standard.rules.policy;
-    let mut report = Report {
+    let mut report = JudgeReport {
         policy: bench.standard.rules.source.to_string(),
         enforced: policy.mode == Mode::Enforce,
         repairs: if context.choices <= 1 { policy.calls.max_repairs } else { 0 },
@@ -170,16 +170,16 @@ fn judge_exchange(offline: &Offline, request: Bytes, response: Bytes) -> Result<
 }
 
 /// The keys, if there are any; a missing key file isn't created.
-pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Error> {
+pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::MarkVerification), Error> {
     let missing = match keys {
         KeySource::File(path) if !path.exists() => Some(format!("there is no key in {}", path.display())),
         KeySource::Ephemeral => Some("no key is set".to_owned()),
         KeySource::File(_) | KeySource::Ring(_) => None,
     };
-    let marks = missing.map_or(report::Marks::Known, report::Marks::Unknown);
+    let marks = missing.map_or(report::MarkVerification::Known, report::MarkVerification::Unknown);
     let keys = match &marks {
-        report::Marks::Known => keys.keys().map_err(|error| Error::Failed(error.to_string()))?,
-        report::Marks::Unknown(_) => {
+        report::MarkVerification::Known => keys.keys().map_err(|error| Error::Failed(error.to_string()))?,
+        report::MarkVerification::Unknown(_) => {
             let mut key = [0; 32];
             getrandom::fill(&mut key).map_err(|error| Error::Failed(format!("the system gives no random numbers: {error}")))?;
             vec![key]
@@ -191,23 +191,23 @@ pub(super) fn ring(keys: &KeySource) -> Result<(Arc<KeyRing>, report::Marks), Er
 /// The message with which toolmark would end the answer.
 ///
 /// # Errors
-/// [`Unreadable`] if the file isn't an answer at all.
-fn unreadable(unheard: Unheard, streamed: bool) -> Result<String, Unreadable> {
+/// [`InputError`] if the file isn't an answer at all.
+fn unreadable(unheard: Unheard, streamed: bool) -> Result<String, InputError> {
     let fault = match unheard {
         Unheard::Fault(fault) => fault,
-        Unheard::TooLong(error) => return Err(Unreadable::Response(error.to_string())),
+        Unheard::TooLong(error) => return Err(InputError::Response(error.to_string())),
     };
     match fault {
-        Fault::Json(error) if streamed => Err(Unreadable::Response(format!("an event is {error}"))),
-        Fault::Json(error) => Err(Unreadable::Response(format!("it is {error}"))),
-        Fault::Reported(_) if streamed => Err(Unreadable::Response("the stream reports an error: there is nothing to judge".into())),
-        Fault::Reported(_) => Err(Unreadable::Response("it is an error, not an answer: there is nothing to judge".into())),
-        Fault::Unknown(no @ ("no `choices`" | "no `output`")) if !streamed => Err(Unreadable::Response(format!("it has {no}"))),
+        Fault::Json(error) if streamed => Err(InputError::Response(format!("an event is {error}"))),
+        Fault::Json(error) => Err(InputError::Response(format!("it is {error}"))),
+        Fault::Reported(_) if streamed => Err(InputError::Response("the stream reports an error: there is nothing to judge".into())),
+        Fault::Reported(_) => Err(InputError::Response("it is an error, not an answer: there is nothing to judge".into())),
+        Fault::Unknown(no @ ("no `choices`" | "no `output`")) if !streamed => Err(InputError::Response(format!("it has {no}"))),
         fault @ (Fault::Shape(_) | Fault::Unknown(_) | Fault::Cut) => Ok(fault.to_string()),
     }
 }
 
-fn to_choice(said: Said, judged: JudgedChoice) -> Choice {
+fn to_choice(said: Said, judged: JudgedChoice) -> ChoiceReport {
     let of_turn = judged.turn.violations;
     let calls = said.calls.into_iter().zip(judged.turn.calls).map(|((call, _), judged)| {
         let arguments = match call.arguments {
@@ -216,9 +216,9 @@ fn to_choice(said: Said, judged: JudgedChoice) -> Choice {
             Arguments::Null => "null".to_owned(),
         };
         let accepted = matches!(judged.outcome, Outcome::Accept(_));
-        report::Call { name: call.name, arguments, accepted, violations: judged.violations }
+        report::CallReport { name: call.name, arguments, accepted, violations: judged.violations }
     });
     let calls = calls.collect();
     let says: Vec<Violation> = judged.of_text;
-    Choice { calls, of_turn, has_text: !said.text.is_empty(), of_text: says, citations: judged.citations }
+    ChoiceReport { calls, of_turn, has_text: !said.text.is_empty(), of_text: says, citations: judged.citations }
 }

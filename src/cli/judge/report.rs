@@ -8,14 +8,14 @@ use crate::{
 };
 
 /// Availability of the key that verifies marks.
-pub enum Marks {
+pub enum MarkVerification {
     /// The key is available.
     Known,
     /// There is no key; the reason.
     Unknown(String),
 }
 
-impl Marks {
+impl MarkVerification {
     /// True if marks can be verified.
     pub fn known(&self) -> bool {
         matches!(self, Self::Known)
@@ -23,7 +23,7 @@ impl Marks {
 }
 
 /// One call of the answer.
-pub struct Call {
+pub struct CallReport {
     /// The tool's name, as the model wrote it.
     pub name: String,
     /// The arguments, as the model wrote them.
@@ -35,9 +35,9 @@ pub struct Call {
 }
 
 /// One choice of the answer.
-pub struct Choice {
+pub struct ChoiceReport {
     /// The calls of the choice.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CallReport>,
     /// Violations of the turn as a whole.
     pub of_turn: Vec<Violation>,
     /// The choice has text.
@@ -49,7 +49,7 @@ pub struct Choice {
 }
 
 /// Result of judging one exchange.
-pub struct Report {
+pub struct JudgeReport {
     /// The policy's name.
     pub policy: String,
     /// The policy's mode is `enforce`.
@@ -57,18 +57,18 @@ pub struct Report {
     /// Number of repairs allowed; 0 for an answer with several choices.
     pub repairs: u32,
     /// Availability of the key that verifies marks.
-    pub marks: Marks,
+    pub marks: MarkVerification,
     /// Names of all known tools.
     pub tools: Vec<String>,
     /// Violations of the request.
     pub request: Vec<Violation>,
     /// The choices of the answer.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<ChoiceReport>,
     /// The error that would end the answer, if any.
     pub fault: Option<String>,
 }
 
-impl Report {
+impl JudgeReport {
     /// True if the exchange would be blocked.
     pub fn blocked(&self) -> bool {
         self.enforced && self.objects()
@@ -107,8 +107,8 @@ impl Report {
         let tools = if self.tools.is_empty() { "none".to_owned() } else { self.tools.join(", ") };
         line(&mut out, "tools", &tools);
         let marks = match &self.marks {
-            Marks::Known => "verified, as of a caller without a credential unless [marks] scope is shared".to_owned(),
-            Marks::Unknown(why) => format!("not_judged: {why}, so nothing can be said of call marks and stamps"),
+            MarkVerification::Known => "verified, as of a caller without a credential unless [marks] scope is shared".to_owned(),
+            MarkVerification::Unknown(why) => format!("not_judged: {why}, so nothing can be said of call marks and stamps"),
         };
         line(&mut out, "marks", &marks);
         if !self.request.is_empty() {
@@ -153,7 +153,7 @@ impl Report {
     }
 }
 
-fn choice_violations(choice: &Choice) -> impl Iterator<Item = &Violation> {
+fn choice_violations(choice: &ChoiceReport) -> impl Iterator<Item = &Violation> {
     choice.calls.iter().flat_map(|call| &call.violations).chain(&choice.of_turn).chain(&choice.of_text)
 }
 
@@ -164,7 +164,7 @@ fn not_judged(violation: &mut Violation) {
     violation.severity = Severity::Info;
 }
 
-fn choice_text(out: &mut String, choice: &Choice) {
+fn choice_text(out: &mut String, choice: &ChoiceReport) {
     for call in &choice.calls {
         let sign = if call.accepted { "✅" } else { "❌" };
         let arguments = cut(&call.arguments, ARGUMENTS_SHOWN_MAX);

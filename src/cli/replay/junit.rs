@@ -3,8 +3,8 @@
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
-    Case,
-    report::{Report, codes},
+    ReplayCase,
+    report::{ReplayReport, codes},
 };
 use crate::replay::rejudge::Difference;
 
@@ -12,7 +12,7 @@ use crate::replay::rejudge::Difference;
 ///
 /// # Errors
 /// The XML can't be written.
-pub fn write(report: &Report) -> Result<String, SerializeError> {
+pub fn write(report: &ReplayReport) -> Result<String, SerializeError> {
     let mut suite = TestSuite::new(report.title());
     for case in &report.cases {
         suite.add_test_case(test_case(report, case));
@@ -22,7 +22,7 @@ pub fn write(report: &Report) -> Result<String, SerializeError> {
     junit.to_string()
 }
 
-fn test_case(report: &Report, case: &Case) -> TestCase {
+fn test_case(report: &ReplayReport, case: &ReplayCase) -> TestCase {
     let status = match (report.failure(case), &case.after.not_judged) {
         (Some(why), _) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -49,7 +49,7 @@ fn skipped(why: &str) -> TestCaseStatus {
 }
 
 /// The violations found now, one line each.
-fn described(case: &Case) -> String {
+fn described(case: &ReplayCase) -> String {
     let lines = case.after.found.violations.iter().map(|found| {
         let tool = found.tool.as_deref().map_or(String::new(), |tool| format!(" {tool}:"));
         format!("[{}]{tool} {}", found.code, found.message)

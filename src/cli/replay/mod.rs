@@ -25,11 +25,11 @@ use crate::{
     settings::{self, Environment, Flags},
     tools::registry::SchemaCache,
 };
-use report::Report;
+use report::ReplayReport;
 
 /// `toolmark replay`
 #[derive(Args, Clone, Debug)]
-pub struct Replay {
+pub struct ReplayArgs {
     /// The cassette: a file, or a directory of them
     #[arg(value_name = "CASSETTE")]
     pub cassette: PathBuf,
@@ -54,17 +54,20 @@ pub struct Replay {
 ///
 /// # Errors
 /// A cassette, settings or a policy that can't be read.
-pub fn run(replay: &Replay, flags: Flags) -> Result<ExitCode, Error> {
+pub fn run(replay: &ReplayArgs, flags: Flags) -> Result<ExitCode, Error> {
     let flags = Flags { policy: replay.policy.clone(), ..flags };
     let offline = settings::load_offline(&flags, &Environment::of_process(), Path::new(""))?;
     let (ring, marks) = judge::ring(&offline.keys)?;
     let (ring, known) = if marks.known() { (ring, true) } else { (recorded_ring(&ring, &replay.cassette)?, false) };
     let second = replay.against.as_deref().map(|name| PolicySource::choose(Some(name), Path::new("")));
-    let benches =
-        Benches { first: bench(&offline.policy, &ring)?, second: second.as_ref().map(|policy| bench(policy, &ring)).transpose()?, known };
-    let mut report = Report::new(benches.names(), replay.strict);
+    let benches = OfflineJudges {
+        first: bench(&offline.policy, &ring)?,
+        second: second.as_ref().map(|policy| bench(policy, &ring)).transpose()?,
+        known,
+    };
+    let mut report = ReplayReport::new(benches.names(), replay.strict);
     report.keep_cases = replay.junit.is_some();
-    if let judge::Marks::Unknown(why) = &marks {
+    if let judge::MarkVerification::Unknown(why) = &marks {
         report.notices.push(format!("marks are judged by what the cassette shows of them: {why}"));
     }
     let lines = Lines::open(&replay.cassette).map_err(failed)?;
@@ -98,7 +101,7 @@ fn recorded_ring(ring: &KeyRing, cassette: &Path) -> Result<Arc<KeyRing>, Error>
 }
 
 /// The offline judges: for one policy, or for two that are compared.
-struct Benches {
+struct OfflineJudges {
     first: Bench,
     second: Option<Bench>,
     /// The key is available.
@@ -106,7 +109,7 @@ struct Benches {
 }
 
 /// Result for one line of the cassette.
-pub(super) struct Case {
+pub(super) struct ReplayCase {
     /// The exchange's id; empty for a line that a crash cut off.
     id: String,
     /// `FILE:LINE`
@@ -120,7 +123,7 @@ pub(super) struct Case {
     difference: Difference,
 }
 
-impl Benches {
+impl OfflineJudges {
     fn names(&self) -> [String; 2] {
         let name = |bench: &Bench| bench.standard.rules.source.to_string();
         match &self.second {
@@ -129,11 +132,11 @@ impl Benches {
         }
     }
 
-    fn judge(&self, line: &crate::cassette::reader::Line) -> Result<Case, crate::cassette::reader::ReadError> {
+    fn judge(&self, line: &crate::cassette::reader::Line) -> Result<ReplayCase, crate::cassette::reader::ReadError> {
         let place = format!("{}:{}", line.path.display(), line.number);
         let Some(exchange) = line.exchange()? else {
             let after = Judgement { not_judged: Some("the line is cut off, as a crash leaves it".into()), ..Judgement::default() };
-            return Ok(Case { id: String::new(), place, model: String::new(), before: None, after, difference: Difference::None });
+            return Ok(ReplayCase { id: String::new(), place, model: String::new(), before: None, after, difference: Difference::None });
         };
         let first = rejudge::judge(&self.first, &exchange);
         let (before, after) = match &self.second {
@@ -146,7 +149,7 @@ impl Benches {
             Some(before) if after.judged() => rejudge::compare(before, &after, &exchange, marks, self.second.is_some()),
             _ => Difference::None,
         };
-        Ok(Case { id: exchange.id, place, model: after.model.clone(), before, after, difference })
+        Ok(ReplayCase { id: exchange.id, place, model: after.model.clone(), before, after, difference })
     }
 
     /// True if the scope of the exchange's marks can be read with this key.

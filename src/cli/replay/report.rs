@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use super::Case;
+use super::ReplayCase;
 use crate::{cassette::format::Recorded, replay::rejudge::Difference};
 
 /// Differences that the text lists; JSON and JUnit list all.
@@ -12,10 +12,10 @@ const SHOWN_MAX: usize = 40;
 const VERDICTS: [&str; 4] = ["pass", "warn", "repaired", "blocked"];
 
 /// Code, tool and model.
-type Finding = (String, String, String);
+type FindingKey = (String, String, String);
 
 /// The collected results.
-pub struct Report {
+pub struct ReplayReport {
     names: [String; 2],
     strict: bool,
     /// All cases are stored, not only the failing ones.
@@ -23,17 +23,17 @@ pub struct Report {
     /// Notices printed before the results.
     pub notices: Vec<String>,
     /// The stored cases: all of them, or those that fail.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ReplayCase>,
     exchanges: usize,
     verdicts: BTreeMap<String, [usize; 2]>,
-    findings: BTreeMap<Finding, [usize; 2]>,
+    findings: BTreeMap<FindingKey, [usize; 2]>,
     not_judged: BTreeMap<String, usize>,
     excused: BTreeMap<&'static str, usize>,
     open: usize,
     failures: usize,
 }
 
-impl Report {
+impl ReplayReport {
     /// An empty report. `names`: names of the two sides that are compared.
     pub fn new(names: [String; 2], strict: bool) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Report {
     }
 
     /// Adds one case.
-    pub fn add(&mut self, case: Case) {
+    pub fn add(&mut self, case: ReplayCase) {
         self.exchanges += 1;
         let sides = [case.before.as_ref(), case.after.judged().then_some(&case.after.found)];
         for (side, found) in sides.into_iter().enumerate() {
@@ -81,7 +81,7 @@ impl Report {
     }
 
     /// The reason why a case fails, if it does.
-    pub fn failure(&self, case: &Case) -> Option<String> {
+    pub fn failure(&self, case: &ReplayCase) -> Option<String> {
         if let Difference::Differs { verdicts: [before, after], gone, new } = &case.difference {
             let mut text = if before == after { format!("{after} as before") } else { format!("{before} became {after}") };
             let list = |text: &mut String, word: &str, codes: &[String]| {
@@ -126,7 +126,7 @@ impl Report {
             let _ =
                 writeln!(out, "\n{} count as blocked where the model would have been asked again: its answer isn't recorded", self.open);
         }
-        let failing: Vec<(&Case, String)> = self.cases.iter().filter_map(|case| Some((case, self.failure(case)?))).collect();
+        let failing: Vec<(&ReplayCase, String)> = self.cases.iter().filter_map(|case| Some((case, self.failure(case)?))).collect();
         let left_out: usize = self.excused.values().sum();
         let ending = match (failing.len(), left_out) {
             (0, 0) => "no difference".to_owned(),
@@ -150,7 +150,7 @@ impl Report {
             .iter()
             .map(|verdict| ((*verdict).to_owned(), side(self.verdicts.get(*verdict).copied().unwrap_or_default())))
             .collect();
-        let finding = |((code, tool, model), [a, b]): (&Finding, &[usize; 2])| json!({ "code": code, "tool": tool, "model": model, "before": a, "after": b });
+        let finding = |((code, tool, model), [a, b]): (&FindingKey, &[usize; 2])| json!({ "code": code, "tool": tool, "model": model, "before": a, "after": b });
         let failing = self.cases.iter().filter_map(|case| Some((case, self.failure(case)?)));
         let differences = failing.map(|(case, why)| {
             json!({ "id": case.id, "place": case.place, "model": case.model, "why": why, "before": case.before, "after": case.after.found, "open": case.after.open })
@@ -182,7 +182,7 @@ fn count<K: Ord>(map: &mut BTreeMap<K, [usize; 2]>, key: K, side: usize) {
 }
 
 /// The findings of one exchange, without duplicates.
-fn findings<'f>(found: &'f Recorded, model: &'f str) -> impl Iterator<Item = Finding> {
+fn findings<'f>(found: &'f Recorded, model: &'f str) -> impl Iterator<Item = FindingKey> {
     let of = found.violations.iter().map(|found| (found.code.clone(), found.tool.clone().unwrap_or_default(), model.to_owned()));
     of.collect::<std::collections::BTreeSet<_>>().into_iter()
 }

@@ -83,7 +83,7 @@ impl SealedKv {
     ///
     /// # Errors
     /// [`StoreError`] if they can't be started.
-    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::Ledger) -> Result<Self, StoreError> {
+    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::LedgerSettings) -> Result<Self, StoreError> {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
         let (store, vault, waiting) = (store.clone(), Arc::new(KvCipher::new(keys)), Arc::default());

@@ -16,7 +16,7 @@ use crate::{
         sealed_kv::{self, SealedKv},
     },
     marks::{Moment, Scope},
-    mcp::{outcome::Outcome, runner::Asked},
+    mcp::{outcome::ToolOutcome, runner::ToolCallRequest},
     wire::json::canonical::canonical,
 };
 
@@ -31,7 +31,7 @@ pub struct Begun {
     time_ms: u64,
     counter: u16,
     /// Outcome; `None` while it isn't known.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ToolOutcome>,
 }
 
 /// Calls that this process started, by request, tool, arguments and ordinal.
@@ -85,7 +85,7 @@ impl Ordinals {
 /// Call that is to be executed.
 pub struct Due {
     /// Request to run the tool.
-    pub asked: Asked,
+    pub asked: ToolCallRequest,
     /// Moment of the call's mark.
     pub moment: Moment,
     key: Key,
@@ -122,7 +122,7 @@ impl Due {
     ///
     /// # Errors
     /// [`LookupUnavailable`] if too much waits to be written.
-    pub fn note_end(&self, shelf: &SealedKv, outcome: &Outcome, now_ms: u64) -> Result<(), LookupUnavailable> {
+    pub fn note_end(&self, shelf: &SealedKv, outcome: &ToolOutcome, now_ms: u64) -> Result<(), LookupUnavailable> {
         if !self.is_journaled() {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl Journal {
         shelf: &SealedKv,
         identity: &Identity,
         ordinals: &mut Ordinals,
-        asked: Vec<(Asked, Moment)>,
+        asked: Vec<(ToolCallRequest, Moment)>,
         now_ms: u64,
     ) -> Vec<Due> {
         let mut dues: Vec<Due> = Vec::new();
@@ -192,7 +192,7 @@ impl Journal {
 }
 
 impl Begun {
-    fn of(due: &Due, outcome: Option<Outcome>) -> Self {
+    fn of(due: &Due, outcome: Option<ToolOutcome>) -> Self {
         let Moment { time_ms, counter } = due.moment;
         Self { mark: due.asked.mark.clone(), time_ms, counter, outcome }
     }

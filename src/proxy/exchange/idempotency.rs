@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::{
-    mcp::{Mcp, outcome::Outcome},
+    mcp::{Mcp, outcome::ToolOutcome},
     proxy::{
         app::App,
         conversations::journal::{Due, Known},
@@ -15,18 +15,18 @@ use crate::{
 };
 
 /// Executes a call, or returns the outcome of its earlier run. It runs to its end, which is recorded, even if the caller stops waiting.
-pub async fn run(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
+pub async fn run(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> ToolOutcome {
     let name = due.asked.tool.name.clone();
     let running = tokio::spawn(run_due(app, mcp, due));
     running.await.unwrap_or_else(|_| {
         tracing::error!(tool = &*name, "running {name} broke off");
-        Outcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
+        ToolOutcome::failure("toolmark itself broke off while the tool ran: whether it took effect is unknown")
     })
 }
 
-async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
+async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> ToolOutcome {
     let unknown = |why: &str| {
-        Outcome::failure(&format!(
+        ToolOutcome::failure(&format!(
             "`{}` was begun by an earlier attempt at this request, and {why}. Whether it took effect is UNKNOWN; toolmark did not run it \
              again. Say so, or find out by other means; don't report it as done or as not done.",
             due.asked.tool.name
@@ -45,7 +45,7 @@ async fn run_due(app: Arc<App>, mcp: Arc<Mcp>, due: Due) -> Outcome {
         }
         Known::Before(begun) => return begun.outcome.clone().unwrap_or_else(|| unknown("its end was never noted")),
         Known::Untold => {
-            return Outcome::failure("it was not run: whether an earlier attempt at this request has run it can't be looked up now");
+            return ToolOutcome::failure("it was not run: whether an earlier attempt at this request has run it can't be looked up now");
         }
     }
     let outcome = mcp.run(due.asked.clone()).await;

@@ -17,7 +17,7 @@ use crate::{
     openai::Api,
     proxy::{app::App, exchange::clock::ExchangeClock, http::headers::SESSION},
     responses,
-    settings::{Ledger, Store},
+    settings::{LedgerSettings, StoredContent},
     violation::{Detail, Place, Severity, Verdict, Violation},
     wire::json::{Document, Value, canonical::canonical},
 };
@@ -123,7 +123,7 @@ impl RecordBuilder {
     }
 
     /// Records a turn that isn't passed on.
-    pub fn rejected(&mut self, context: &Context, turn: &EchoedTurn, ledger: &Ledger) {
+    pub fn rejected(&mut self, context: &Context, turn: &EchoedTurn, ledger: &LedgerSettings) {
         // Where nothing is changed, valid calls pass and are noted then.
         if !context.observes() || turn.calls.iter().any(|call| !call.violations.is_empty()) {
             self.turn(turn, ledger);
@@ -166,7 +166,7 @@ impl RecordBuilder {
     }
 
     /// Records the calls of a turn that isn't passed on.
-    fn turn(&mut self, turn: &EchoedTurn, ledger: &Ledger) {
+    fn turn(&mut self, turn: &EchoedTurn, ledger: &LedgerSettings) {
         let attempt = self.attempts.len() as u32;
         let room = CALLS_MAX.saturating_sub(self.calls.len());
         self.calls.extend(turn.calls.iter().take(room).map(|call| CallRecord {
@@ -182,7 +182,7 @@ impl RecordBuilder {
     }
 
     /// Records a call that is passed on.
-    pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &Ledger) {
+    pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &LedgerSettings) {
         if self.calls.len() >= CALLS_MAX {
             return;
         }
@@ -215,7 +215,7 @@ impl RecordBuilder {
     }
 
     /// Records of all violations.
-    fn violations(&self, findings: &ExchangeFindings, ledger: &Ledger) -> Vec<ViolationRecord> {
+    fn violations(&self, findings: &ExchangeFindings, ledger: &LedgerSettings) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| {
             let detail = violation.detail.as_deref();
             let words = |of: fn(&Detail) -> &str| detail.and_then(|detail| kept(of(detail), violation, ledger));
@@ -336,7 +336,7 @@ fn claims(findings: &ExchangeFindings) -> Vec<ClaimRecord> {
 
 /// Executions shown for the first time in this exchange: `fresh` are their indices in the context. `now_ms`: time at which
 /// their results arrived.
-fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &Ledger) -> Vec<ExecutionRecord> {
+fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &LedgerSettings) -> Vec<ExecutionRecord> {
     let fresh: Vec<&Execution> = fresh.iter().filter_map(|at| context.executions.get(*at)).collect();
     if fresh.is_empty() {
         return Vec::new();
@@ -366,15 +366,15 @@ fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger:
 }
 
 /// Text of a tool's call or result for the record; `None` unless the settings store bodies of this tool.
-fn body(tool: &str, text: &str, ledger: &Ledger) -> Option<StoredText> {
-    (ledger.store == Store::Bodies && ledger.body_tools.covers(tool)).then(|| StoredText::of(text, ledger.body_bytes))
+fn body(tool: &str, text: &str, ledger: &LedgerSettings) -> Option<StoredText> {
+    (ledger.store == StoredContent::Bodies && ledger.body_tools.covers(tool)).then(|| StoredText::of(text, ledger.body_bytes))
 }
 
 /// Text of a violation for the record; `None` unless the settings store bodies of its tool, or of all tools: it may quote arguments.
-fn kept(words: &str, violation: &Violation, ledger: &Ledger) -> Option<Box<str>> {
+fn kept(words: &str, violation: &Violation, ledger: &LedgerSettings) -> Option<Box<str>> {
     let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
     let cut = || StoredText::of(words, ledger.body_bytes).text;
-    (ledger.store == Store::Bodies && covered).then(cut)
+    (ledger.store == StoredContent::Bodies && covered).then(cut)
 }
 
 /// Duration in whole microseconds.

@@ -10,7 +10,7 @@ use crate::{
         context::{Context, JudgedChoice},
         state_checks::{self, Due, Values},
     },
-    mcp::{Mcp, catalog::Standing},
+    mcp::{Mcp, catalog::ServerStatus},
     policy::{state_probe::CompiledProbe, state_rules::CompiledState},
     proxy::{app::App, exchange::http_probe},
     violation::{Code, Violation},
@@ -89,7 +89,7 @@ async fn ask(app: &App, rule: &CompiledState, values: &Values) -> Result<bool, S
 async fn by_tool(mcp: &Mcp, (name, tool): (&str, &str), read_only: bool, arguments: Value, deadline: Duration) -> Result<Value, String> {
     let server = mcp.servers().iter().find(|server| *server.settings.name == *name);
     let server = server.ok_or_else(|| format!("there is no MCP server `{name}`"))?;
-    let Standing::Up(tools) = server.standing() else { return Err(format!("the MCP server `{name}` is down")) };
+    let ServerStatus::Up(tools) = server.standing() else { return Err(format!("the MCP server `{name}` is down")) };
     let own = tools.iter().find(|own| *own.name == *tool).ok_or_else(|| format!("it has no tool `{tool}`"))?;
     if !(own.read_only || read_only || server.settings.read_only.is(&own.name, false)) {
         return Err(format!("`{tool}` doesn't say that it only reads: say so with `read_only = true`"));

@@ -27,7 +27,7 @@ use crate::{
     },
     judge::{call::ValidCall, loops::Beyond},
     marks::{Moment, Scope},
-    mcp::{Mcp, catalog::Offered, outcome::Outcome, runner::Asked},
+    mcp::{Mcp, catalog::OfferedTool, outcome::ToolOutcome, runner::ToolCallRequest},
     proxy::{
         conversations::journal::{Due, Identity, Ordinals},
         exchange::{basis, driver::ExchangeDriver, idempotency},
@@ -163,7 +163,7 @@ impl ToolRounds {
 /// Calls of one turn that toolmark runs.
 struct Own {
     /// Tools, each with the index of its call in the turn.
-    tools: Vec<(usize, Offered)>,
+    tools: Vec<(usize, OfferedTool)>,
     /// The smallest of their servers' limits of rounds.
     limit: u32,
 }
@@ -171,7 +171,7 @@ struct Own {
 impl Own {
     fn of(context: &Context, calls: &[(ValidCall, Moment)], mcp: &Mcp) -> Self {
         let runs = |(at, (call, _)): (usize, &(ValidCall, Moment))| Some((at, context.tools.runs(call.name())?.clone()));
-        let tools: Vec<(usize, Offered)> = calls.iter().enumerate().filter_map(runs).collect();
+        let tools: Vec<(usize, OfferedTool)> = calls.iter().enumerate().filter_map(runs).collect();
         let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
         Self { tools, limit }
     }
@@ -211,7 +211,7 @@ pub async fn run_own_calls<A: Adapter>(
         RoundPermit::LimitReached => {
             let limit = own.limit;
             let message = format!("this was not run: the limit of {limit} rounds of calls is reached. Answer with what you have.");
-            own.tools.iter().map(|_| Outcome::failure(&message)).collect()
+            own.tools.iter().map(|_| ToolOutcome::failure(&message)).collect()
         }
         RoundPermit::LimitExceeded => {
             let tool = own.tools.first().map_or("", |(_, tool)| &tool.name);
@@ -245,15 +245,15 @@ async fn run_calls<A: Adapter>(
     own: &Own,
     said: &Said,
     calls: &mut [(ValidCall, Moment)],
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<ToolOutcome>, Failure> {
     let ExchangeDriver { worker, context, attempts, record, rounds, cassette, .. } = driver;
     let app = &worker.app;
     let marks = A::marks(said, calls, context);
     let asked = own.tools.iter().filter_map(|(at, tool)| {
         let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
-        Some((Asked { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
+        Some((ToolCallRequest { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
     });
-    let asked: Vec<(Asked, Moment)> = asked.collect();
+    let asked: Vec<(ToolCallRequest, Moment)> = asked.collect();
     if let Some(outcomes) = cassette.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
         return Ok(outcomes);
     }

@@ -9,8 +9,8 @@ use crate::{
         verifier::{Shown, check, question::Question, undecided::is_undecided},
     },
     proxy::{exchange::clock::ExchangeClock, helper_threads, upstream::verifier::Verifier, worker::Worker},
-    settings::When,
-    telemetry::metrics::verifier::Outcome,
+    settings::VerifyWhen,
+    telemetry::metrics::verifier::VerifierOutcome,
     violation::{Code, Severity},
 };
 
@@ -53,11 +53,11 @@ pub async fn verify(
     let question = Question { answer: &answer, results };
     // Of a longer stream not all is kept.
     if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
-        return counts.count(Outcome::TooLarge);
+        return counts.count(VerifierOutcome::TooLarge);
     }
     helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-    if settings.when == When::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
-        return counts.count(Outcome::Decided);
+    if settings.when == VerifyWhen::Undecided && !is_undecided(&answer, &question.results, &grounds.asked, &choice.of_text) {
+        return counts.count(VerifierOutcome::Decided);
     }
     let at = verifier.upstream();
     let upstream = worker.endpoints.get(at).zip(worker.app.standings.get(at));

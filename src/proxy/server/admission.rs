@@ -22,7 +22,7 @@ use http::StatusCode;
 
 use crate::{
     proxy::http::failure::Failure,
-    settings::{Client, Limits},
+    settings::{ClientSettings, Limits},
 };
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
@@ -143,8 +143,8 @@ fn overloaded(message: impl Into<String>) -> Failure {
 
 impl Load {
     /// Counters at zero, with the limits of the settings.
-    pub fn new(limits: &Limits, clients: &[Client]) -> Arc<Self> {
-        let client = |client: &Client| ClientLoad {
+    pub fn new(limits: &Limits, clients: &[ClientSettings]) -> Arc<Self> {
+        let client = |client: &ClientSettings| ClientLoad {
             name: client.name.clone(),
             rate: client.rate.map(|rate| limiter(rate.requests, rate.window)),
             running: AtomicUsize::new(0),
@@ -246,9 +246,9 @@ fn limiter(requests: NonZeroU32, window: Duration) -> Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Rate;
+    use crate::settings::ClientRate;
 
-    fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[Client]) -> Arc<Load> {
+    fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[ClientSettings]) -> Arc<Load> {
         let limits = Limits {
             request_bytes: 1 << 20,
             response_bytes: 1 << 20,
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn clients_have_a_rate_and_so_many_at_a_time() {
-        let rate = Rate { requests: NonZeroU32::new(3).unwrap(), window: Duration::from_secs(3_600) };
-        let client = |rate, concurrent| Client { name: "c".into(), key_sha256: [0; 32], policy: None, rate, concurrent };
+        let rate = ClientRate { requests: NonZeroU32::new(3).unwrap(), window: Duration::from_secs(3_600) };
+        let client = |rate, concurrent| ClientSettings { name: "c".into(), key_sha256: [0; 32], policy: None, rate, concurrent };
         let load = load(9, None, 100, &[client(Some(rate), None), client(None, NonZeroU32::new(2)), client(None, None)]);
         for _ in 0..3 {
             assert!(load.of_client(0).is_ok());

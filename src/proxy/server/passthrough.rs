@@ -15,7 +15,7 @@ use crate::{
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
         worker::Worker,
     },
-    settings::{Credential, Upstream},
+    settings::{Credential, UpstreamSettings},
     wire::json::{
         Document, Value,
         string::{cut, quote},
@@ -211,7 +211,7 @@ async fn list(worker: &Worker, at: usize, endpoint: &Endpoint, headers: HeaderMa
 }
 
 /// Models that an upstream is known to serve without a request: those named in the settings.
-fn named(settings: &Upstream) -> Vec<String> {
+fn named(settings: &UpstreamSettings) -> Vec<String> {
     let names = settings.models.iter().flatten().filter(|name| !name.contains(['*', '?', '[', '{']));
     names.map(|name| format!(r#"{{"id":{},"object":"model","created":0,"owned_by":{}}}"#, quote(name), quote(&settings.name))).collect()
 }

@@ -1,6 +1,6 @@
 //! Upstreams that may answer an exchange, and their order. Pure.
 
-use crate::{settings::Upstream, upstreams::capability_probe::Calls};
+use crate::{settings::UpstreamSettings, upstreams::capability_probe::Calls};
 
 /// An upstream that may answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,8 +14,8 @@ pub struct Candidate {
 /// The upstreams for a model: the first whose globs match, then its fallbacks in order, each with the model that `fallback_models` names,
 /// else with the same model if the fallback serves it. A request without a model goes to the first upstream. Empty if no upstream serves
 /// the model.
-pub fn candidates(upstreams: &[Upstream], model: &str) -> Vec<Candidate> {
-    let serves = |upstream: &Upstream| model.is_empty() || upstream.serves(model);
+pub fn candidates(upstreams: &[UpstreamSettings], model: &str) -> Vec<Candidate> {
+    let serves = |upstream: &UpstreamSettings| model.is_empty() || upstream.serves(model);
     let Some(first) = upstreams.iter().position(serves) else { return Vec::new() };
     let mut found = vec![Candidate { upstream: first, model: None }];
     let Some(own) = upstreams.get(first) else { return found };

@@ -25,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, Responses, Settings, ToolChoice, Upstream},
+    settings::{Credential, DefaultToolChoice, ResponsesSupport, Settings, UpstreamSettings},
     sys::tls,
     upstreams::retry::Failed,
 };
@@ -56,7 +56,7 @@ impl From<SendFailure> for Failure {
 /// One upstream as one worker reaches it.
 pub struct Endpoint {
     /// Its settings.
-    pub settings: Upstream,
+    pub settings: UpstreamSettings,
     /// Its requirements for chat requests.
     pub chat: context::Upstream,
     client: Client,
@@ -76,7 +76,7 @@ impl Endpoint {
         settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
     }
 
-    fn new(settings: &Upstream, tls: &rustls::ClientConfig) -> Result<Self, Error> {
+    fn new(settings: &UpstreamSettings, tls: &rustls::ClientConfig) -> Result<Self, Error> {
         let base: Uri = settings.base_url.parse().map_err(http::Error::from)?;
         let client = Client::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
@@ -84,9 +84,9 @@ impl Endpoint {
         let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
         let chat = context::Upstream {
             tool_choice: match settings.tool_choice {
-                ToolChoice::Auto => None,
-                ToolChoice::Required => Some("required"),
-                ToolChoice::None => Some("none"),
+                DefaultToolChoice::Auto => None,
+                DefaultToolChoice::Required => Some("required"),
+                DefaultToolChoice::None => Some("none"),
             },
         };
         let authorization = match &settings.credential {
@@ -141,7 +141,7 @@ impl Endpoint {
     /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
     /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
     pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
-        self.settings.responses == Responses::Native && (foreign || !self.takes_callers(caller_key))
+        self.settings.responses == ResponsesSupport::Native && (foreign || !self.takes_callers(caller_key))
     }
 
     /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.

@@ -18,7 +18,7 @@ use crate::{
         http::failure::Failure,
         upstream::{ERROR_BYTES_MAX, Endpoint, candidates::candidates, pool::Outgoing},
     },
-    settings::{Credential, Upstream},
+    settings::{Credential, UpstreamSettings},
     upstreams::{
         capabilities::{Known, Model, Open},
         capability_probe::{Calls, Finding, LIMITS, REFUSALS_MAX, Schedule, TIME_MAX, finding, question},
@@ -173,7 +173,7 @@ pub fn why_not(known: &Known) -> String {
 /// # Errors
 /// [`Error`] if the system provides no thread.
 pub fn start(app: &Arc<App>, stop: CancellationToken) -> Result<Option<std::thread::JoinHandle<()>>, Error> {
-    let asked = |upstream: &Upstream| upstream.probe.asks() && upstream.credential != Credential::Caller;
+    let asked = |upstream: &UpstreamSettings| upstream.probe.asks() && upstream.credential != Credential::Caller;
     for upstream in app.settings.upstreams.iter().filter(|upstream| upstream.probe.asks() && !asked(upstream)) {
         let name = &*upstream.name;
         tracing::info!(
@@ -265,7 +265,7 @@ async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str
 }
 
 /// Models of an upstream that the settings name without globs.
-fn named(upstreams: &[Upstream], upstream: usize) -> Vec<String> {
+fn named(upstreams: &[UpstreamSettings], upstream: usize) -> Vec<String> {
     let Some(own) = upstreams.get(upstream) else { return Vec::new() };
     let is_name = |name: &&String| !name.contains(['*', '?', '[', '{']);
     let mut names: Vec<String> = own.models.iter().flatten().filter(is_name).cloned().collect();

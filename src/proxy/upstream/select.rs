@@ -33,7 +33,7 @@ use crate::{
         http::{credentials, failure::Failure},
         worker::Worker,
     },
-    settings::{Responses, Upstream},
+    settings::{ResponsesSupport, UpstreamSettings},
     translate,
     upstreams::{
         breaker::{Admission, Condition, Outcome},
@@ -206,12 +206,12 @@ impl UpstreamSelection {
     }
 
     /// True if the current upstream gets chat completions, and its answers are translated to the Responses API.
-    pub fn translates(&self, settings: &Upstream) -> bool {
-        self.api == Api::Responses && settings.responses == Responses::Translate
+    pub fn translates(&self, settings: &UpstreamSettings) -> bool {
+        self.api == Api::Responses && settings.responses == ResponsesSupport::Translate
     }
 
     /// API in which the current upstream is asked.
-    pub fn api_of(&self, settings: &Upstream) -> Api {
+    pub fn api_of(&self, settings: &UpstreamSettings) -> Api {
         if self.translates(settings) { Api::Chat } else { self.api }
     }
 

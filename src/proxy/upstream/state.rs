@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
 use crate::{
-    settings::Upstream,
+    settings::UpstreamSettings,
     upstreams::{
         capabilities::Table,
         health::Gauge,
@@ -30,7 +30,7 @@ pub struct Standing {
 
 impl Standing {
     /// Reads the header `server` of an answer, unless the settings already say which server it is.
-    pub fn hear(&self, upstream: &Upstream, headers: &HeaderMap) {
+    pub fn hear(&self, upstream: &UpstreamSettings, headers: &HeaderMap) {
         if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
             return;
         }
@@ -45,20 +45,20 @@ impl Standing {
     }
 
     /// Changes that its requests need.
-    pub fn fitting<'u>(&self, upstream: &'u Upstream) -> &'u Fitting {
+    pub fn fitting<'u>(&self, upstream: &'u UpstreamSettings) -> &'u Fitting {
         let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
         heard.unwrap_or(&upstream.fitting)
     }
 
-    fn preset(&self, upstream: &Upstream) -> Preset {
+    fn preset(&self, upstream: &UpstreamSettings) -> Preset {
         if self.llama_cpp.load(Ordering::Relaxed) { Preset::LlamaCpp } else { upstream.preset }
     }
 }
 
 /// Description of all upstreams by name: the breaker, and for each model whether it calls functions, the reason if not, and
 /// the parameters that it rejects. `uptime_ms`: clock of the breaker; `now_ms`: clock of the capabilities.
-pub fn shown(upstreams: &[Upstream], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
-    let one = |(upstream, standing): (&Upstream, &Standing)| {
+pub fn shown(upstreams: &[UpstreamSettings], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
+    let one = |(upstream, standing): (&UpstreamSettings, &Standing)| {
         let models = standing.models.all().into_iter().map(|(name, known)| {
             let found = json!({
                 "calls": known.calls_at(now_ms).as_str(),

@@ -34,7 +34,7 @@ use crate::{
     },
     settings::{self},
     sys::clock::Uptime,
-    telemetry::metrics::verifier::{OfVerifier, Outcome},
+    telemetry::metrics::verifier::{VerifierCounters, VerifierOutcome},
     upstreams::{
         allowance::{Allowance, Reserved},
         breaker::{self, Admission, Condition},
@@ -51,27 +51,27 @@ const ANSWER_TOKENS: u64 = 1_000;
 
 /// Client for second opinions: cache, caps, health and counts.
 pub struct Verifier {
-    settings: settings::Verifier,
+    settings: settings::VerifierSettings,
     secret: [u8; 32],
     cache: Option<Cache<[u8; 32], Arc<Checked>>>,
     /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
     gauge: Gauge,
     allowance: Mutex<Allowance>,
-    counts: Arc<OfVerifier>,
+    counts: Arc<VerifierCounters>,
     quiet_until_ms: AtomicU64,
     unsaid: AtomicU64,
 }
 
 /// Failure to get a second opinion.
 struct Failed {
-    outcome: Outcome,
+    outcome: VerifierOutcome,
     why: String,
     /// Pause that the upstream asks for (`retry-after`).
     pause: Option<Duration>,
 }
 
 impl Failed {
-    fn new(outcome: Outcome, why: impl Into<String>) -> Self {
+    fn new(outcome: VerifierOutcome, why: impl Into<String>) -> Self {
         Self { outcome, why: why.into(), pause: None }
     }
 }
@@ -96,7 +96,7 @@ impl Asking<'_> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.told {
-            self.verifier.counts.count(Outcome::Abandoned);
+            self.verifier.counts.count(VerifierOutcome::Abandoned);
             self.verifier.gauge.report(self.trial, breaker::Outcome::Abandoned, self.uptime.ms());
         }
     }
@@ -107,7 +107,7 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error`] if the system provides no random numbers.
-    pub fn new(settings: &settings::Verifier, counts: Arc<OfVerifier>) -> Result<Self, Error> {
+    pub fn new(settings: &settings::VerifierSettings, counts: Arc<VerifierCounters>) -> Result<Self, Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(Error::Random)?;
         Ok(Self {
@@ -128,12 +128,12 @@ impl Verifier {
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &settings::Verifier {
+    pub fn settings(&self) -> &settings::VerifierSettings {
         &self.settings
     }
 
     /// Counts of its outcomes.
-    pub fn counts(&self) -> &OfVerifier {
+    pub fn counts(&self) -> &VerifierCounters {
         &self.counts
     }
 
@@ -147,14 +147,14 @@ impl Verifier {
         let Self { settings, counts, .. } = self;
         let key = self.cache.as_ref().map(|cache| (cache, question.key(&self.secret, &settings.upstream, &settings.model)));
         if let Some(known) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
-            counts.count(Outcome::Cached);
+            counts.count(VerifierOutcome::Cached);
             return Some(known);
         }
         match self.ask(upstream, uptime, question).await {
             Ok(checked) => {
                 let objects = |verdict: Verdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
                 counts.claims([checked.supported, objects(Verdict::Contradicted), objects(Verdict::Unsupported), checked.dropped]);
-                counts.count(if checked.findings.is_empty() { Outcome::Supported } else { Outcome::Objected });
+                counts.count(if checked.findings.is_empty() { VerifierOutcome::Supported } else { VerifierOutcome::Objected });
                 let checked = Arc::new(checked);
                 if let Some((cache, key)) = key {
                     cache.insert(key, checked.clone());
@@ -171,7 +171,7 @@ impl Verifier {
 
     /// Makes one call, within its deadline.
     async fn ask(&self, upstream: Option<(&Endpoint, &Standing)>, uptime: Uptime, question: &Question<'_>) -> Result<Checked, Failed> {
-        let resting = || Failed::new(Outcome::Resting, "it failed of late and is left alone for a while");
+        let resting = || Failed::new(VerifierOutcome::Resting, "it failed of late and is left alone for a while");
         let (endpoint, standing) = upstream.ok_or_else(resting)?;
         let now_ms = uptime.ms();
         if standing.gauge.condition(now_ms) == Condition::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
@@ -179,7 +179,7 @@ impl Verifier {
         }
         let request = self.request(endpoint, standing, question)?;
         let input = tokens_of(request.len());
-        let spent = || Failed::new(Outcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
+        let spent = || Failed::new(VerifierOutcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
         let reserved = self.allowance().reserve(input.saturating_add(ANSWER_TOKENS), now_ms).ok_or_else(spent)?;
         let trial = match self.gauge.admit(now_ms) {
             Admission::Pass => false,
@@ -191,7 +191,7 @@ impl Verifier {
         };
         let asking = Asking { verifier: self, uptime, trial, since: Instant::now(), told: false };
         let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, reserved, input, question)).await;
-        let came = asked.unwrap_or_else(|_| Err(Failed::new(Outcome::Late, "no verdict within `deadline`")));
+        let came = asked.unwrap_or_else(|_| Err(Failed::new(VerifierOutcome::Late, "no verdict within `deadline`")));
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
             self.gauge.pause(uptime.ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));
         }
@@ -206,7 +206,7 @@ impl Verifier {
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
         let attempt = Attempt { model: None, foreign: false, refused, recall: &|_| None };
         fit(&request, standing.fitting(&endpoint.settings), &attempt)
-            .map_err(|why| Failed::new(Outcome::Error, format!("the question can't be made to fit: {why}")))
+            .map_err(|why| Failed::new(VerifierOutcome::Error, format!("the question can't be made to fit: {why}")))
     }
 
     async fn exchange(
@@ -217,14 +217,14 @@ impl Verifier {
         input: u64,
         question: &Question<'_>,
     ) -> Result<Checked, Failed> {
-        let error = |why: String| Failed::new(Outcome::Error, why);
+        let error = |why: String| Failed::new(VerifierOutcome::Error, why);
         let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
         // Nothing of the caller's.
         let mut headers = endpoint.headers(&HeaderMap::new(), false);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let sent = endpoint.send_quietly(Method::POST, target, headers, Outgoing::Whole(request)).await;
-        let response = sent.map_err(|why| Failed::new(Outcome::Unreachable, crate::proxy::upstream::chain(&why)))?;
+        let response = sent.map_err(|why| Failed::new(VerifierOutcome::Unreachable, crate::proxy::upstream::chain(&why)))?;
         if response.status() != StatusCode::OK || is_encoded(response.headers()) {
             let said = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
             let pause = retry::retry_after(said("retry-after-ms"), said(header::RETRY_AFTER.as_str()));
@@ -237,7 +237,7 @@ impl Verifier {
         self.counts.tokens(input, output);
         self.allowance().settle(reserved, input.saturating_add(output));
         helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-        let (entries, beyond) = verdicts.map_err(|why| Failed::new(Outcome::Invalid, why.to_string()))?;
+        let (entries, beyond) = verdicts.map_err(|why| Failed::new(VerifierOutcome::Invalid, why.to_string()))?;
         Ok(check::check(&entries, beyond, question.answer, &question.results))
     }
 
@@ -271,10 +271,10 @@ impl Verifier {
 async fn body(mut response: Answer) -> Result<Bytes, Failed> {
     let mut body = BytesMut::new();
     loop {
-        let broken = |why: response::Interrupted| Failed::new(Outcome::Unreachable, format!("its answer broke off: {why}"));
+        let broken = |why: response::Interrupted| Failed::new(VerifierOutcome::Unreachable, format!("its answer broke off: {why}"));
         let Some(chunk) = response.body_mut().chunk().await.map_err(broken)? else { return Ok(body.freeze()) };
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(Failed::new(Outcome::Invalid, reading::Invalid::TooLong.to_string()));
+            return Err(Failed::new(VerifierOutcome::Invalid, reading::Invalid::TooLong.to_string()));
         }
         body.extend_from_slice(&chunk);
     }
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn the_log_says_it_once_a_minute() {
-        let settings = settings::Verifier {
+        let settings = settings::VerifierSettings {
             upstream: "u".into(),
             at: 0,
             model: "m".into(),
-            when: settings::When::All,
+            when: settings::VerifyWhen::All,
             deadline: Duration::from_secs(5),
             calls_per_hour: 1,
             tokens_per_hour: 1,

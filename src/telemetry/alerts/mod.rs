@@ -18,17 +18,17 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Observed,
-    metrics::{ACTIONS, APIS, ENDINGS, Metrics, OfTool},
+    Telemetry,
+    metrics::{ACTIONS, APIS, ENDINGS, Metrics, ToolCounters},
 };
 use crate::{
-    settings::{Alert, Counts, Metric},
+    settings::{Alert, AlertMetric, Counts},
     telemetry::{
-        metrics::sources::{Sample, Shape},
-        stats::counters::Field,
+        metrics::sources::{MetricFamily, MetricKind},
+        stats::counters::CounterField,
     },
 };
-use state::{Turn, Window};
+use state::{AlertState, AlertTransition};
 
 /// Interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An alert's state, and its messages by outcome.
 #[derive(Debug, Default)]
-struct Outcomes {
+struct AlertCounters {
     firing: AtomicBool,
     sent: AtomicU64,
     failed: AtomicU64,
@@ -54,11 +54,11 @@ struct Outcomes {
 ///
 /// # Errors
 /// The thread or the HTTP client can't be created.
-pub fn start(alerts: &[Alert], observed: &Arc<Observed>, stop: CancellationToken) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
+pub fn start(alerts: &[Alert], observed: &Arc<Telemetry>, stop: CancellationToken) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
     if alerts.is_empty() {
         return Ok(None);
     }
-    let outcomes: Vec<Arc<Outcomes>> = alerts.iter().map(|_| Arc::default()).collect();
+    let outcomes: Vec<Arc<AlertCounters>> = alerts.iter().map(|_| Arc::default()).collect();
     register(alerts, &outcomes, observed);
     let client = reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
     let client = client.user_agent("toolmark").build().map_err(std::io::Error::other)?;
@@ -68,14 +68,14 @@ pub fn start(alerts: &[Alert], observed: &Arc<Observed>, stop: CancellationToken
     std::thread::Builder::new().name("alerts".into()).spawn(watch).map(Some)
 }
 
-fn register(alerts: &[Alert], outcomes: &[Arc<Outcomes>], observed: &Observed) {
+fn register(alerts: &[Alert], outcomes: &[Arc<AlertCounters>], observed: &Telemetry) {
     for alert in alerts {
         if let Counts::Metric(_, Some(tool)) = &alert.counts {
             // A tool named by an alert gets its own counter, even if the table fills up later.
             observed.metrics.tools.with(tool, |_| ());
         }
     }
-    let all: Vec<(String, Arc<Outcomes>)> = alerts.iter().map(|alert| alert.name.to_string()).zip(outcomes.iter().cloned()).collect();
+    let all: Vec<(String, Arc<AlertCounters>)> = alerts.iter().map(|alert| alert.name.to_string()).zip(outcomes.iter().cloned()).collect();
     observed.samples.register(move || {
         let (mut firing, mut messages) = (Vec::new(), Vec::new());
         for (name, outcomes) in &all {
@@ -85,11 +85,11 @@ fn register(alerts: &[Alert], outcomes: &[Arc<Outcomes>], observed: &Observed) {
             }
         }
         vec![
-            Sample { name: "toolmark_alert_firing", help: "Alerts that fire now", shape: Shape::Gauge, values: firing },
-            Sample {
+            MetricFamily { name: "toolmark_alert_firing", help: "Alerts that fire now", shape: MetricKind::Gauge, values: firing },
+            MetricFamily {
                 name: "toolmark_alert_messages",
                 help: "Messages of alerts by what became of them",
-                shape: Shape::Counter,
+                shape: MetricKind::Counter,
                 values: messages,
             },
         ]
@@ -98,8 +98,8 @@ fn register(alerts: &[Alert], outcomes: &[Arc<Outcomes>], observed: &Observed) {
 
 async fn watch(
     alerts: Vec<Alert>,
-    outcomes: Vec<Arc<Outcomes>>,
-    observed: Arc<Observed>,
+    outcomes: Vec<Arc<AlertCounters>>,
+    observed: Arc<Telemetry>,
     client: reqwest::Client,
     stop: CancellationToken,
 ) {
@@ -110,7 +110,7 @@ async fn watch(
         .map(|(alert, outcomes)| {
             let (sender, messages) = mpsc::channel(WAITING_MAX);
             tokio::spawn(post_all(alert.clone(), messages, client.clone(), outcomes.clone()));
-            (Window::new(alert.threshold, alert.window), alert, outcomes, sender)
+            (AlertState::new(alert.threshold, alert.window), alert, outcomes, sender)
         })
         .collect();
     let mut tick = tokio::time::interval(INTERVAL);
@@ -134,10 +134,10 @@ async fn watch(
     }
 }
 
-fn message(alert: &Alert, turn: Turn) -> Value {
+fn message(alert: &Alert, turn: AlertTransition) -> Value {
     let (state, count) = match turn {
-        Turn::Fire(count) => ("firing", count),
-        Turn::Resolve(count) => ("resolved", count),
+        AlertTransition::Fire(count) => ("firing", count),
+        AlertTransition::Resolve(count) => ("resolved", count),
     };
     let (kind, what, tool) = match &alert.counts {
         Counts::Code(code) => ("code", code.as_str(), None),
@@ -153,7 +153,7 @@ fn message(alert: &Alert, turn: Turn) -> Value {
     })
 }
 
-async fn post_all(alert: Alert, mut messages: mpsc::Receiver<Value>, client: reqwest::Client, outcomes: Arc<Outcomes>) {
+async fn post_all(alert: Alert, mut messages: mpsc::Receiver<Value>, client: reqwest::Client, outcomes: Arc<AlertCounters>) {
     while let Some(message) = messages.recv().await {
         let posted = post(&alert, &message, &client).await;
         if posted { &outcomes.sent } else { &outcomes.failed }.fetch_add(1, Ordering::Relaxed);
@@ -198,22 +198,24 @@ fn total(metrics: &Metrics, counts: &Counts) -> u64 {
         Counts::Code(code) => return (0..ACTIONS.len()).map(|action| metrics.violations(*code, action)).sum(),
         Counts::Metric(metric, tool) => (metric, tool.as_deref()),
     };
-    let of_tools = |count: &dyn Fn(&OfTool) -> u64| {
+    let of_tools = |count: &dyn Fn(&ToolCounters) -> u64| {
         let wanted = |name: &str| tool.is_none_or(|tool| tool == name);
         metrics.tools.all().iter().filter(|(name, _)| wanted(name)).map(|(_, counters)| count(counters)).sum()
     };
     match metric {
-        Metric::Blocked => ended(metrics, Field::Blocked),
-        Metric::Repaired => ended(metrics, Field::Repaired),
-        Metric::Failed => ended(metrics, Field::Failed),
-        Metric::Abandoned => ended(metrics, Field::Abandoned),
-        Metric::RejectedCalls => of_tools(&|tool| tool.calls[1].value()),
-        Metric::FailedExecutions => of_tools(&|tool| tool.failed.value()),
-        Metric::RepairTokens => metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::Count::value).sum(),
+        AlertMetric::Blocked => ended(metrics, CounterField::Blocked),
+        AlertMetric::Repaired => ended(metrics, CounterField::Repaired),
+        AlertMetric::Failed => ended(metrics, CounterField::Failed),
+        AlertMetric::Abandoned => ended(metrics, CounterField::Abandoned),
+        AlertMetric::RejectedCalls => of_tools(&|tool| tool.calls[1].value()),
+        AlertMetric::FailedExecutions => of_tools(&|tool| tool.failed.value()),
+        AlertMetric::RepairTokens => {
+            metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::Counter::value).sum()
+        }
     }
 }
 
-fn ended(metrics: &Metrics, how: Field) -> u64 {
+fn ended(metrics: &Metrics, how: CounterField) -> u64 {
     let ending = ENDINGS.iter().position(|(field, _)| *field == how).unwrap_or_default();
     (0..APIS.len()).flat_map(|api| [false, true].map(|stream| metrics.requests(api, stream, ending))).sum()
 }

@@ -22,16 +22,16 @@ use tracing_subscriber::{
 
 /// Text format of log lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Line;
+pub struct TextFormat;
 
-impl<S, N> FormatEvent<S, N> for Line
+impl<S, N> FormatEvent<S, N> for TextFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'w> FormatFields<'w> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let mut fields = Fields { scratch: SCRATCH.take(), outcome: Ok(()) };
+        let mut fields = FieldVisitor { scratch: SCRATCH.take(), outcome: Ok(()) };
         let line = &mut fields.scratch.line;
         line.clear();
         write!(line, "{} ", humantime::format_rfc3339_micros(SystemTime::now()))?;
@@ -50,7 +50,7 @@ where
         line.push_str(metadata.target());
         line.push(':');
         event.record(&mut fields);
-        let Fields { mut scratch, outcome } = fields;
+        let FieldVisitor { mut scratch, outcome } = fields;
         scratch.line.push('\n');
         let written = outcome.and_then(|()| out.write_str(&scratch.line));
         for text in [&mut scratch.line, &mut scratch.value] {
@@ -66,22 +66,22 @@ where
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { line: String::new(), value: String::new() }) };
+    static SCRATCH: Cell<LineBuffer> = const { Cell::new(LineBuffer { line: String::new(), value: String::new() }) };
 }
 
 /// Buffers for a line before it is copied, and for a value before it is known to contain no control characters.
 #[derive(Default)]
-struct Scratch {
+struct LineBuffer {
     line: String,
     value: String,
 }
 
-struct Fields {
-    scratch: Scratch,
+struct FieldVisitor {
+    scratch: LineBuffer,
     outcome: fmt::Result,
 }
 
-impl Fields {
+impl FieldVisitor {
     fn name(&mut self, field: &Field) -> &mut String {
         let line = &mut self.scratch.line;
         line.push(' ');
@@ -97,10 +97,10 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for FieldVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.name(field);
-        let Scratch { line, value: text } = &mut self.scratch;
+        let LineBuffer { line, value: text } = &mut self.scratch;
         text.clear();
         let outcome = write!(text, "{value:?}");
         // A line break, or a terminal's escape, in what comes from outside must not forge a line.

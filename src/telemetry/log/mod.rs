@@ -15,7 +15,7 @@ use std::{
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::settings::{Log, LogFormat, LogLevel};
-use format::Line;
+use format::TextFormat;
 
 /// Error at the start of the log.
 #[derive(Debug, thiserror::Error)]
@@ -37,13 +37,13 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error`] if `rust_log` is malformed, another log is set already, or the writer's thread can't start.
-pub fn start(log: Log, rust_log: Option<&str>) -> Result<Guard, Error> {
+pub fn start(log: Log, rust_log: Option<&str>) -> Result<FlushGuard, Error> {
     let filter = EnvFilter::builder().parse(directives(log.level, rust_log))?;
-    let (lines, guard) = Lines::start(io::stdout())?;
+    let (lines, guard) = BatchedWriter::start(io::stdout())?;
     let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
     match log.format {
-        LogFormat::Text => registry.with(layer.with_ansi(io::stdout().is_terminal()).event_format(Line)).try_init()?,
+        LogFormat::Text => registry.with(layer.with_ansi(io::stdout().is_terminal()).event_format(TextFormat)).try_init()?,
         LogFormat::Json => {
             let layer = layer.json().flatten_event(true).with_current_span(false).with_span_list(false);
             registry.with(layer).try_init()?;
@@ -68,19 +68,19 @@ fn directives(level: LogLevel, rust_log: Option<&str>) -> String {
 
 /// Flushes the log on drop, and on demand.
 #[derive(Debug)]
-pub struct Guard {
-    lines: Lines,
+pub struct FlushGuard {
+    lines: BatchedWriter,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Guard {
+impl FlushGuard {
     /// Writes out the pending lines.
     pub fn flush(&self) {
         self.lines.flush_now();
     }
 }
 
-impl Drop for Guard {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         self.lines.shared.pending().stop = true;
         self.lines.shared.wake.notify_all();
@@ -93,37 +93,37 @@ impl Drop for Guard {
 
 /// Handle to the shared buffer of lines.
 #[derive(Clone, Debug)]
-struct Lines {
-    shared: Arc<Shared>,
+struct BatchedWriter {
+    shared: Arc<LogBuffer>,
 }
 
-struct Shared {
-    pending: Mutex<Pending>,
+struct LogBuffer {
+    pending: Mutex<PendingLines>,
     wake: Condvar,
     /// Locked before `pending` is emptied, so that lines leave in their order.
-    out: Mutex<Out>,
+    out: Mutex<LogOutput>,
 }
 
 #[derive(Default)]
-struct Pending {
+struct PendingLines {
     bytes: Vec<u8>,
     stop: bool,
 }
 
-struct Out {
+struct LogOutput {
     to: Box<dyn Write + Send>,
     /// Emptied and handed back, so that no batch allocates.
     spare: Vec<u8>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for LogBuffer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Shared")
+        out.write_str("LogBuffer")
     }
 }
 
-impl Shared {
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+impl LogBuffer {
+    fn pending(&self) -> MutexGuard<'_, PendingLines> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,9 +158,9 @@ impl Shared {
     /// The writing thread: a batch as soon as it is full, and at the latest [`DELAY`] after its first line.
     fn run(&self) {
         loop {
-            let wait = |pending: &mut Pending| pending.bytes.is_empty() && !pending.stop;
+            let wait = |pending: &mut PendingLines| pending.bytes.is_empty() && !pending.stop;
             let pending = self.wake.wait_while(self.pending(), wait).unwrap_or_else(PoisonError::into_inner);
-            let wait = |pending: &mut Pending| pending.bytes.len() < BATCH_BYTES && !pending.stop;
+            let wait = |pending: &mut PendingLines| pending.bytes.len() < BATCH_BYTES && !pending.stop;
             let (pending, _) = self.wake.wait_timeout_while(pending, DELAY, wait).unwrap_or_else(PoisonError::into_inner);
             let stop = pending.stop;
             drop(pending);
@@ -172,14 +172,14 @@ impl Shared {
     }
 }
 
-impl Lines {
-    fn start(to: impl Write + Send + 'static) -> io::Result<(Self, Guard)> {
-        let out = Mutex::new(Out { to: Box::new(to), spare: Vec::new() });
-        let shared = Arc::new(Shared { pending: Mutex::default(), wake: Condvar::new(), out });
+impl BatchedWriter {
+    fn start(to: impl Write + Send + 'static) -> io::Result<(Self, FlushGuard)> {
+        let out = Mutex::new(LogOutput { to: Box::new(to), spare: Vec::new() });
+        let shared = Arc::new(LogBuffer { pending: Mutex::default(), wake: Condvar::new(), out });
         let writer = shared.clone();
         let thread = std::thread::Builder::new().name("log".into()).spawn(move || writer.run())?;
         let lines = Self { shared };
-        Ok((lines.clone(), Guard { lines, thread: Some(thread) }))
+        Ok((lines.clone(), FlushGuard { lines, thread: Some(thread) }))
     }
 
     fn flush_now(&self) {
@@ -187,7 +187,7 @@ impl Lines {
     }
 }
 
-impl Write for &Lines {
+impl Write for &BatchedWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.shared.add(line);
         Ok(line.len())
@@ -198,8 +198,8 @@ impl Write for &Lines {
     }
 }
 
-impl<'l> MakeWriter<'l> for Lines {
-    type Writer = &'l Lines;
+impl<'l> MakeWriter<'l> for BatchedWriter {
+    type Writer = &'l BatchedWriter;
 
     fn make_writer(&'l self) -> Self::Writer {
         self
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn nothing_is_dropped_and_order_is_kept() {
         let sink = Sink::default();
-        let (lines, guard) = Lines::start(sink.clone()).unwrap();
+        let (lines, guard) = BatchedWriter::start(sink.clone()).unwrap();
         let padding = "x".repeat(300);
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_line_does_not_wait_for_a_full_batch() {
         let sink = Sink::default();
-        let (lines, _guard) = Lines::start(sink.clone()).unwrap();
+        let (lines, _guard) = BatchedWriter::start(sink.clone()).unwrap();
         lines.make_writer().write_all(b"one\n").unwrap();
         let begun = std::time::Instant::now();
         while sink.0.lock().unwrap().is_empty() {
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn json_is_one_object_per_line() {
         let sink = Sink::default();
-        let (lines, guard) = Lines::start(sink.clone()).unwrap();
+        let (lines, guard) = BatchedWriter::start(sink.clone()).unwrap();
         let layer = tracing_subscriber::fmt::layer().with_writer(lines).json().flatten_event(true).with_current_span(false);
         let filter = EnvFilter::builder().parse(directives(LogLevel::Info, None)).unwrap();
         let subscriber = tracing_subscriber::registry().with(filter).with(layer);

@@ -11,11 +11,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::histogram::Counted;
+use super::histogram::HistogramSnapshot;
 use crate::{
     telemetry::metrics::{
         ACTIONS, ANSWERS, APIS, CALLS, ENDINGS, Metrics, REPAIRS,
-        sources::{Sample, Samples, Shape},
+        sources::{MetricFamily, MetricKind, MetricSources},
     },
     violation::Code,
 };
@@ -30,7 +30,7 @@ pub struct Exposition(Registry);
 
 impl Exposition {
     /// Exposes these counters and the metrics of other parts.
-    pub fn new(metrics: Arc<Metrics>, samples: Arc<Samples>) -> Self {
+    pub fn new(metrics: Arc<Metrics>, samples: Arc<MetricSources>) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Collected { metrics, samples }));
         Self(registry)
@@ -67,7 +67,7 @@ impl Exposition {
 #[derive(Debug)]
 struct Collected {
     metrics: Arc<Metrics>,
-    samples: Arc<Samples>,
+    samples: Arc<MetricSources>,
 }
 
 impl Collector for Collected {
@@ -145,7 +145,7 @@ impl Collected {
         let help = "How long an upstream took, until its answer was read";
         let mut family = encoder.encode_descriptor("toolmark_upstream_seconds", help, None, MetricType::Histogram)?;
         for (name, upstream) in &upstreams {
-            let mut counted = Counted::default();
+            let mut counted = HistogramSnapshot::default();
             upstream.time.add_to(&mut counted);
             times(family.encode_family(&[("upstream", &**name)])?, &counted)?;
         }
@@ -183,14 +183,14 @@ fn count<const N: usize>(family: &mut MetricEncoder, labels: &[(&str, &str); N],
     family.encode_family(labels)?.encode_counter::<NoLabelSet, u64, f64>(&value, None)
 }
 
-fn times(mut metric: MetricEncoder, counted: &Counted) -> fmt::Result {
+fn times(mut metric: MetricEncoder, counted: &HistogramSnapshot) -> fmt::Result {
     metric.encode_histogram::<NoLabelSet>(counted.sum.as_secs_f64(), counted.count(), &counted.buckets, None)
 }
 
-fn further(encoder: &mut DescriptorEncoder, sample: &Sample) -> fmt::Result {
+fn further(encoder: &mut DescriptorEncoder, sample: &MetricFamily) -> fmt::Result {
     let kind = match sample.shape {
-        Shape::Counter => MetricType::Counter,
-        Shape::Gauge => MetricType::Gauge,
+        MetricKind::Counter => MetricType::Counter,
+        MetricKind::Gauge => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(sample.name, sample.help, None, kind)?;
     for (labels, value) in &sample.values {
@@ -205,10 +205,10 @@ fn further(encoder: &mut DescriptorEncoder, sample: &Sample) -> fmt::Result {
     Ok(())
 }
 
-fn write(metric: &mut MetricEncoder, shape: Shape, value: f64) -> fmt::Result {
+fn write(metric: &mut MetricEncoder, shape: MetricKind, value: f64) -> fmt::Result {
     match shape {
-        Shape::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        Shape::Gauge => metric.encode_gauge(&value),
+        MetricKind::Counter => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+        MetricKind::Gauge => metric.encode_gauge(&value),
     }
 }
 

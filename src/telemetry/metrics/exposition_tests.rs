@@ -6,7 +6,7 @@ use super::*;
 use crate::telemetry::stats::tests::record;
 
 fn exposed() -> Exposition {
-    let (metrics, samples) = (Arc::<Metrics>::default(), Arc::<Samples>::default());
+    let (metrics, samples) = (Arc::<Metrics>::default(), Arc::<MetricSources>::default());
     let executions = json!([{"id": "e", "tool": "get", "result": "0".repeat(64), "started_ms": 0, "seen_ms": 5, "failed": true}]);
     let call = |tool: &str, violations: &[&str]| json!({"attempt": 1, "tool": tool, "outcome": "rejected", "arguments": "0".repeat(64), "violations": violations});
     metrics.count(&record(
@@ -18,9 +18,10 @@ fn exposed() -> Exposition {
             "violations": [{"code": "wrong_type", "severity": "block", "attempt": 1}],
         }),
     ));
-    samples
-        .register(|| vec![Sample { values: vec![(vec![("part", "a".into())], 2.0)], ..Sample::gauge("toolmark_depth", "How deep", 0.0) }]);
-    samples.register(|| vec![Sample::counter("toolmark_lost", "How many", 3)]);
+    samples.register(|| {
+        vec![MetricFamily { values: vec![(vec![("part", "a".into())], 2.0)], ..MetricFamily::gauge("toolmark_depth", "How deep", 0.0) }]
+    });
+    samples.register(|| vec![MetricFamily::counter("toolmark_lost", "How many", 3)]);
     Exposition::new(metrics, samples)
 }
 

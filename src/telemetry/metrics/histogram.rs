@@ -40,7 +40,7 @@ pub struct Histogram {
 
 /// Snapshot of one histogram, or of several added up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct HistogramSnapshot {
     /// Upper bound in seconds, and the number of durations up to it and above the previous bound; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
     /// Sum of all durations.
@@ -64,7 +64,7 @@ impl Histogram {
     }
 
     /// Adds this histogram to `counted`, which is empty or has the same bounds.
-    pub fn add_to(&self, counted: &mut Counted) {
+    pub fn add_to(&self, counted: &mut HistogramSnapshot) {
         if counted.buckets.is_empty() {
             let bounds = self.bounds_us.iter().map(|bound| *bound as f64 / 1e6);
             counted.buckets = bounds.chain([f64::INFINITY]).map(|bound| (bound, 0)).collect();
@@ -76,7 +76,7 @@ impl Histogram {
     }
 }
 
-impl Counted {
+impl HistogramSnapshot {
     /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
@@ -93,7 +93,7 @@ mod tests {
         for time_us in [0, 10, 11, 1_000_000, 1_000_001] {
             histogram.observe(Duration::from_micros(time_us));
         }
-        let mut counted = Counted::default();
+        let mut counted = HistogramSnapshot::default();
         histogram.add_to(&mut counted);
         histogram.add_to(&mut counted);
         let filled: Vec<_> = counted.buckets.iter().copied().filter(|(_, count)| *count > 0).collect();

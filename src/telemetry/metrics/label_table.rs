@@ -20,19 +20,19 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// Counters by name.
 #[derive(Debug)]
-pub struct Names<T> {
+pub struct LabelTable<T> {
     known: ArcSwap<HashMap<Box<str>, Arc<T>, RandomState>>,
     other: Arc<T>,
     adding: Mutex<()>,
 }
 
-impl<T: Default> Default for Names<T> {
+impl<T: Default> Default for LabelTable<T> {
     fn default() -> Self {
         Self { known: ArcSwap::default(), other: Arc::default(), adding: Mutex::new(()) }
     }
 }
 
-impl<T: Default> Names<T> {
+impl<T: Default> LabelTable<T> {
     /// Counts under this name, or as [`OTHER`] if the table is full.
     pub fn with<R>(&self, name: &str, count: impl FnOnce(&T) -> R) -> R {
         if let Some(found) = self.known.load().get(name) {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded() {
-        let names: Names<AtomicU64> = Names::default();
+        let names: LabelTable<AtomicU64> = LabelTable::default();
         for round in 1..=2 {
             for number in 0..NAMES_MAX + 50 {
                 names.with(&format!("tool_{number}"), |count| count.fetch_add(1, Ordering::Relaxed));

@@ -1,7 +1,7 @@
 //! Counters of this process, for Prometheus and for alerts.
 //!
 //! Counting is an atomic addition on a shard that a thread mostly has to itself: no locks, no waiting. Names chosen by clients
-//! and models are counted by [`Names`], which is bounded.
+//! and models are counted by [`LabelTable`], which is bounded.
 
 pub mod exposition;
 pub mod histogram;
@@ -18,30 +18,30 @@ use std::{
     time::Duration,
 };
 
-use super::readiness::State;
+use super::readiness::PartState;
 use crate::{
     ledger::record::{CallOutcome, ExchangeRecord},
     openai::Api,
     telemetry::stats::{
         aggregate::{ending, invented},
-        counters::Field,
+        counters::CounterField,
     },
     violation::{Code, Severity, Verdict},
 };
-use histogram::{Counted, Histogram, OVERHEAD_US, UPSTREAM_US};
-use label_table::Names;
-use verifier::OfVerifier;
+use histogram::{Histogram, HistogramSnapshot, OVERHEAD_US, UPSTREAM_US};
+use label_table::LabelTable;
+use verifier::VerifierCounters;
 
 /// Shards of the counters. Threads share a shard only if there are more threads than shards.
 const SHARDS: usize = 16;
 /// The ways an exchange ends, in the order of the counters.
-pub const ENDINGS: [(Field, &str); 6] = [
-    (Field::Pass, "pass"),
-    (Field::Warn, "warn"),
-    (Field::Repaired, "repaired"),
-    (Field::Blocked, "blocked"),
-    (Field::Failed, "failed"),
-    (Field::Abandoned, "abandoned"),
+pub const ENDINGS: [(CounterField, &str); 6] = [
+    (CounterField::Pass, "pass"),
+    (CounterField::Warn, "warn"),
+    (CounterField::Repaired, "repaired"),
+    (CounterField::Blocked, "blocked"),
+    (CounterField::Failed, "failed"),
+    (CounterField::Abandoned, "abandoned"),
 ];
 /// The APIs, in the order of the counters.
 pub const APIS: [Api; 2] = Api::ALL;
@@ -56,9 +56,9 @@ pub const ANSWERS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "none"];
 
 /// An atomic counter.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// Adds to the counter.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
@@ -72,36 +72,36 @@ impl Count {
 
 /// Counters of one tool.
 #[derive(Debug, Default)]
-pub struct OfTool {
+pub struct ToolCounters {
     /// Calls, in the order of [`CALLS`].
-    pub calls: [Count; CALLS.len()],
+    pub calls: [Counter; CALLS.len()],
     /// Executions that succeeded.
-    pub succeeded: Count,
+    pub succeeded: Counter,
     /// Executions that failed.
-    pub failed: Count,
+    pub failed: Counter,
 }
 
 /// Counters of one model.
 #[derive(Debug, Default)]
-pub struct OfModel {
+pub struct ModelCounters {
     /// Tokens of first attempts: input, output.
-    pub first: [Count; 2],
+    pub first: [Counter; 2],
     /// Tokens of later attempts: input, output.
-    pub repair: [Count; 2],
+    pub repair: [Counter; 2],
 }
 
 /// Counters of one upstream.
 #[derive(Debug)]
-pub struct OfUpstream {
+pub struct UpstreamCounters {
     /// Attempts, in the order of [`ANSWERS`].
-    pub answers: [Count; ANSWERS.len()],
+    pub answers: [Counter; ANSWERS.len()],
     /// Durations of the attempts.
     pub time: Histogram,
     /// Attempts without a response, or with a status of 500 or more, since the last response below 500.
     pub failures: AtomicU64,
 }
 
-impl Default for OfUpstream {
+impl Default for UpstreamCounters {
     fn default() -> Self {
         Self { answers: Default::default(), time: Histogram::new(&UPSTREAM_US), failures: AtomicU64::new(0) }
     }
@@ -109,16 +109,16 @@ impl Default for OfUpstream {
 
 #[repr(align(128))]
 #[derive(Debug)]
-struct Shard {
+struct MetricShard {
     /// By API, stream and ending.
-    requests: [[[Count; ENDINGS.len()]; 2]; APIS.len()],
+    requests: [[[Counter; ENDINGS.len()]; 2]; APIS.len()],
     /// By code and action.
-    violations: [[Count; ACTIONS.len()]; Code::ALL.len()],
-    repairs: [Count; REPAIRS.len()],
+    violations: [[Counter; ACTIONS.len()]; Code::ALL.len()],
+    repairs: [Counter; REPAIRS.len()],
     overhead: Histogram,
 }
 
-impl Default for Shard {
+impl Default for MetricShard {
     fn default() -> Self {
         Self {
             requests: Default::default(),
@@ -132,27 +132,27 @@ impl Default for Shard {
 /// All counters of the process.
 #[derive(Debug)]
 pub struct Metrics {
-    shards: Box<[Shard]>,
+    shards: Box<[MetricShard]>,
     /// Number of the next new thread, which determines its shard.
     next: AtomicUsize,
     /// Counters by tool.
-    pub tools: Names<OfTool>,
+    pub tools: LabelTable<ToolCounters>,
     /// Counters by model.
-    pub models: Names<OfModel>,
+    pub models: LabelTable<ModelCounters>,
     /// Counters by upstream.
-    pub upstreams: Names<OfUpstream>,
+    pub upstreams: LabelTable<UpstreamCounters>,
     /// Counters of the verifier, if there is one.
-    pub verifier: OnceLock<Arc<OfVerifier>>,
+    pub verifier: OnceLock<Arc<VerifierCounters>>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| MetricShard::default()).collect(),
             next: AtomicUsize::new(0),
-            tools: Names::default(),
-            models: Names::default(),
-            upstreams: Names::default(),
+            tools: LabelTable::default(),
+            models: LabelTable::default(),
+            upstreams: LabelTable::default(),
             verifier: OnceLock::new(),
         }
     }
@@ -193,7 +193,7 @@ impl Metrics {
                 CallOutcome::Rejected => 1,
                 CallOutcome::Withheld => 2,
             };
-            let count = |tool: &OfTool| tool.calls[outcome].add(1);
+            let count = |tool: &ToolCounters| tool.calls[outcome].add(1);
             if invented(call) { self.tools.with_other(count) } else { self.tools.with(&call.tool, count) }
         }
         for execution in &record.executions {
@@ -231,7 +231,7 @@ impl Metrics {
         }
     }
 
-    fn shard(&self) -> &Shard {
+    fn shard(&self) -> &MetricShard {
         let number = SHARD.with(|own| {
             if own.get() == usize::MAX {
                 own.set(self.next.fetch_add(1, Ordering::Relaxed));
@@ -241,7 +241,7 @@ impl Metrics {
         &self.shards[number % SHARDS]
     }
 
-    fn sum(&self, of: impl Fn(&Shard) -> &Count) -> u64 {
+    fn sum(&self, of: impl Fn(&MetricShard) -> &Counter) -> u64 {
         self.shards.iter().map(|shard| of(shard).value()).sum()
     }
 
@@ -261,8 +261,8 @@ impl Metrics {
     }
 
     /// Durations of toolmark's own work, per exchange.
-    pub fn overhead(&self) -> Counted {
-        let mut counted = Counted::default();
+    pub fn overhead(&self) -> HistogramSnapshot {
+        let mut counted = HistogramSnapshot::default();
         self.shards.iter().for_each(|shard| shard.overhead.add_to(&mut counted));
         counted
     }
@@ -272,20 +272,20 @@ impl Metrics {
 const FAILING: u64 = 3;
 
 /// Readiness of the upstreams: degraded if one of them has failed several times in a row.
-pub fn upstreams(metrics: &Metrics) -> State {
-    let failing = |(name, upstream): &(Box<str>, Arc<OfUpstream>)| {
+pub fn upstreams(metrics: &Metrics) -> PartState {
+    let failing = |(name, upstream): &(Box<str>, Arc<UpstreamCounters>)| {
         let failures = upstream.failures.load(Ordering::Relaxed);
         (failures >= FAILING).then(|| format!("`{name}` failed {failures} times in a row"))
     };
     let failing: Vec<String> = metrics.upstreams.all().iter().filter_map(failing).collect();
-    if failing.is_empty() { State::Ready } else { State::Degraded(failing.join("; ")) }
+    if failing.is_empty() { PartState::Ready } else { PartState::Degraded(failing.join("; ")) }
 }
 
 /// Outcome of the last repair of an exchange, as an index in [`REPAIRS`].
 fn last_repair(record: &ExchangeRecord) -> usize {
     match (record.verdict, ending(record)) {
         (Verdict::Blocked, _) => 2,
-        (_, Field::Failed | Field::Abandoned) => 3,
+        (_, CounterField::Failed | CounterField::Abandoned) => 3,
         (Verdict::Pass | Verdict::Warn | Verdict::Repaired, _) => 0,
     }
 }

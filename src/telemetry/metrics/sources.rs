@@ -7,7 +7,7 @@ use std::{
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Shape {
+pub enum MetricKind {
     /// A value that only grows; the metric's name is given without `_total`.
     Counter,
     /// A value that goes up and down.
@@ -19,49 +19,49 @@ pub type Labels = Vec<(&'static str, String)>;
 
 /// One metric with its values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct MetricFamily {
     /// The metric's name: `toolmark_…`, with its unit last.
     pub name: &'static str,
     /// Help text of one line.
     pub help: &'static str,
     /// Type of the metric.
-    pub shape: Shape,
+    pub shape: MetricKind,
     /// The values with their labels.
     pub values: Vec<(Labels, f64)>,
 }
 
-impl Sample {
+impl MetricFamily {
     /// A gauge without labels.
     pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { name, help, shape: Shape::Gauge, values: vec![(Vec::new(), value)] }
+        Self { name, help, shape: MetricKind::Gauge, values: vec![(Vec::new(), value)] }
     }
 
     /// A counter without labels.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, shape: Shape::Counter, values: vec![(Vec::new(), value as f64)] }
+        Self { name, help, shape: MetricKind::Counter, values: vec![(Vec::new(), value as f64)] }
     }
 }
 
-type Source = Box<dyn Fn() -> Vec<Sample> + Send + Sync>;
+type MetricSource = Box<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 
 /// Registry of metric sources.
 #[derive(Default)]
-pub struct Samples(Mutex<Vec<Source>>);
+pub struct MetricSources(Mutex<Vec<MetricSource>>);
 
-impl fmt::Debug for Samples {
+impl fmt::Debug for MetricSources {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Samples")
     }
 }
 
-impl Samples {
+impl MetricSources {
     /// Registers a source. It runs on the admin listener's thread and must not wait.
-    pub fn register(&self, source: impl Fn() -> Vec<Sample> + Send + Sync + 'static) {
+    pub fn register(&self, source: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(source));
     }
 
     /// Reads all sources.
-    pub fn collect(&self) -> Vec<Sample> {
+    pub fn collect(&self) -> Vec<MetricFamily> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flat_map(|source| source()).collect()
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::histogram::{Counted, Histogram, UPSTREAM_US};
-use crate::telemetry::metrics::Count;
+use super::histogram::{Histogram, HistogramSnapshot, UPSTREAM_US};
+use crate::telemetry::metrics::Counter;
 
 /// Outcome of an answer that the verifier might have checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum VerifierOutcome {
     /// Checked without objection.
     Supported,
     /// Checked with an objection.
@@ -34,7 +34,7 @@ pub enum Outcome {
     Abandoned,
 }
 
-impl Outcome {
+impl VerifierOutcome {
     /// All outcomes, in the order of the counters.
     pub const ALL: [Self; 12] = [
         Self::Supported,
@@ -77,22 +77,22 @@ pub const TOKENS: [&str; 2] = ["input", "output"];
 
 /// Counters of the verifier.
 #[derive(Debug)]
-pub struct OfVerifier {
-    outcomes: [Count; Outcome::ALL.len()],
-    claims: [Count; VERDICTS.len()],
-    tokens: [Count; TOKENS.len()],
+pub struct VerifierCounters {
+    outcomes: [Counter; VerifierOutcome::ALL.len()],
+    claims: [Counter; VERDICTS.len()],
+    tokens: [Counter; TOKENS.len()],
     time: Histogram,
 }
 
-impl Default for OfVerifier {
+impl Default for VerifierCounters {
     fn default() -> Self {
         Self { outcomes: Default::default(), claims: Default::default(), tokens: Default::default(), time: Histogram::new(&UPSTREAM_US) }
     }
 }
 
-impl OfVerifier {
+impl VerifierCounters {
     /// Counts the outcome of an answer.
-    pub fn count(&self, outcome: Outcome) {
+    pub fn count(&self, outcome: VerifierOutcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.add(1);
         }
@@ -115,7 +115,7 @@ impl OfVerifier {
 
     /// Number of answers by outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Outcome::ALL.iter().zip(&self.outcomes).map(|(outcome, count)| (outcome.as_str(), count.value()))
+        VerifierOutcome::ALL.iter().zip(&self.outcomes).map(|(outcome, count)| (outcome.as_str(), count.value()))
     }
 
     /// Number of verdicts by outcome.
@@ -129,8 +129,8 @@ impl OfVerifier {
     }
 
     /// Durations of the verifier's calls.
-    pub fn times(&self) -> Counted {
-        let mut counted = Counted::default();
+    pub fn times(&self) -> HistogramSnapshot {
+        let mut counted = HistogramSnapshot::default();
         self.time.add_to(&mut counted);
         counted
     }

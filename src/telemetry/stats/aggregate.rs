@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     ledger::record::{CallOutcome, CallRecord, ExchangeRecord},
-    telemetry::stats::counters::{Field, Sums},
+    telemetry::stats::counters::{CounterField, CounterSet},
     violation::{Code, Severity, Verdict},
 };
 
@@ -26,7 +26,7 @@ pub const ALL: &str = "all";
 
 /// Kind of a row's name.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Kind {
+pub enum AggregateKey {
     /// A model.
     Model,
     /// A tool.
@@ -37,7 +37,7 @@ pub enum Kind {
     Invented,
 }
 
-impl Kind {
+impl AggregateKey {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Model, Self::Tool, Self::Code, Self::Invented];
 
@@ -53,32 +53,32 @@ impl Kind {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Row {
-    sums: Sums,
+struct AggregateRow {
+    sums: CounterSet,
     changed: bool,
 }
 
 /// Sums of records, one row per name.
 #[derive(Clone, Debug)]
-pub struct Sheet {
+pub struct Aggregates {
     /// Limit of rows of one kind.
     rows_max: usize,
-    rows: Vec<Row>,
+    rows: Vec<AggregateRow>,
     /// Index of each name's row.
     places: BTreeMap<Box<str>, usize>,
     /// Number of rows of each kind.
-    counts: [usize; Kind::ALL.len()],
+    counts: [usize; AggregateKey::ALL.len()],
     /// Buffer for a row's name during a lookup.
     name: String,
 }
 
-impl Default for Sheet {
+impl Default for Aggregates {
     fn default() -> Self {
         Self { rows_max: ROWS_MAX, rows: Vec::new(), places: BTreeMap::new(), counts: Default::default(), name: String::new() }
     }
 }
 
-impl Sheet {
+impl Aggregates {
     /// A sheet of few records, to be merged into another one that applies the limit of rows.
     pub fn apart() -> Self {
         Self { rows_max: 4 * ROWS_MAX, ..Self::default() }
@@ -88,42 +88,42 @@ impl Sheet {
     pub fn add(&mut self, record: &ExchangeRecord) {
         let whole = of_exchange(record);
         self.of(None, ALL).merge(&whole);
-        self.of(Some(Kind::Model), &record.model).merge(&whole);
+        self.of(Some(AggregateKey::Model), &record.model).merge(&whole);
         for call in &record.calls {
             match invented(call) {
-                true => self.of(Some(Kind::Invented), &call.tool).add(Field::Invented, 1),
-                false => self.of(Some(Kind::Tool), &call.tool).add(outcome(call), 1),
+                true => self.of(Some(AggregateKey::Invented), &call.tool).add(CounterField::Invented, 1),
+                false => self.of(Some(AggregateKey::Tool), &call.tool).add(outcome(call), 1),
             }
         }
         for (tool, tokens) in tokens_by_tool(record) {
-            self.of(Some(Kind::Tool), tool).add(Field::Tokens, tokens);
+            self.of(Some(AggregateKey::Tool), tool).add(CounterField::Tokens, tokens);
         }
         for execution in &record.executions {
-            let row = self.of(Some(Kind::Tool), &execution.tool);
-            row.add(Field::Executions, 1);
-            row.add(Field::FailedExecutions, u64::from(execution.failed));
+            let row = self.of(Some(AggregateKey::Tool), &execution.tool);
+            row.add(CounterField::Executions, 1);
+            row.add(CounterField::FailedExecutions, u64::from(execution.failed));
             row.add_duration(execution.duration_ms());
         }
         for violation in &record.violations {
-            self.of(Some(Kind::Code), violation.code.as_str()).add(severity(violation.severity), 1);
+            self.of(Some(AggregateKey::Code), violation.code.as_str()).add(severity(violation.severity), 1);
         }
     }
 
     /// Adds a row of another sheet.
-    pub fn merge(&mut self, name: &str, sums: &Sums) {
-        let kind = Kind::ALL.into_iter().find(|kind| name.starts_with(kind.prefix()));
+    pub fn merge(&mut self, name: &str, sums: &CounterSet) {
+        let kind = AggregateKey::ALL.into_iter().find(|kind| name.starts_with(kind.prefix()));
         let name = kind.map_or(name, |kind| &name[kind.prefix().len()..]);
         self.of(kind, name).merge(sums);
     }
 
     /// Adds a stored row, and marks all rows as unchanged.
-    pub fn restore(&mut self, name: &str, sums: &Sums) {
+    pub fn restore(&mut self, name: &str, sums: &CounterSet) {
         self.merge(name, sums);
         self.rows.iter_mut().for_each(|row| row.changed = false);
     }
 
     /// The rows that changed since the last call.
-    pub fn changed(&mut self) -> Vec<(Box<str>, Sums)> {
+    pub fn changed(&mut self) -> Vec<(Box<str>, CounterSet)> {
         let mut changed = Vec::new();
         for (name, at) in &self.places {
             let row = &mut self.rows[*at];
@@ -135,21 +135,21 @@ impl Sheet {
     }
 
     /// All rows, by name.
-    pub fn rows(&self) -> impl Iterator<Item = (&str, &Sums)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &CounterSet)> {
         self.places.iter().map(|(name, at)| (&**name, &self.rows[*at].sums))
     }
 
-    fn of(&mut self, kind: Option<Kind>, name: &str) -> &mut Sums {
+    fn of(&mut self, kind: Option<AggregateKey>, name: &str) -> &mut CounterSet {
         let mut full = std::mem::take(&mut self.name);
         full.clear();
-        full.push_str(kind.map_or("", Kind::prefix));
+        full.push_str(kind.map_or("", AggregateKey::prefix));
         full.push_str(name);
         if !self.places.contains_key(&*full) {
             match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
                 // The row of further names doesn't count towards the limit.
                 _ if name == OTHER => {}
                 Some(count) if *count >= self.rows_max => {
-                    full.truncate(kind.map_or("", Kind::prefix).len());
+                    full.truncate(kind.map_or("", AggregateKey::prefix).len());
                     full.push_str(OTHER);
                 }
                 Some(count) => *count += 1,
@@ -160,7 +160,7 @@ impl Sheet {
             Some(at) => *at,
             None => {
                 self.places.insert(full.as_str().into(), self.rows.len());
-                self.rows.push(Row::default());
+                self.rows.push(AggregateRow::default());
                 self.rows.len() - 1
             }
         };
@@ -176,39 +176,43 @@ pub fn invented(call: &CallRecord) -> bool {
     call.violations.contains(&Code::UnknownTool)
 }
 
-fn outcome(call: &CallRecord) -> Field {
+fn outcome(call: &CallRecord) -> CounterField {
     match call.outcome {
-        CallOutcome::Accepted => Field::Accepted,
-        CallOutcome::Rejected => Field::Rejected,
-        CallOutcome::Withheld => Field::Withheld,
+        CallOutcome::Accepted => CounterField::Accepted,
+        CallOutcome::Rejected => CounterField::Rejected,
+        CallOutcome::Withheld => CounterField::Withheld,
     }
 }
 
-fn severity(severity: Severity) -> Field {
+fn severity(severity: Severity) -> CounterField {
     match severity {
-        Severity::Off | Severity::Info => Field::Info,
-        Severity::Warn => Field::Warned,
-        Severity::Block => Field::BlockedOn,
+        Severity::Off | Severity::Info => CounterField::Info,
+        Severity::Warn => CounterField::Warned,
+        Severity::Block => CounterField::BlockedOn,
     }
 }
 
-fn of_exchange(record: &ExchangeRecord) -> Sums {
-    let mut sums = Sums::with_room();
-    sums.add(Field::Exchanges, 1);
+fn of_exchange(record: &ExchangeRecord) -> CounterSet {
+    let mut sums = CounterSet::with_room();
+    sums.add(CounterField::Exchanges, 1);
     sums.add(ending(record), 1);
-    sums.add(Field::Repairs, u64::from(record.repairs));
-    sums.add(Field::Attempts, record.attempts.len() as u64);
-    sums.add(Field::OverheadUs, record.overhead_us());
-    sums.add(Field::UpstreamUs, record.upstream_us);
+    sums.add(CounterField::Repairs, u64::from(record.repairs));
+    sums.add(CounterField::Attempts, record.attempts.len() as u64);
+    sums.add(CounterField::OverheadUs, record.overhead_us());
+    sums.add(CounterField::UpstreamUs, record.upstream_us);
     // An upstream without a response cost no tokens, and the request to the next upstream isn't a repair.
     for (number, tokens) in record.attempts.iter().filter_map(|attempt| attempt.tokens).enumerate() {
-        let (input, output) = if number == 0 { (Field::InputFirst, Field::OutputFirst) } else { (Field::InputRepair, Field::OutputRepair) };
+        let (input, output) = if number == 0 {
+            (CounterField::InputFirst, CounterField::OutputFirst)
+        } else {
+            (CounterField::InputRepair, CounterField::OutputRepair)
+        };
         sums.add(input, tokens.input);
         sums.add(output, tokens.output);
     }
     record.calls.iter().for_each(|call| sums.add(outcome(call), 1));
-    sums.add(Field::Executions, record.executions.len() as u64);
-    sums.add(Field::FailedExecutions, record.executions.iter().filter(|execution| execution.failed).count() as u64);
+    sums.add(CounterField::Executions, record.executions.len() as u64);
+    sums.add(CounterField::FailedExecutions, record.executions.iter().filter(|execution| execution.failed).count() as u64);
     for violation in &record.violations {
         sums.add(severity(violation.severity), 1);
     }
@@ -216,14 +220,14 @@ fn of_exchange(record: &ExchangeRecord) -> Sums {
 }
 
 /// The way an exchange ended, as a field to count.
-pub fn ending(record: &ExchangeRecord) -> Field {
+pub fn ending(record: &ExchangeRecord) -> CounterField {
     match (record.verdict, record.status) {
-        (Verdict::Blocked, _) => Field::Blocked,
-        (_, None) => Field::Abandoned,
-        (_, Some(400..)) => Field::Failed,
-        (Verdict::Pass, _) => Field::Pass,
-        (Verdict::Warn, _) => Field::Warn,
-        (Verdict::Repaired, _) => Field::Repaired,
+        (Verdict::Blocked, _) => CounterField::Blocked,
+        (_, None) => CounterField::Abandoned,
+        (_, Some(400..)) => CounterField::Failed,
+        (Verdict::Pass, _) => CounterField::Pass,
+        (Verdict::Warn, _) => CounterField::Warn,
+        (Verdict::Repaired, _) => CounterField::Repaired,
     }
 }
 

@@ -6,7 +6,7 @@
 /// A counted quantity. The numbers are stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u16)]
-pub enum Field {
+pub enum CounterField {
     /// Exchanges.
     Exchanges = 1,
     /// Exchanges with verdict `pass`.
@@ -70,22 +70,22 @@ const FIELDS_MAX: usize = 1024;
 
 /// Sums under one name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Sums(Vec<(u16, u64)>);
+pub struct CounterSet(Vec<(u16, u64)>);
 
-impl Sums {
+impl CounterSet {
     /// Empty sums, with capacity for one exchange.
     pub fn with_room() -> Self {
         Self(Vec::with_capacity(16))
     }
 
     /// Adds to one field.
-    pub fn add(&mut self, field: Field, amount: u64) {
+    pub fn add(&mut self, field: CounterField, amount: u64) {
         self.add_number(field as u16, amount);
     }
 
     /// Counts an execution with this duration.
     pub fn add_duration(&mut self, duration_ms: u64) {
-        self.add(Field::DurationMs, duration_ms);
+        self.add(CounterField::DurationMs, duration_ms);
         self.add_number(DURATIONS + bucket_of(duration_ms), 1);
     }
 
@@ -119,7 +119,7 @@ impl Sums {
     }
 
     /// The value of a field.
-    pub fn of(&self, field: Field) -> u64 {
+    pub fn of(&self, field: CounterField) -> u64 {
         self.0.binary_search_by_key(&(field as u16), |(own, _)| *own).ok().and_then(|at| self.0.get(at)).map_or(0, |(_, sum)| *sum)
     }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn percentiles() {
-        let mut sums = Sums::default();
+        let mut sums = CounterSet::default();
         assert_eq!(sums.percentile_ms(0.5), None);
         (1..=10).for_each(|duration_ms| sums.add_duration(duration_ms));
         assert_eq!([0.0, 0.5, 0.9, 1.0].map(|share| sums.percentile_ms(share)), [Some(1), Some(5), Some(9), Some(10)]);
@@ -238,21 +238,21 @@ mod tests {
 
         #[test]
         fn what_is_stored_is_read(pairs in proptest::collection::vec((any::<u16>(), 1_u64..), 0..40)) {
-            let mut sums = Sums::default();
+            let mut sums = CounterSet::default();
             pairs.iter().for_each(|(number, amount)| sums.add_number(*number, *amount));
-            prop_assert_eq!(Sums::decode(&sums.encode()), Some(sums));
+            prop_assert_eq!(CounterSet::decode(&sums.encode()), Some(sums));
         }
 
         #[test]
         fn anything_may_stand_there(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            if let Some(sums) = Sums::decode(&bytes) {
-                prop_assert_eq!(Sums::decode(&sums.encode()), Some(sums));
+            if let Some(sums) = CounterSet::decode(&bytes) {
+                prop_assert_eq!(CounterSet::decode(&sums.encode()), Some(sums));
             }
         }
 
         #[test]
         fn the_order_of_adding_makes_no_difference(pairs in proptest::collection::vec((0..40_u16, 0_u64..1000), 0..40), at in 0..40_usize) {
-            let fold = |pairs: &[(u16, u64)]| pairs.iter().fold(Sums::default(), |mut sums, (number, amount)| { sums.add_number(*number, *amount); sums });
+            let fold = |pairs: &[(u16, u64)]| pairs.iter().fold(CounterSet::default(), |mut sums, (number, amount)| { sums.add_number(*number, *amount); sums });
             let (first, second) = pairs.split_at(at.min(pairs.len()));
             let mut merged = fold(second);
             merged.merge(&fold(first));

@@ -15,8 +15,8 @@ use crate::ledger::{
     record::ExchangeRecord,
     store::{FoundExecution, HourlyRow},
 };
-use aggregate::{ALL, Kind, Sheet};
-use counters::{Field, Sums};
+use aggregate::{ALL, AggregateKey, Aggregates};
+use counters::{CounterField, CounterSet};
 use rollup::HOUR_MS;
 
 /// Hours covered by the hourly statistics.
@@ -26,17 +26,17 @@ pub const NAMES_SHOWN: usize = 100;
 
 /// The sums from which statistics are computed.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
-    rows: BTreeMap<Box<str>, Sums>,
-    hours: BTreeMap<u32, Sums>,
+pub struct StatsInput {
+    rows: BTreeMap<Box<str>, CounterSet>,
+    hours: BTreeMap<u32, CounterSet>,
 }
 
-impl Gathered {
+impl StatsInput {
     /// Adds up the ledger's hourly rows.
     pub fn of_hours(stored: &[HourlyRow]) -> Self {
         let mut gathered = Self::default();
         for row in stored {
-            let Some(sums) = Sums::decode(&row.sums) else { continue };
+            let Some(sums) = CounterSet::decode(&row.sums) else { continue };
             if &*row.name == ALL {
                 gathered.hours.entry(row.hour).or_default().merge(&sums);
             }
@@ -50,23 +50,23 @@ impl Gathered {
 
     /// Adds up records.
     pub fn of_records<'r>(records: impl IntoIterator<Item = &'r ExchangeRecord>) -> Self {
-        let mut sheet = Sheet::default();
+        let mut sheet = Aggregates::default();
         records.into_iter().for_each(|record| sheet.add(record));
         Self { rows: sheet.rows().map(|(name, sums)| (name.into(), sums.clone())).collect(), hours: BTreeMap::new() }
     }
 
-    fn all(&self) -> Sums {
+    fn all(&self) -> CounterSet {
         self.rows.get(ALL).cloned().unwrap_or_default()
     }
 
-    fn of(&self, kind: Kind) -> impl Iterator<Item = (&str, &Sums)> {
+    fn of(&self, kind: AggregateKey) -> impl Iterator<Item = (&str, &CounterSet)> {
         self.rows.iter().filter_map(move |(name, sums)| Some((name.strip_prefix(kind.prefix())?, sums)))
     }
 }
 
 /// The span of time covered by statistics.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Span {
+pub struct TimeSpan {
     /// Start of the span, in Unix milliseconds.
     pub since_ms: u64,
     /// End of the span, in Unix milliseconds.
@@ -87,19 +87,19 @@ pub struct Stats {
     /// The totals of all exchanges.
     pub totals: Totals,
     /// The tools, the most called first.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ToolStats>,
     /// The models, the most used first.
-    pub models: Vec<Model>,
+    pub models: Vec<ModelStats>,
     /// The codes, the most frequent first.
     pub codes: Vec<CodeCount>,
     /// Names of called tools that don't exist, the most called first.
-    pub invented: Vec<Invented>,
+    pub invented: Vec<UnknownTool>,
     /// Tools whose last execution failed.
-    pub failing: Vec<Failing>,
+    pub failing: Vec<FailingTool>,
     /// The totals of each hour, the latest last.
-    pub hours: Vec<Course>,
+    pub hours: Vec<TimeBucket>,
     /// The totals of each day (UTC), the latest last.
-    pub days: Vec<Course>,
+    pub days: Vec<TimeBucket>,
 }
 
 /// Counts and rates of exchanges.
@@ -108,13 +108,13 @@ pub struct Totals {
     /// Number of exchanges.
     pub exchanges: u64,
     /// Exchanges by the way they ended.
-    pub endings: Endings,
+    pub endings: EndingCounts,
     /// Blocked exchanges, per thousand exchanges.
     pub blocked_per_1000: f64,
     /// Rejected calls, per thousand exchanges.
     pub rejected_calls_per_1000: f64,
     /// Calls by outcome.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Number of executions.
     pub executions: u64,
     /// Executions whose result reports a failure.
@@ -126,9 +126,9 @@ pub struct Totals {
     /// Number of upstream requests.
     pub attempts: u64,
     /// Tokens of first attempts.
-    pub tokens: Tokens,
+    pub tokens: TokenCounts,
     /// Tokens of all later attempts: the cost of repairs.
-    pub repair_tokens: Tokens,
+    pub repair_tokens: TokenCounts,
     /// toolmark's own time, in microseconds per exchange.
     pub overhead_us_mean: f64,
     /// The upstreams' time, in milliseconds per exchange.
@@ -137,7 +137,7 @@ pub struct Totals {
 
 /// Exchanges by the way they ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Endings {
+pub struct EndingCounts {
     /// Exchanges with verdict `pass`.
     pub pass: u64,
     /// Exchanges with verdict `warn`.
@@ -154,7 +154,7 @@ pub struct Endings {
 
 /// Calls by outcome.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Calls {
+pub struct CallCounts {
     /// Calls passed on.
     pub accepted: u64,
     /// Calls rejected for their own violations.
@@ -165,7 +165,7 @@ pub struct Calls {
 
 /// Numbers of tokens.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Tokens {
+pub struct TokenCounts {
     /// Tokens of prompts.
     pub input: u64,
     /// Tokens of answers.
@@ -174,11 +174,11 @@ pub struct Tokens {
 
 /// Statistics of one tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tool {
+pub struct ToolStats {
     /// The tool's name.
     pub tool: Box<str>,
     /// The tool's calls.
-    pub calls: Calls,
+    pub calls: CallCounts,
     /// Number of executions.
     pub executions: u64,
     /// Number of failed executions.
@@ -206,7 +206,7 @@ pub struct Durations {
 
 /// Statistics of one model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Model {
+pub struct ModelStats {
     /// The model's name.
     pub model: Box<str>,
     /// The totals of its exchanges.
@@ -229,7 +229,7 @@ pub struct CodeCount {
 
 /// A called tool that doesn't exist.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Invented {
+pub struct UnknownTool {
     /// The name that the model used.
     pub name: Box<str>,
     /// Number of calls.
@@ -238,7 +238,7 @@ pub struct Invented {
 
 /// A tool whose latest execution failed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Failing {
+pub struct FailingTool {
     /// The tool's name.
     pub tool: Box<str>,
     /// Number of failures in a row, up to the latest execution.
@@ -251,7 +251,7 @@ pub struct Failing {
 
 /// Totals of one hour or day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Course {
+pub struct TimeBucket {
     /// Start of the hour or day, in Unix milliseconds.
     pub at_ms: u64,
     /// The totals of its exchanges.
@@ -260,25 +260,26 @@ pub struct Course {
 }
 
 /// Computes the statistics.
-pub fn stats(gathered: &Gathered, span: Span, failing: Vec<Failing>) -> Stats {
-    let mut tools: Vec<Tool> = gathered.of(Kind::Tool).map(|(name, sums)| tool(name, sums)).collect();
+pub fn stats(gathered: &StatsInput, span: TimeSpan, failing: Vec<FailingTool>) -> Stats {
+    let mut tools: Vec<ToolStats> = gathered.of(AggregateKey::Tool).map(|(name, sums)| tool(name, sums)).collect();
     tools.sort_by_key(|tool| std::cmp::Reverse(tool.calls.accepted + tool.calls.rejected + tool.calls.withheld + tool.executions));
-    let mut models: Vec<Model> = gathered.of(Kind::Model).map(|(name, sums)| Model { model: name.into(), totals: totals(sums) }).collect();
+    let mut models: Vec<ModelStats> =
+        gathered.of(AggregateKey::Model).map(|(name, sums)| ModelStats { model: name.into(), totals: totals(sums) }).collect();
     models.sort_by_key(|model| std::cmp::Reverse(model.totals.exchanges));
-    let mut codes: Vec<CodeCount> = gathered.of(Kind::Code).map(|(code, sums)| code_count(code, sums)).collect();
+    let mut codes: Vec<CodeCount> = gathered.of(AggregateKey::Code).map(|(code, sums)| code_count(code, sums)).collect();
     codes.sort_by_key(|code| std::cmp::Reverse(code.info + code.warn + code.block));
-    let invention = |(name, sums): (&str, &Sums)| Invented { name: name.into(), calls: sums.of(Field::Invented) };
-    let mut invented: Vec<Invented> = gathered.of(Kind::Invented).map(invention).collect();
+    let invention = |(name, sums): (&str, &CounterSet)| UnknownTool { name: name.into(), calls: sums.of(CounterField::Invented) };
+    let mut invented: Vec<UnknownTool> = gathered.of(AggregateKey::Invented).map(invention).collect();
     invented.sort_by_key(|invented| std::cmp::Reverse(invented.calls));
     tools.truncate(NAMES_SHOWN);
     models.truncate(NAMES_SHOWN);
     invented.truncate(NAMES_SHOWN);
-    let mut days: BTreeMap<u32, Sums> = BTreeMap::new();
+    let mut days: BTreeMap<u32, CounterSet> = BTreeMap::new();
     for (hour, sums) in &gathered.hours {
         days.entry(hour / 24).or_default().merge(sums);
     }
     let first = u32::try_from(span.until_ms / HOUR_MS).unwrap_or(u32::MAX).saturating_sub(HOURS_SHOWN);
-    let course = |(at, sums): (&u32, &Sums), hours: u64| Course { at_ms: u64::from(*at) * hours * HOUR_MS, totals: totals(sums) };
+    let course = |(at, sums): (&u32, &CounterSet), hours: u64| TimeBucket { at_ms: u64::from(*at) * hours * HOUR_MS, totals: totals(sums) };
     Stats {
         since_ms: span.since_ms,
         until_ms: span.until_ms,
@@ -295,12 +296,12 @@ pub fn stats(gathered: &Gathered, span: Span, failing: Vec<Failing>) -> Stats {
 }
 
 /// Tools whose latest execution failed. `latest`: executions, the newest first.
-pub fn failing(latest: &[FoundExecution]) -> Vec<Failing> {
-    let mut tools: BTreeMap<&str, (Failing, bool)> = BTreeMap::new();
+pub fn failing(latest: &[FoundExecution]) -> Vec<FailingTool> {
+    let mut tools: BTreeMap<&str, (FailingTool, bool)> = BTreeMap::new();
     for FoundExecution { execution, .. } in latest {
         let new = || {
             let tool = execution.tool.clone();
-            (Failing { tool, failures: 0, last_failure_ms: execution.seen_ms, last_success_ms: None }, false)
+            (FailingTool { tool, failures: 0, last_failure_ms: execution.seen_ms, last_success_ms: None }, false)
         };
         let (failing, ended) = tools.entry(&execution.tool).or_insert_with(new);
         if execution.failed {
@@ -309,65 +310,74 @@ pub fn failing(latest: &[FoundExecution]) -> Vec<Failing> {
             (*ended, failing.last_success_ms) = (true, Some(execution.seen_ms));
         }
     }
-    let mut failing: Vec<Failing> = tools.into_values().map(|(failing, _)| failing).filter(|failing| failing.failures > 0).collect();
+    let mut failing: Vec<FailingTool> = tools.into_values().map(|(failing, _)| failing).filter(|failing| failing.failures > 0).collect();
     failing.sort_by_key(|failing| std::cmp::Reverse(failing.failures));
     failing
 }
 
-fn totals(sums: &Sums) -> Totals {
+fn totals(sums: &CounterSet) -> Totals {
     let of = |field| sums.of(field);
-    let exchanges = of(Field::Exchanges);
+    let exchanges = of(CounterField::Exchanges);
     Totals {
         exchanges,
-        endings: Endings {
-            pass: of(Field::Pass),
-            warn: of(Field::Warn),
-            repaired: of(Field::Repaired),
-            blocked: of(Field::Blocked),
-            failed: of(Field::Failed),
-            abandoned: of(Field::Abandoned),
+        endings: EndingCounts {
+            pass: of(CounterField::Pass),
+            warn: of(CounterField::Warn),
+            repaired: of(CounterField::Repaired),
+            blocked: of(CounterField::Blocked),
+            failed: of(CounterField::Failed),
+            abandoned: of(CounterField::Abandoned),
         },
-        blocked_per_1000: ratio(of(Field::Blocked) * 1000, exchanges),
-        rejected_calls_per_1000: ratio(of(Field::Rejected) * 1000, exchanges),
+        blocked_per_1000: ratio(of(CounterField::Blocked) * 1000, exchanges),
+        rejected_calls_per_1000: ratio(of(CounterField::Rejected) * 1000, exchanges),
         calls: calls(sums),
-        executions: of(Field::Executions),
-        failed_executions: of(Field::FailedExecutions),
+        executions: of(CounterField::Executions),
+        failed_executions: of(CounterField::FailedExecutions),
         success_rate: success_rate(sums),
-        repairs: of(Field::Repairs),
-        attempts: of(Field::Attempts),
-        tokens: Tokens { input: of(Field::InputFirst), output: of(Field::OutputFirst) },
-        repair_tokens: Tokens { input: of(Field::InputRepair), output: of(Field::OutputRepair) },
-        overhead_us_mean: ratio(of(Field::OverheadUs), exchanges),
-        upstream_ms_mean: ratio(of(Field::UpstreamUs) / 1000, exchanges),
+        repairs: of(CounterField::Repairs),
+        attempts: of(CounterField::Attempts),
+        tokens: TokenCounts { input: of(CounterField::InputFirst), output: of(CounterField::OutputFirst) },
+        repair_tokens: TokenCounts { input: of(CounterField::InputRepair), output: of(CounterField::OutputRepair) },
+        overhead_us_mean: ratio(of(CounterField::OverheadUs), exchanges),
+        upstream_ms_mean: ratio(of(CounterField::UpstreamUs) / 1000, exchanges),
     }
 }
 
-fn calls(sums: &Sums) -> Calls {
-    Calls { accepted: sums.of(Field::Accepted), rejected: sums.of(Field::Rejected), withheld: sums.of(Field::Withheld) }
+fn calls(sums: &CounterSet) -> CallCounts {
+    CallCounts {
+        accepted: sums.of(CounterField::Accepted),
+        rejected: sums.of(CounterField::Rejected),
+        withheld: sums.of(CounterField::Withheld),
+    }
 }
 
-fn success_rate(sums: &Sums) -> Option<f64> {
-    let executions = sums.of(Field::Executions);
-    (executions > 0).then(|| ratio(executions.saturating_sub(sums.of(Field::FailedExecutions)), executions))
+fn success_rate(sums: &CounterSet) -> Option<f64> {
+    let executions = sums.of(CounterField::Executions);
+    (executions > 0).then(|| ratio(executions.saturating_sub(sums.of(CounterField::FailedExecutions)), executions))
 }
 
-fn tool(name: &str, sums: &Sums) -> Tool {
+fn tool(name: &str, sums: &CounterSet) -> ToolStats {
     let percentile = |share| sums.percentile_ms(share);
-    let mean = ratio(sums.of(Field::DurationMs), sums.of(Field::Executions));
+    let mean = ratio(sums.of(CounterField::DurationMs), sums.of(CounterField::Executions));
     let durations = || Some(Durations { mean, p50: percentile(0.5)?, p90: percentile(0.9)?, p99: percentile(0.99)? });
-    Tool {
+    ToolStats {
         tool: name.into(),
         calls: calls(sums),
-        executions: sums.of(Field::Executions),
-        failed: sums.of(Field::FailedExecutions),
+        executions: sums.of(CounterField::Executions),
+        failed: sums.of(CounterField::FailedExecutions),
         success_rate: success_rate(sums),
         duration_ms: durations(),
-        tokens: sums.of(Field::Tokens),
+        tokens: sums.of(CounterField::Tokens),
     }
 }
 
-fn code_count(code: &str, sums: &Sums) -> CodeCount {
-    CodeCount { code: code.into(), info: sums.of(Field::Info), warn: sums.of(Field::Warned), block: sums.of(Field::BlockedOn) }
+fn code_count(code: &str, sums: &CounterSet) -> CodeCount {
+    CodeCount {
+        code: code.into(),
+        info: sums.of(CounterField::Info),
+        warn: sums.of(CounterField::Warned),
+        block: sums.of(CounterField::BlockedOn),
+    }
 }
 
 /// Quotient rounded to four decimals; 0 if `whole` is 0.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::rollup::HOUR_MS;
 use crate::{
     ledger::store::{ExecutionFilter, PAGE_MAX, PageQuery, Store, StoreError},
-    telemetry::stats::{Gathered, Span, Stats, failing, stats},
+    telemetry::stats::{Stats, StatsInput, TimeSpan, failing, stats},
 };
 
 /// The longest window that is counted record by record; longer ones begin at a full hour.
@@ -33,15 +33,15 @@ pub fn statistics(store: &dyn Store, window: Option<Duration>, now_ms: u64) -> R
     Ok(stats(&gathered, span, failing(&latest.rows)))
 }
 
-fn of_records(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, Span), StoreError> {
+fn of_records(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(StatsInput, TimeSpan), StoreError> {
     let records = store.recent(since_ms, RECORDS_MAX)?;
     let complete = records.len() < RECORDS_MAX;
     let oldest_ms = records.last().filter(|_| !complete).map(|record| record.ended_ms());
-    let span = Span { since_ms: oldest_ms.unwrap_or(since_ms), until_ms: now_ms, complete };
-    Ok((Gathered::of_records(records.iter().map(|record| &**record)), span))
+    let span = TimeSpan { since_ms: oldest_ms.unwrap_or(since_ms), until_ms: now_ms, complete };
+    Ok((StatsInput::of_records(records.iter().map(|record| &**record)), span))
 }
 
-fn of_hours(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, Span), StoreError> {
+fn of_hours(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(StatsInput, TimeSpan), StoreError> {
     let since = u32::try_from(since_ms / HOUR_MS).unwrap_or(u32::MAX);
     let rows = store.hours(since, u32::MAX)?;
     let first = if since > 0 { since } else { rows.iter().map(|row| row.hour).min().unwrap_or_default() };
@@ -49,5 +49,5 @@ fn of_hours(store: &dyn Store, since_ms: u64, now_ms: u64) -> Result<(Gathered, 
         // A store without hourly sums still has its records.
         return of_records(store, since_ms, now_ms);
     }
-    Ok((Gathered::of_hours(&rows), Span { since_ms: u64::from(first) * HOUR_MS, until_ms: now_ms, complete: true }))
+    Ok((StatsInput::of_hours(&rows), TimeSpan { since_ms: u64::from(first) * HOUR_MS, until_ms: now_ms, complete: true }))
 }

@@ -10,7 +10,7 @@ use crate::{
         record::ExchangeRecord,
         store::{HourlyAggregator, HourlyRow},
     },
-    telemetry::stats::{aggregate::Sheet, counters::Sums},
+    telemetry::stats::{aggregate::Aggregates, counters::CounterSet},
 };
 
 /// Milliseconds of an hour.
@@ -18,7 +18,7 @@ pub const HOUR_MS: u64 = 3_600_000;
 /// Hourly sums, one sheet per hour.
 #[derive(Debug, Default)]
 pub struct Rollup {
-    sheets: BTreeMap<u32, Sheet>,
+    sheets: BTreeMap<u32, Aggregates>,
     /// This is a worker's part, to be merged into another.
     apart: bool,
     /// INVARIANT: everything stored for this hour and later ones is in `sheets`; rows of earlier hours are never written
@@ -27,13 +27,13 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    fn sheet(&mut self, hour: u32) -> &mut Sheet {
+    fn sheet(&mut self, hour: u32) -> &mut Aggregates {
         let floor = self.floor.unwrap_or(hour);
         let hour = hour.max(floor);
         // The previous hour may still get records of exchanges that ended in it.
         self.floor = Some(floor.max(hour.saturating_sub(1)));
         let apart = self.apart;
-        self.sheets.entry(hour).or_insert_with(|| if apart { Sheet::apart() } else { Sheet::default() })
+        self.sheets.entry(hour).or_insert_with(|| if apart { Aggregates::apart() } else { Aggregates::default() })
     }
 }
 
@@ -41,7 +41,7 @@ impl HourlyAggregator for Rollup {
     fn restore(&mut self, rows: &[HourlyRow]) {
         for row in rows {
             // An unreadable row was written by other software; it stays unchanged until its name occurs again.
-            if let Some(sums) = Sums::decode(&row.sums) {
+            if let Some(sums) = CounterSet::decode(&row.sums) {
                 self.sheets.entry(row.hour).or_default().restore(&row.name, &sums);
             }
         }
@@ -60,7 +60,7 @@ impl HourlyAggregator for Rollup {
 
     fn take_up(&mut self, apart: &[HourlyRow]) {
         for row in apart {
-            if let Some(sums) = Sums::decode(&row.sums) {
+            if let Some(sums) = CounterSet::decode(&row.sums) {
                 self.sheet(row.hour).merge(&row.name, &sums);
             }
         }

@@ -47,7 +47,7 @@ fn repaired(ended_ms: u64) -> ExchangeRecord {
     )
 }
 
-fn by_hour(records: &[ExchangeRecord], batch: usize) -> Gathered {
+fn by_hour(records: &[ExchangeRecord], batch: usize) -> StatsInput {
     let (mut rollup, mut rows) = (Rollup::default(), BTreeMap::new());
     for records in records.chunks(batch) {
         records.iter().for_each(|record| rollup.add(record));
@@ -55,41 +55,41 @@ fn by_hour(records: &[ExchangeRecord], batch: usize) -> Gathered {
             rows.insert((row.hour, row.name.clone()), row);
         }
     }
-    Gathered::of_hours(&rows.into_values().collect::<Vec<_>>())
+    StatsInput::of_hours(&rows.into_values().collect::<Vec<_>>())
 }
 
-const SPAN: Span = Span { since_ms: 0, until_ms: 100 * HOUR_MS, complete: true };
+const SPAN: TimeSpan = TimeSpan { since_ms: 0, until_ms: 100 * HOUR_MS, complete: true };
 
 #[test]
 fn a_repaired_exchange() {
-    let stats = stats(&Gathered::of_records([&repaired(HOUR_MS), &record(HOUR_MS, json!({}))]), SPAN, Vec::new());
+    let stats = stats(&StatsInput::of_records([&repaired(HOUR_MS), &record(HOUR_MS, json!({}))]), SPAN, Vec::new());
     let totals = &stats.totals;
     assert_eq!((totals.exchanges, totals.endings.repaired, totals.endings.pass, totals.repairs, totals.attempts), (2, 1, 1, 1, 2));
-    assert_eq!(totals.calls, Calls { accepted: 2, rejected: 1, withheld: 1 });
+    assert_eq!(totals.calls, CallCounts { accepted: 2, rejected: 1, withheld: 1 });
     assert_eq!((totals.rejected_calls_per_1000, totals.blocked_per_1000), (500.0, 0.0));
     assert_eq!((totals.tokens.input, totals.repair_tokens.input, totals.success_rate), (100, 120, Some(0.5)));
     assert_eq!((totals.overhead_us_mean, totals.upstream_ms_mean), (1000.0, 999.0));
     let [get, put] = &stats.tools[..] else { panic!("{:?}", stats.tools) };
-    assert_eq!((&*get.tool, &get.calls, get.executions, get.failed), ("get", &Calls { accepted: 1, rejected: 0, withheld: 1 }, 2, 1));
+    assert_eq!((&*get.tool, &get.calls, get.executions, get.failed), ("get", &CallCounts { accepted: 1, rejected: 0, withheld: 1 }, 2, 1));
     assert_eq!(get.duration_ms, Some(Durations { mean: 8.0, p50: 7, p90: 9, p99: 9 }));
     // 101 tokens among two calls, of which the first was invented; 121 among two.
     assert_eq!((get.tokens, put.tokens), (50 + 61, 60));
     assert_eq!((put.success_rate, &put.duration_ms), (None, &None));
-    assert_eq!(stats.invented, [Invented { name: "invent_it".into(), calls: 1 }]);
+    assert_eq!(stats.invented, [UnknownTool { name: "invent_it".into(), calls: 1 }]);
     assert_eq!(stats.codes, [CodeCount { code: "unknown_tool".into(), info: 0, warn: 0, block: 1 }]);
     assert_eq!(stats.models.first().map(|model| (&*model.model, model.totals.exchanges)), Some(("m", 2)));
 }
 
 #[test]
 fn endings() {
-    let ended = |more| stats(&Gathered::of_records([&record(HOUR_MS, more)]), SPAN, Vec::new()).totals.endings;
-    let none = Endings::default();
+    let ended = |more| stats(&StatsInput::of_records([&record(HOUR_MS, more)]), SPAN, Vec::new()).totals.endings;
+    let none = EndingCounts::default();
     for (more, endings) in [
-        (json!({}), Endings { pass: 1, ..none.clone() }),
-        (json!({"verdict": "blocked", "status": 422}), Endings { blocked: 1, ..none.clone() }),
-        (json!({"verdict": "blocked", "status": null}), Endings { blocked: 1, ..none.clone() }),
-        (json!({"verdict": "warn", "status": null}), Endings { abandoned: 1, ..none.clone() }),
-        (json!({"verdict": "pass", "status": 429}), Endings { failed: 1, ..none.clone() }),
+        (json!({}), EndingCounts { pass: 1, ..none.clone() }),
+        (json!({"verdict": "blocked", "status": 422}), EndingCounts { blocked: 1, ..none.clone() }),
+        (json!({"verdict": "blocked", "status": null}), EndingCounts { blocked: 1, ..none.clone() }),
+        (json!({"verdict": "warn", "status": null}), EndingCounts { abandoned: 1, ..none.clone() }),
+        (json!({"verdict": "pass", "status": 429}), EndingCounts { failed: 1, ..none.clone() }),
     ] {
         assert_eq!(ended(more.clone()), endings, "{more}");
     }
@@ -100,7 +100,7 @@ fn hours_and_days() {
     let records: Vec<_> = [1, 23, 24, 99].map(|hour| record(hour * HOUR_MS, json!({}))).into();
     let stats = stats(&by_hour(&records, 1), SPAN, Vec::new());
     let course =
-        |course: &[Course], unit: u64| course.iter().map(|at| (at.at_ms / HOUR_MS / unit, at.totals.exchanges)).collect::<Vec<_>>();
+        |course: &[TimeBucket], unit: u64| course.iter().map(|at| (at.at_ms / HOUR_MS / unit, at.totals.exchanges)).collect::<Vec<_>>();
     assert_eq!(course(&stats.hours, 1), [(99, 1)]);
     assert_eq!(course(&stats.days, 24), [(0, 2), (1, 1), (4, 1)]);
 }
@@ -119,7 +119,7 @@ fn a_writer_that_starts_again_goes_on_adding() {
     second.add(&repaired(3 * HOUR_MS));
     let rows = second.changed(7);
     assert!(rows.iter().all(|row| row.hour == 5));
-    assert_eq!(stats(&Gathered::of_hours(&rows), SPAN, Vec::new()).totals.exchanges, 3);
+    assert_eq!(stats(&StatsInput::of_hours(&rows), SPAN, Vec::new()).totals.exchanges, 3);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn what_is_added_up_apart_counts_in_its_own_hour_and_by_its_own_name() {
     let rows = whole.changed(1);
     let accepted = |hour: u32, name: &str| {
         let row = rows.iter().find(|row| (row.hour, &*row.name) == (hour, name));
-        row.map_or(0, |row| Sums::decode(&row.sums).unwrap().of(Field::Accepted))
+        row.map_or(0, |row| CounterSet::decode(&row.sums).unwrap().of(CounterField::Accepted))
     };
     assert_eq!([5, 6, 7].map(|hour| accepted(hour, "t:known")), [2, 1, 2]);
     assert_eq!([5, 6, 7].map(|hour| accepted(hour, "all")), [2, 1, 2]);
@@ -153,7 +153,8 @@ fn names_are_bounded() {
     let mut rollup = Rollup::default();
     records.iter().for_each(|record| rollup.add(record));
     let rows = rollup.changed(1);
-    let other = rows.iter().find(|row| &*row.name == "t:other").map(|row| Sums::decode(&row.sums).unwrap().of(Field::Accepted));
+    let other =
+        rows.iter().find(|row| &*row.name == "t:other").map(|row| CounterSet::decode(&row.sums).unwrap().of(CounterField::Accepted));
     assert_eq!((rows.len(), other), (ROWS_MAX + 3, Some(20)));
 }
 
@@ -179,9 +180,9 @@ proptest! {
         let mut hours = hours;
         hours.sort_unstable();
         let records: Vec<_> = hours.iter().map(|hour| repaired(hour * HOUR_MS)).collect();
-        let value = |gathered: &Gathered| serde_json::to_value(stats(gathered, SPAN, Vec::new())).unwrap();
+        let value = |gathered: &StatsInput| serde_json::to_value(stats(gathered, SPAN, Vec::new())).unwrap();
         prop_assert_eq!(value(&by_hour(&records, batch)), value(&by_hour(&records, 1)));
-        let mut direct = value(&Gathered::of_records(&records));
+        let mut direct = value(&StatsInput::of_records(&records));
         let by_hour = value(&by_hour(&records, batch));
         for course in ["hours", "days"] {
             direct[course] = by_hour[course].clone();

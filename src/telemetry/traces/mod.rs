@@ -20,12 +20,12 @@ use opentelemetry_sdk::{
     trace::{BatchSpanProcessor, IdGenerator as _, RandomIdGenerator, SpanProcessor as _},
 };
 
-use spans::Served;
+use spans::UpstreamAttributes;
 pub use traceparent::TraceParent;
 
 use crate::{
     ledger::record::ExchangeRecord,
-    settings::{self, Sampler, Upstream},
+    settings::{self, Sampler, UpstreamSettings},
 };
 
 /// Time allowed for sending the last spans when the process ends.
@@ -43,7 +43,7 @@ pub struct Traces {
     processor: BatchSpanProcessor,
     ids: RandomIdGenerator,
     sampler: Sampler,
-    upstreams: HashMap<Box<str>, Served>,
+    upstreams: HashMap<Box<str>, UpstreamAttributes>,
 }
 
 /// Ids and times of one exchange's spans, while it runs.
@@ -63,7 +63,7 @@ impl Traces {
     ///
     /// # Errors
     /// The exporter can't be built.
-    pub fn start(settings: &settings::Traces, upstreams: &[Upstream]) -> Result<Self, Error> {
+    pub fn start(settings: &settings::TraceSettings, upstreams: &[UpstreamSettings]) -> Result<Self, Error> {
         let (settings, url) = (settings.clone(), settings.endpoint.to_string());
         // The blocking client has its own runtime and can't be built inside another one.
         let made = std::thread::spawn(move || exporter(&settings, &url).map(|exporter| (exporter, settings))).join();
@@ -73,7 +73,8 @@ impl Traces {
         let attributes = settings.resource.iter().map(attribute).chain([version]);
         let mut processor = BatchSpanProcessor::builder(exporter).build();
         processor.set_resource(&Resource::builder().with_attributes(attributes).build());
-        let upstreams = upstreams.iter().map(|upstream| (upstream.name.clone(), Served::of(&upstream.base_url, &upstream.name))).collect();
+        let upstreams =
+            upstreams.iter().map(|upstream| (upstream.name.clone(), UpstreamAttributes::of(&upstream.base_url, &upstream.name))).collect();
         Ok(Self { processor, ids: RandomIdGenerator::default(), sampler: settings.sampler, upstreams })
     }
 
@@ -118,7 +119,7 @@ impl Traces {
     }
 }
 
-fn exporter(settings: &settings::Traces, url: &str) -> Result<SpanExporter, Error> {
+fn exporter(settings: &settings::TraceSettings, url: &str) -> Result<SpanExporter, Error> {
     let failed = |error: &dyn std::fmt::Display| Error(error.to_string());
     // A redirect would send the credentials in the headers to another server.
     let refused = reqwest::redirect::Policy::custom(|attempt| {

@@ -25,13 +25,13 @@ use crate::{
 
 /// Provider and address of an upstream, as span attributes.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Served {
+pub struct UpstreamAttributes {
     provider: String,
     address: String,
     port: u16,
 }
 
-impl Served {
+impl UpstreamAttributes {
     /// By the upstream's base URL. A provider that the conventions don't list is called by the upstream's name.
     pub fn of(base_url: &str, name: &str) -> Self {
         let uri: Uri = base_url.parse().unwrap_or_default();
@@ -66,7 +66,7 @@ const PROVIDERS: [(&str, &str); 16] = [
 pub fn spans(
     trace: &ExchangeTrace,
     record: &ExchangeRecord,
-    upstreams: &HashMap<Box<str>, Served>,
+    upstreams: &HashMap<Box<str>, UpstreamAttributes>,
     new_id: impl Fn() -> u64,
 ) -> Vec<SpanData> {
     let mut spans = vec![exchange(trace, record)];
@@ -131,7 +131,7 @@ fn inference(
     trace: &ExchangeTrace,
     record: &ExchangeRecord,
     attempt: &AttemptRecord,
-    served: Option<&Served>,
+    served: Option<&UpstreamAttributes>,
     id: u64,
     begun: SystemTime,
 ) -> SpanData {
@@ -140,7 +140,7 @@ fn inference(
         KeyValue::new("gen_ai.request.model", attempt.model.to_string()),
         KeyValue::new("toolmark.upstream", attempt.upstream.to_string()),
     ];
-    if let Some(Served { provider, address, port }) = served {
+    if let Some(UpstreamAttributes { provider, address, port }) = served {
         attributes.push(KeyValue::new("gen_ai.provider.name", provider.clone()));
         attributes.push(KeyValue::new("server.address", address.clone()));
         attributes.push(KeyValue::new("server.port", i64::from(*port)));
@@ -226,8 +226,8 @@ mod tests {
             ("http://localhost:11434/v1", "mine", "localhost", 11434),
             ("https://notgroq.com/v1", "mine", "notgroq.com", 443),
         ] {
-            let served = Served { provider: provider.into(), address: address.into(), port };
-            assert_eq!(Served::of(base_url, "mine"), served);
+            let served = UpstreamAttributes { provider: provider.into(), address: address.into(), port };
+            assert_eq!(UpstreamAttributes::of(base_url, "mine"), served);
         }
     }
 }

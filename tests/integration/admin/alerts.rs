@@ -1,7 +1,7 @@
 //! Alerts, as a webhook receives them.
 
 use serde_json::json;
-use toolmark::testing::{Reply, ScriptedUpstream};
+use toolmark::testing::{ScriptedReply, ScriptedUpstream};
 
 use super::{
     feed::Follower,
@@ -11,7 +11,7 @@ use crate::program::until;
 
 #[test]
 fn a_webhook_hears_of_it_even_where_it_fails_at_first() {
-    let webhook = ScriptedUpstream::start(|request| Reply::json(if request.number == 0 { 503 } else { 200 }, "")).unwrap();
+    let webhook = ScriptedUpstream::start(|request| ScriptedReply::json(if request.number == 0 { 503 } else { 200 }, "")).unwrap();
     let url = webhook.base_url().replace("/v1", "/hook");
     let alerts = "[[alerts]]\nname = \"invented tools\"\ncode = \"unknown_tool\"\nthreshold = 1\nwindow = \"1h\"\nurl_env = \"HOOK\"\ntoken_env = \"TOKEN\"\n\
                   [[alerts]]\nname = \"other\"\nmetric = \"failed_executions\"\ntool = \"get_weather\"\nthreshold = 0\nwindow = \"1h\"\nurl_env = \"HOOK\"\n";

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use toolmark::testing::{Piece, Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{BodyPart, Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 use super::stage::{Stage, get, get_as};
 use crate::program::until;
@@ -107,8 +107,9 @@ fn waiting_that_a_client_ends_is_the_upstreams() {
     let first = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Well\"},\"finish_reason\":null}]}\n\n";
     for (api, stream) in [("chat/completions", false), ("chat/completions", true), ("responses", false)] {
         let directory = tempfile::tempdir().unwrap();
-        let hanging =
-            move |_: &Received| if stream { Reply::events([first]).then(Piece::Hang) } else { Reply::json(200, "").then(Piece::Hang) };
+        let hanging = move |_: &Received| {
+            if stream { ScriptedReply::events([first]).then(BodyPart::Hang) } else { ScriptedReply::json(200, "").then(BodyPart::Hang) }
+        };
         let upstream = ScriptedUpstream::start(hanging).unwrap();
         let settings =
             format!("[[upstreams]]\nname = \"own\"\nbase_url = \"{}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", upstream.base_url());
@@ -140,18 +141,18 @@ fn verdicts_on_errors_agree() {
     let invented = r#"{"choices":[{"index":0,"message":{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
     let unverified = r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"}],"tools":[{"type":"function","function":{"name":"f"}}]}"#;
     let error = "[calls]\non_exhausted = \"error\"\nmax_repairs = 0\n";
-    let own = |status: u16| Reply::json(status, r#"{"error":{"message":"no","type":"x","param":null,"code":"own"}}"#);
+    let own = |status: u16| ScriptedReply::json(status, r#"{"error":{"message":"no","type":"x","param":null,"code":"own"}}"#);
     for (name, policy, reply, request, status, verdict) in [
         ("an error of the upstream's", "default", own(401), hi, 401, "failed"),
         ("a limit of the upstream's", "default", own(429).header("retry-after", "0"), hi, 429, "failed"),
         ("an upstream that fails", "default", own(500), hi, 500, "failed"),
-        ("an error with status 200", "default", Reply::json(200, r#"{"error":{"message":"no","code":400}}"#), hi, 400, "failed"),
-        ("upstream_protocol: a redirect", "default", Reply::json(302, "").header("location", "/x"), hi, 502, "failed"),
-        ("upstream_protocol: no JSON", "default", Reply::json(200, "<html>"), hi, 502, "failed"),
-        ("upstream_protocol: no answer", "default", Reply::json(200, "{}"), hi, 502, "failed"),
-        ("upstream_protocol: cut", "default", Reply::json(200, "{\"choices\":").then(Piece::Cut), hi, 502, "failed"),
-        ("upstream_timeout", "default", Reply::json(200, "{").then(Piece::Hang), hi, 504, "failed"),
-        ("a refused answer", error, Reply::json(200, invented), tool, 422, "blocked"),
+        ("an error with status 200", "default", ScriptedReply::json(200, r#"{"error":{"message":"no","code":400}}"#), hi, 400, "failed"),
+        ("upstream_protocol: a redirect", "default", ScriptedReply::json(302, "").header("location", "/x"), hi, 502, "failed"),
+        ("upstream_protocol: no JSON", "default", ScriptedReply::json(200, "<html>"), hi, 502, "failed"),
+        ("upstream_protocol: no answer", "default", ScriptedReply::json(200, "{}"), hi, 502, "failed"),
+        ("upstream_protocol: cut", "default", ScriptedReply::json(200, "{\"choices\":").then(BodyPart::Cut), hi, 502, "failed"),
+        ("upstream_timeout", "default", ScriptedReply::json(200, "{").then(BodyPart::Hang), hi, 504, "failed"),
+        ("a refused answer", error, ScriptedReply::json(200, invented), tool, 422, "blocked"),
         ("a refused request", "strict", own(500), unverified, 400, "blocked"),
     ] {
         let directory = tempfile::tempdir().unwrap();

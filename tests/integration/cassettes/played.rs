@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use toolmark::{
     cassette::{body::Body, format::Exchange},
-    testing::{Proxy, Received, Reply},
+    testing::{Proxy, Received, ScriptedReply},
 };
 
 use super::stage::{self, Recording};
@@ -29,7 +29,7 @@ fn run(script: &Path, environment: &[(&str, String)]) -> Value {
 
 /// A script in front of proxies that record, then twice in front of what they recorded. `fronts`: for each the variable
 /// that names it to the script, and its policy; `more`: further variables.
-fn session_of<M: Fn(&Received) -> Reply + Send + Sync + 'static>(
+fn session_of<M: Fn(&Received) -> ScriptedReply + Send + Sync + 'static>(
     script: &str,
     fronts: &[(&'static str, &str)],
     more: &[(&'static str, String)],
@@ -210,7 +210,7 @@ fn what_is_new_goes_out_and_is_recorded() {
     let rounds: [(&[&str], usize); 3] = [(&["a", "b"], 2), (&["b", "c", "a"], 1), (&["a", "b", "c"], 0)];
     for (asks, out) in rounds {
         let upstream = toolmark::testing::ScriptedUpstream::start(move |received| {
-            Reply::json(200, say(received.json()["messages"][0]["content"].as_str().unwrap()))
+            ScriptedReply::json(200, say(received.json()["messages"][0]["content"].as_str().unwrap()))
         })
         .unwrap();
         let settings = format!(

@@ -15,7 +15,7 @@ use toolmark::{
         reader,
         writer::{Mended, Rotation, Writer},
     },
-    testing::{Reply, ScriptedUpstream},
+    testing::{ScriptedReply, ScriptedUpstream},
 };
 
 use super::stage::Recording;
@@ -36,7 +36,7 @@ fn question(text: &str) -> String {
 
 #[test]
 fn nothing_is_lost_under_load_and_every_line_fits_the_schema() {
-    let recording = Recording::start("default", "", "", |received| Reply::json(200, answer(&"x".repeat(received.number % 3000))));
+    let recording = Recording::start("default", "", "", |received| ScriptedReply::json(200, answer(&"x".repeat(received.number % 3000))));
     let seen = Mutex::new(HashSet::new());
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -67,7 +67,7 @@ fn nothing_is_lost_under_load_and_every_line_fits_the_schema() {
 #[test]
 fn killed_in_the_middle() {
     let directory = tempfile::tempdir().unwrap();
-    let upstream = ScriptedUpstream::start(|_| Reply::json(200, answer(&"x".repeat(20_000)))).unwrap();
+    let upstream = ScriptedUpstream::start(|_| ScriptedReply::json(200, answer(&"x".repeat(20_000)))).unwrap();
     let url = upstream.base_url();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--upstream", &url, "--record", "session.jsonl"];
     let mut serving = Running::start(command(&arguments, directory.path()));
@@ -126,10 +126,10 @@ fn no_secret_survives() {
                 let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), json!(null))];
                 chunks.extend(pieces.iter().map(|piece| chunk(json!({"content": piece}), json!(null))));
                 chunks.push(chunk(json!({}), json!("stop")));
-                Reply::chunks(chunks)
+                ScriptedReply::chunks(chunks)
             }
-            false if received.number.is_multiple_of(2) => Reply::json(401, json!({"error": {"message": format!("Incorrect API key provided: {HEADER}. {UPSTREAMS}"), "type": "x", "code": "y", "param": null}}).to_string()),
-            false => Reply::json(200, answer(&format!("use {SHAPED} or postgres://bob:{PASSWORD}@db/x"))).header("set-cookie", format!("session={PASSWORD}")),
+            false if received.number.is_multiple_of(2) => ScriptedReply::json(401, json!({"error": {"message": format!("Incorrect API key provided: {HEADER}. {UPSTREAMS}"), "type": "x", "code": "y", "param": null}}).to_string()),
+            false => ScriptedReply::json(200, answer(&format!("use {SHAPED} or postgres://bob:{PASSWORD}@db/x"))).header("set-cookie", format!("session={PASSWORD}")),
         }
     });
     let mut connection = Connection::open(recording.proxy.address());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolmark::{
     cassette::format::Exchange,
-    testing::{Proxy, Received, Reply, TodoServer},
+    testing::{Proxy, Received, ScriptedReply, TodoServer},
 };
 
 use super::stage::Recording;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Calls what the user's last word asks for, and cites what came of it.
-fn model(received: &Received) -> Reply {
+fn model(received: &Received) -> ScriptedReply {
     let request = received.json();
     let messages = request["messages"].as_array().unwrap();
     let last = messages.last().unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use toolmark::{
     cassette::{format::Exchange, reader},
-    testing::{Proxy, Received, Reply, ScriptedUpstream},
+    testing::{Proxy, Received, ScriptedReply, ScriptedUpstream},
 };
 
 /// In front of a scripted upstream, recording into `session.jsonl` of its directory.
@@ -17,7 +17,7 @@ pub struct Recording {
 
 impl Recording {
     /// `settings`: besides the upstream's and `[record] path`, which comes last, so that members of it may follow.
-    pub fn start(policy: &str, settings: &str, record: &str, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(policy: &str, settings: &str, record: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let upstream = ScriptedUpstream::start(script).unwrap();
         std::fs::write(directory.path().join("policy.toml"), policy_text(policy)).unwrap();

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use toolmark::{
     cassette::{body::Body, format::Exchange, reader},
-    testing::{Received, Reply, ScriptedUpstream},
+    testing::{Received, ScriptedReply, ScriptedUpstream},
 };
 
 use crate::{clients::runtimes, program::finish};
@@ -18,17 +18,19 @@ fn whole() -> String {
 }
 
 /// Whole, streamed, or packed, as the request says.
-fn script(received: &Received) -> Reply {
+fn script(received: &Received) -> ScriptedReply {
     let request = received.json();
     if request["stream"] == true {
-        return Reply::events([STREAM]).header("x-two", "a");
+        return ScriptedReply::events([STREAM]).header("x-two", "a");
     }
     if request["packed"] == true {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         packed.write_all(whole().as_bytes()).unwrap();
-        return Reply::events([packed.finish().unwrap()]).header("content-type", "application/json").header("content-encoding", "gzip");
+        return ScriptedReply::events([packed.finish().unwrap()])
+            .header("content-type", "application/json")
+            .header("content-encoding", "gzip");
     }
-    Reply::json(200, whole())
+    ScriptedReply::json(200, whole())
 }
 
 fn text(body: Option<&Body>) -> String {

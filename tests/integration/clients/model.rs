@@ -1,7 +1,7 @@
 //! A scripted model: says and calls what the conversation's last message asks for.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 /// What it asks for when it is to forge.
 pub const FORGED: &str = "get_weather_1700000000000_0123456789abcdef";
@@ -18,7 +18,7 @@ pub enum Turn {
 }
 
 /// The script.
-pub fn model(received: &Received) -> Reply {
+pub fn model(received: &Received) -> ScriptedReply {
     let request = received.json();
     let turn = next_turn(request["messages"].as_array().map_or(&[], Vec::as_slice));
     match (turn, request["stream"] == json!(true)) {
@@ -112,13 +112,13 @@ fn calling(text: &str, calls: &[(&str, &str)]) -> Value {
     json!({"role": "assistant", "content": content, "refusal": null, "annotations": [], "tool_calls": calls})
 }
 
-fn whole(message: Value, finish: &str) -> Reply {
+fn whole(message: Value, finish: &str) -> ScriptedReply {
     let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish});
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": "scripted-1",
         "choices": [choice], "usage": usage(), "service_tier": "default",
     });
-    Reply::json(200, body.to_string()).header("x-request-id", "req_1")
+    ScriptedReply::json(200, body.to_string()).header("x-request-id", "req_1")
 }
 
 fn chunk(delta: Value, finish: Option<&str>) -> Value {
@@ -133,7 +133,7 @@ pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.as_bytes().chunks(7).map(|piece| std::str::from_utf8(piece).unwrap())
 }
 
-fn streamed(text: &str, calls: &[(&str, &str)], request: &Value) -> Reply {
+fn streamed(text: &str, calls: &[(&str, &str)], request: &Value) -> ScriptedReply {
     let mut chunks =
         vec![chunk(json!({"role": "assistant", "content": if text.is_empty() { Value::Null } else { "".into() }, "refusal": null}), None)];
     chunks.extend(pieces(text).map(|piece| chunk(json!({"content": piece}), None)));
@@ -151,16 +151,16 @@ fn streamed(text: &str, calls: &[(&str, &str)], request: &Value) -> Reply {
         (last["choices"], last["usage"]) = (json!([]), usage());
         chunks.push(last);
     }
-    Reply::chunks(chunks)
+    ScriptedReply::chunks(chunks)
 }
 
-fn error(status: u16) -> Reply {
+fn error(status: u16) -> ScriptedReply {
     let error = json!({"message": "the script says no", "type": "invalid_request_error", "param": "messages", "code": "scripted"});
-    Reply::json(status, json!({ "error": error }).to_string())
+    ScriptedReply::json(status, json!({ "error": error }).to_string())
 }
 
-fn broken() -> Reply {
+fn broken() -> ScriptedReply {
     let error = json!({"error": {"message": "the model fell over", "type": "server_error", "param": null, "code": "model_fell_over"}});
     let begun = chunk(json!({"role": "assistant", "content": "It is sunny in Paris, and "}), None);
-    Reply::events([format!("data: {begun}\n\n"), format!("data: {error}\n\n")])
+    ScriptedReply::events([format!("data: {begun}\n\n"), format!("data: {error}\n\n")])
 }

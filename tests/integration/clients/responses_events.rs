@@ -1,7 +1,7 @@
 //! A response of the scripted model as the events of a stream, in OpenAI's order.
 
 use serde_json::{Value, json};
-use toolmark::testing::Reply;
+use toolmark::testing::ScriptedReply;
 
 use super::model::pieces;
 
@@ -51,7 +51,7 @@ impl Events {
 }
 
 /// `broken`: it fails where its first text ends.
-pub fn streamed(response: &Value, broken: bool) -> Reply {
+pub fn streamed(response: &Value, broken: bool) -> ScriptedReply {
     let begun = with(response, &[("status", json!("in_progress")), ("output", json!([])), ("usage", Value::Null)]);
     let mut events = Events::default();
     events.push("response.created", json!({ "response": begun }));
@@ -75,7 +75,7 @@ pub fn streamed(response: &Value, broken: bool) -> Reply {
     } else {
         events.push("response.completed", json!({ "response": response }));
     }
-    Reply::events(events.0).header("x-request-id", "req_1")
+    ScriptedReply::events(events.0).header("x-request-id", "req_1")
 }
 
 /// The same object with these members set.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply, ScriptedUpstream};
+use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
 
 use super::{
     model::{self, Turn, next_turn},
@@ -27,12 +27,12 @@ type Refusal = (u16, &'static str, String);
 pub type Script = fn(&Value, &[Value]) -> Turn;
 
 /// A model with a memory: a script for [`toolmark::testing::ScriptedUpstream`].
-pub fn responses_model() -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+pub fn responses_model() -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
     strict(|_, messages| next_turn(messages))
 }
 
 /// The API with another model behind it. One named `o…` thinks before it speaks.
-pub fn strict(script: Script) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+pub fn strict(script: Script) -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
     let memory = Mutex::new(Memory::default());
     move |received| match &*received.line {
         "POST /v1/responses" => memory.lock().unwrap_or_else(PoisonError::into_inner).answer(&received.json(), script),
@@ -55,7 +55,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn answer(&mut self, request: &Value, script: Script) -> Reply {
+    fn answer(&mut self, request: &Value, script: Script) -> ScriptedReply {
         let conversation = match check_tools(request).and_then(|()| self.conversation(request)) {
             Ok(conversation) => conversation,
             Err((status, kind, message)) => return error(status, kind, &message),
@@ -82,7 +82,7 @@ impl Memory {
         }
         match (request["stream"] == true, broken) {
             (true, broken) => streamed(&response, broken),
-            (false, _) => Reply::json(200, response.to_string()).header("x-request-id", "req_1"),
+            (false, _) => ScriptedReply::json(200, response.to_string()).header("x-request-id", "req_1"),
         }
     }
 
@@ -282,9 +282,9 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn error(status: u16, kind: &str, message: &str) -> Reply {
+fn error(status: u16, kind: &str, message: &str) -> ScriptedReply {
     let error = json!({"message": message, "type": kind, "param": "input", "code": null});
-    Reply::json(status, json!({ "error": error }).to_string())
+    ScriptedReply::json(status, json!({ "error": error }).to_string())
 }
 
 #[test]

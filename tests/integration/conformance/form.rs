@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use toolmark::{policy::Mode, testing::Reply};
+use toolmark::{policy::Mode, testing::ScriptedReply};
 
 use super::{
     chat::Chat,
@@ -100,11 +100,11 @@ impl Form {
     }
 
     /// An attempt's answer of the upstream. `cut`: how the pieces of a stream are made.
-    pub fn reply(&self, turn: &Turn, cut: impl Fn(String) -> Reply) -> Reply {
+    pub fn reply(&self, turn: &Turn, cut: impl Fn(String) -> ScriptedReply) -> ScriptedReply {
         match turn {
-            Turn::CallRefused => Reply::json(400, CALL_REFUSED),
+            Turn::CallRefused => ScriptedReply::json(400, CALL_REFUSED),
             Turn::Says(..) if self.streamed => cut(self.upstream.streamed(turn)),
-            Turn::Says(..) => Reply::json(200, self.upstream.whole(turn).to_string()),
+            Turn::Says(..) => ScriptedReply::json(200, self.upstream.whole(turn).to_string()),
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
     marks::{CallMark, KeyRing, Moment, Scope},
-    testing::{Proxy, Reply, ScriptedUpstream},
+    testing::{Proxy, ScriptedReply, ScriptedUpstream},
 };
 
 use super::{
@@ -85,7 +85,7 @@ impl World {
 /// One exchange on its way: what the upstream answers, and what it got.
 #[derive(Default)]
 struct Play {
-    replies: Vec<Reply>,
+    replies: Vec<ScriptedReply>,
     received: Vec<Value>,
 }
 
@@ -143,8 +143,8 @@ impl Stage {
     pub fn play_as(&self, name: &str, case: &Case, form: &Form, seed: Option<u64>) -> (Answer, Vec<Value>) {
         let model = format!("{}-{name}-{}-{seed:?}", if form.translated { "translated" } else { "native" }, form.name);
         let pieces = |events: String| match seed {
-            Some(seed) => Reply::events(traffic::pieces(&Bytes::from(events), seed)),
-            None => Reply::events([events]),
+            Some(seed) => ScriptedReply::events(traffic::pieces(&Bytes::from(events), seed)),
+            None => ScriptedReply::events([events]),
         };
         let replies = case.turns.iter().map(|turn| form.reply(turn, pieces)).collect();
         self.plays.lock().unwrap().insert(model.clone(), Play { replies, received: Vec::new() });

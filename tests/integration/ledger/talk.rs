@@ -1,7 +1,7 @@
 //! A conversation to fill ledgers with: a call, its result, an answer.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply as Scripted};
+use toolmark::testing::{Received, ScriptedReply as Scripted};
 
 pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 

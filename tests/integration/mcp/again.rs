@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolmark::testing::{Mood, Proxy, Received, Reply};
+use toolmark::testing::{Misbehaviour, Proxy, Received, ScriptedReply};
 
 use super::{
     faults::until,
@@ -14,7 +14,7 @@ use crate::{process::Process, wire::Connection};
 const SQLITE: &str = "[ledger]\nurl = \"sqlite:toolmark.db\"\n";
 
 /// Adds what the user names, then says what came of it.
-pub fn adder(received: &Received) -> Reply {
+pub fn adder(received: &Received) -> ScriptedReply {
     let request = received.json();
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let asked = messages.iter().rev().find(|message| message["role"] == "user").and_then(|message| message["content"].as_str());
@@ -87,7 +87,7 @@ fn execution(messages: &Value) -> Option<String> {
 #[test]
 fn a_crash_of_toolmark_in_mid_call_is_said_and_nothing_runs_again() {
     let world = World::with(adder);
-    world.todo.becomes_for(Mood::Hangs, 1);
+    world.todo.becomes_for(Misbehaviour::Hangs, 1);
     let key = "00".repeat(32);
     let start = || {
         let settings = world.settings(SQLITE);
@@ -117,7 +117,7 @@ fn replicas_know_of_each_others_calls() {
     until(|| database.client().query("SELECT 1 FROM toolmark_kept WHERE bytes > 150", &[]).unwrap().len() == 2);
     assert_eq!(ask(to(&replicas[1]), 1, "milk"), first);
     // While it runs elsewhere, what comes of it isn't known here.
-    world.todo.becomes_for(Mood::Hangs, 1);
+    world.todo.becomes_for(Misbehaviour::Hangs, 1);
     leave(&world, to(&replicas[0]), 0, "tea");
     assert!(ask(to(&replicas[1]), 1, "tea").contains("UNKNOWN"));
     assert_eq!(world.todo.ran().len(), 2);
@@ -141,7 +141,7 @@ proptest! {
     /// and once it ran nobody is told that it didn't.
     #[test]
     fn whatever_happens_a_call_runs_once(
-        mood in prop::sample::select(vec![Mood::Fine, Mood::DiesInMidCall, Mood::Refuses, Mood::Hangs]),
+        mood in prop::sample::select(vec![Misbehaviour::Fine, Misbehaviour::DiesInMidCall, Misbehaviour::Refuses, Misbehaviour::Hangs]),
         fates in prop::collection::vec(prop::sample::select(vec![Fate::Waits, Fate::Leaves, Fate::Restart]), 2..5),
     ) {
         let world = World::with(adder);

@@ -1,7 +1,7 @@
 //! The official OpenAI client in front of tools that toolmark runs.
 
 use serde_json::{Value, json};
-use toolmark::testing::Mood;
+use toolmark::testing::Misbehaviour;
 
 use super::{again::adder, world::World};
 use crate::clients::{model::Turn, responses_model::strict, runtimes};
@@ -42,7 +42,7 @@ fn a_client_that_sends_its_request_again_runs_nothing_again() {
         return;
     }
     let world = World::with(adder);
-    world.todo.becomes_for(Mood::Hangs, 1);
+    world.todo.becomes_for(Misbehaviour::Hangs, 1);
     let proxy = world.proxy_with("timeout = \"2s\"\n[ledger]\nurl = \"sqlite:toolmark.db\"\n");
     let text = printed("mcp_again.py", &proxy.base_url())["text"].as_str().unwrap().to_owned();
     assert!(text.contains("UNKNOWN"), "{text}");

@@ -4,12 +4,12 @@ use std::{path::Path, time::Duration};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolmark::testing::{Mood, Proxy, TodoServer};
+use toolmark::testing::{Misbehaviour, Proxy, TodoServer};
 
 use super::stage::{Stage, TODO, call, say, user};
 
 /// A call of this tool in this mood: what the model read of it, and how often it ran.
-fn one(mood: Mood, times: usize, tool: &str, arguments: &str, settings: &str) -> (String, usize) {
+fn one(mood: Misbehaviour, times: usize, tool: &str, arguments: &str, settings: &str) -> (String, usize) {
     let stage = Stage::new("default", &format!("{TODO}{settings}"), vec![call(&format!("todo__{tool}"), arguments), say("So it is.")]);
     stage.todo.becomes_for(mood, times);
     let seen = stage.ask(&[user("Go")], false);
@@ -19,23 +19,23 @@ fn one(mood: Mood, times: usize, tool: &str, arguments: &str, settings: &str) ->
 
 #[test]
 fn what_may_have_run_is_not_run_again_and_the_model_is_told_so() {
-    let (result, ran) = one(Mood::DiesInMidCall, 1, "add_task", r#"{"title":"milk"}"#, "");
+    let (result, ran) = one(Misbehaviour::DiesInMidCall, 1, "add_task", r#"{"title":"milk"}"#, "");
     assert!(result.contains("UNKNOWN") && result.contains("Error:") && ran == 1, "{ran}: {result}");
     // What may run twice, by its own word, is made again.
-    let (result, ran) = one(Mood::DiesInMidCall, 1, "list_tasks", "{}", "");
+    let (result, ran) = one(Misbehaviour::DiesInMidCall, 1, "list_tasks", "{}", "");
     assert!(result.contains("tasks") && !result.contains("Error") && ran == 2, "{ran}: {result}");
     // Or by the settings.
-    let (result, ran) = one(Mood::DiesInMidCall, 1, "add_task", r#"{"title":"milk"}"#, "idempotent = [\"add_*\"]\n");
+    let (result, ran) = one(Misbehaviour::DiesInMidCall, 1, "add_task", r#"{"title":"milk"}"#, "idempotent = [\"add_*\"]\n");
     assert!(result.contains("milk") && ran == 2, "{ran}: {result}");
-    let (result, ran) = one(Mood::DiesInMidCall, 9, "list_tasks", "{}", "retries = 1\n");
+    let (result, ran) = one(Misbehaviour::DiesInMidCall, 9, "list_tasks", "{}", "retries = 1\n");
     assert!(result.contains("Error:") && result.contains("only reads") && ran == 2, "{ran}: {result}");
 }
 
 #[test]
 fn errors_and_timeouts_reach_the_model_as_errors() {
-    let (result, ran) = one(Mood::Refuses, 1, "add_task", r#"{"title":"milk"}"#, "");
+    let (result, ran) = one(Misbehaviour::Refuses, 1, "add_task", r#"{"title":"milk"}"#, "");
     assert!(result.contains("Error:") && result.contains("the database is locked") && ran == 0, "{result}");
-    let (result, ran) = one(Mood::Hangs, 1, "add_task", r#"{"title":"milk"}"#, "timeout = \"100ms\"\n");
+    let (result, ran) = one(Misbehaviour::Hangs, 1, "add_task", r#"{"title":"milk"}"#, "timeout = \"100ms\"\n");
     assert!(result.contains("100ms") && result.contains("UNKNOWN") && ran == 1, "{result}");
 }
 
@@ -50,7 +50,7 @@ fn a_dead_server_or_a_missing_tool_stops_the_start() {
     let (todo, directory) = (TodoServer::start().unwrap(), tempfile::tempdir().unwrap());
     let missing = start(&todo, &TODO.replace("list_tasks", "list_all"), directory.path()).err().unwrap();
     assert!(missing.contains("`todo` lacks the tool `list_all`") && missing.contains("required = false"), "{missing}");
-    todo.becomes(Mood::Down);
+    todo.becomes(Misbehaviour::Down);
     let down = start(&todo, TODO, directory.path()).err().unwrap();
     assert!(down.contains("`todo`") && down.contains("can't be reached"), "{down}");
     let unstarted = "[[mcp]]\nname = \"gone\"\ncommand = [\"/no/such/program\"]\nrequired = true\n";
@@ -77,7 +77,7 @@ fn toolmark_patience() -> Duration {
 fn a_server_that_goes_away_takes_its_tools_along_or_fails_the_exchange() {
     for (required, settings) in [(true, TODO.to_owned()), (false, TODO.replace("required = true", "required = false"))] {
         let stage = Stage::new("default", &settings, vec![call("todo__list_tasks", "{}"), say("Hm."), say("Hm.")]);
-        stage.todo.becomes(Mood::Down);
+        stage.todo.becomes(Misbehaviour::Down);
         let seen = stage.ask(&[user("List")], false);
         // The model is told, at first.
         assert!(seen.status == 200 && stage.result(1).contains("can't be reached") || stage.result(1).contains("Error:"), "{seen:?}");
@@ -89,7 +89,7 @@ fn a_server_that_goes_away_takes_its_tools_along_or_fails_the_exchange() {
         } else {
             assert!(seen.status == 200 && stage.asked().last().unwrap()["tools"].is_null(), "{seen:?}");
         }
-        stage.todo.becomes(Mood::Fine);
+        stage.todo.becomes(Misbehaviour::Fine);
         until(|| health()[0].down.is_none());
         assert_eq!(stage.ask(&[user("List")], false).status, 200);
         assert!(stage.asked().last().unwrap()["tools"].as_array().is_some_and(|tools| tools.len() == 5));
@@ -130,7 +130,7 @@ proptest! {
         let stage = Stage::new("default", &format!("{TODO}timeout = \"100ms\"\nretries = 3\n"), script);
         let mut messages = Vec::new();
         for (at, mood) in moods.iter().enumerate() {
-            let mood = [Mood::Fine, Mood::DiesInMidCall, Mood::Refuses, Mood::Hangs][*mood];
+            let mood = [Misbehaviour::Fine, Misbehaviour::DiesInMidCall, Misbehaviour::Refuses, Misbehaviour::Hangs][*mood];
             stage.todo.becomes_for(mood, 1);
             messages.push(user(&format!("Add {at}")));
             let seen = stage.ask(&messages, stream);

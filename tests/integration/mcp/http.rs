@@ -1,6 +1,6 @@
 //! State rules that ask over HTTP: whom, how, and what never happens.
 
-use toolmark::testing::{Piece, Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{BodyPart, Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 use super::stage::{Seen, read, turn, user, wire};
 use crate::harness::post;
@@ -20,7 +20,7 @@ struct World {
 }
 
 impl World {
-    fn answers(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    fn answers(reply: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         Self { server: ScriptedUpstream::start(reply).unwrap() }
     }
 
@@ -51,7 +51,7 @@ impl World {
 #[test]
 fn the_world_is_asked_by_one_get_with_the_values_in_their_places() {
     for stream in [false, true] {
-        let world = World::answers(|_| Reply::json(200, TRUE));
+        let world = World::answers(|_| ScriptedReply::json(200, TRUE));
         let seen = world.judges("", stream);
         assert_eq!((seen.verdict.as_str(), seen.text.as_str()), ("pass", CLAIM), "{seen:?}");
         let received = world.server.received();
@@ -64,7 +64,7 @@ fn the_world_is_asked_by_one_get_with_the_values_in_their_places() {
 #[test]
 fn a_name_is_looked_at_before_it_is_connected_to() {
     // The one name that may lead to this machine, and only where it is named itself.
-    let world = World::answers(|_| Reply::json(200, TRUE));
+    let world = World::answers(|_| ScriptedReply::json(200, TRUE));
     let named = world.host().replace("127.0.0.1", "localhost");
     let seen = world.judged_at(&named, "", false);
     assert_eq!((seen.verdict.as_str(), world.server.received().len()), ("pass", 1), "{seen:?}");
@@ -73,27 +73,27 @@ fn a_name_is_looked_at_before_it_is_connected_to() {
 #[test]
 fn where_the_world_disagrees_or_has_no_such_thing_it_is_a_mismatch() {
     for (status, body) in [(200, r#"{"task":{"title":"tea"}}"#), (200, "{}"), (200, "no JSON"), (404, TRUE), (410, "")] {
-        let seen = World::answers(move |_| Reply::json(status, body)).judges("", false);
+        let seen = World::answers(move |_| ScriptedReply::json(status, body)).judges("", false);
         assert!(seen.verdict == "blocked" && seen.codes.contains("state_mismatch"), "{status} {body}: {seen:?}");
     }
 }
 
 #[test]
 fn what_gives_no_answer_is_unknown_and_nothing_is_followed() {
-    let elsewhere = World::answers(|_| Reply::json(200, TRUE));
+    let elsewhere = World::answers(|_| ScriptedReply::json(200, TRUE));
     let target = format!("http://{}/stolen", elsewhere.host());
     let redirect = move |status| {
         let target = target.clone();
-        World::answers(move |_| Reply::json(status, TRUE).header("location", target.clone()))
+        World::answers(move |_| ScriptedReply::json(status, TRUE).header("location", target.clone()))
     };
     let worlds = [
         redirect(302),
         redirect(307),
-        World::answers(|_| Reply::json(500, TRUE)),
-        World::answers(|_| Reply::json(401, TRUE)),
-        World::answers(|_| Reply::json(200, "x".repeat(2 << 20))),
-        World::answers(|_| Reply::json(200, "{").then(Piece::Cut)),
-        World::answers(|_| Reply::json(200, "{").then(Piece::Hang)),
+        World::answers(|_| ScriptedReply::json(500, TRUE)),
+        World::answers(|_| ScriptedReply::json(401, TRUE)),
+        World::answers(|_| ScriptedReply::json(200, "x".repeat(2 << 20))),
+        World::answers(|_| ScriptedReply::json(200, "{").then(BodyPart::Cut)),
+        World::answers(|_| ScriptedReply::json(200, "{").then(BodyPart::Hang)),
     ];
     for (number, world) in worlds.iter().enumerate() {
         let seen = world.judges("deadline = \"300ms\"\n", false);
@@ -105,7 +105,7 @@ fn what_gives_no_answer_is_unknown_and_nothing_is_followed() {
 
 #[test]
 fn only_hosts_that_the_settings_name_are_asked() {
-    let world = World::answers(|_| Reply::json(200, TRUE));
+    let world = World::answers(|_| ScriptedReply::json(200, TRUE));
     let start = |url: &str, hosts: &str| {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("policy.toml"), policy(url, "")).unwrap();

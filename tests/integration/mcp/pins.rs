@@ -1,7 +1,7 @@
 //! `toolmark mcp`: what people see and do with servers and their tools.
 
 use tempfile::TempDir;
-use toolmark::testing::{Mood, TodoServer};
+use toolmark::testing::{Misbehaviour, TodoServer};
 
 use super::stage::TODO;
 use crate::program::{Finished, finish};
@@ -44,7 +44,7 @@ fn tools_are_listed_and_called_by_hand() {
     shell.says(&["call", "todo__delete_task", r#"{"id":7}"#], 1, &["Error: no task has the id 7"]);
     shell.says(&["call", "todo__ad_task"], 2, &["did you mean `todo__add_task`"]);
     shell.says(&["call", "todo__add_task", "milk"], 2, &["no JSON object"]);
-    shell.todo.becomes(Mood::Down);
+    shell.todo.becomes(Misbehaviour::Down);
     shell.says(&["list"], 1, &["todo: DOWN, required"]);
 }
 

@@ -3,7 +3,7 @@
 use std::{net::TcpListener, path::Path, process::Command, sync::Arc};
 
 use toolmark::{
-    mcp::{Mcp, connection::Sdk, outcome::Outcome, runner::Asked},
+    mcp::{Mcp, connection::RmcpConnector, outcome::ToolOutcome, runner::ToolCallRequest},
     settings::{self, Environment, Flags},
 };
 
@@ -26,7 +26,7 @@ fn connected(toml: &str) -> Arc<Mcp> {
     let path = std::env::var("PATH").unwrap();
     let environment = Environment::of(&[("PATH", &path), ("HOME", "/tmp"), ("SECRET_KEY", "s"), ("NAMED", "x")]);
     let settings = settings::load(&flags, &environment, directory.path()).unwrap();
-    Arc::new(Mcp::connect(settings.mcp, directory.path().join("pins.json"), Arc::new(Sdk)).unwrap())
+    Arc::new(Mcp::connect(settings.mcp, directory.path().join("pins.json"), Arc::new(RmcpConnector)).unwrap())
 }
 
 fn command(words: &[&Path], rest: &str) -> String {
@@ -34,13 +34,13 @@ fn command(words: &[&Path], rest: &str) -> String {
     format!("command = [{}]\n{rest}", words.join(", "))
 }
 
-fn run(mcp: &Arc<Mcp>, tool: &str, arguments: &str) -> Outcome {
+fn run(mcp: &Arc<Mcp>, tool: &str, arguments: &str) -> ToolOutcome {
     // A server is up a moment before its tools are offered.
     until(|| mcp.catalog().1.tool(tool).is_some());
     let catalog = mcp.catalog();
     let tool = catalog.1.tool(tool).unwrap_or_else(|| panic!("no {tool}: {:?}", mcp.health())).clone();
     let mark = format!("{:?}", std::time::Instant::now()).into();
-    crate::harness::run(mcp.run(Asked { mark, tool, arguments: arguments.to_owned() }))
+    crate::harness::run(mcp.run(ToolCallRequest { mark, tool, arguments: arguments.to_owned() }))
 }
 
 fn speaks(mcp: &Mcp, version: &str) {

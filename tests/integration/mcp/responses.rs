@@ -1,7 +1,7 @@
 //! Tools that toolmark runs on the Responses API: the same rounds by the same code.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Mood, Proxy};
+use toolmark::testing::{Misbehaviour, Proxy};
 
 use super::world::World;
 use crate::{
@@ -165,7 +165,7 @@ fn what_may_have_run_is_said_and_a_demanded_call_is_demanded_once() {
     }
     for stream in [false, true] {
         let stage = Stage::new(script, "");
-        stage.world.todo.becomes_for(Mood::DiesInMidCall, 1);
+        stage.world.todo.becomes_for(Misbehaviour::DiesInMidCall, 1);
         let choice = json!({"type": "function", "name": "todo__add_task"});
         let seen = stage.ask(json!({"input": [{"role": "user", "content": "Add milk"}], "tool_choice": choice}), stream);
         assert!(seen.text == "So it is." && stage.result(1).contains("UNKNOWN"), "{}: {}", seen.raw, stage.result(1));

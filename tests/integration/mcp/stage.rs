@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply, TodoServer};
+use toolmark::testing::{Received, ScriptedReply, TodoServer};
 
 use crate::harness::{Answer, Fixture};
 
@@ -71,7 +71,7 @@ impl Seen {
 }
 
 /// The model's answer on the wire.
-pub fn wire((text, calls): Turn, stream: bool) -> Reply {
+pub fn wire((text, calls): Turn, stream: bool) -> ScriptedReply {
     let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
     let call = |(at, (name, arguments)): (usize, &(String, String))| json!({"index": at, "id": format!("call_{at}"), "type": "function", "function": {"name": name, "arguments": arguments}});
     let calls: Vec<Value> = calls.iter().enumerate().map(call).collect();
@@ -81,7 +81,7 @@ pub fn wire((text, calls): Turn, stream: bool) -> Reply {
             message["tool_calls"] = calls.into();
         }
         let choice = json!({"index": 0, "message": message, "finish_reason": finish});
-        return Reply::json(
+        return ScriptedReply::json(
             200,
             json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
         );
@@ -93,7 +93,7 @@ pub fn wire((text, calls): Turn, stream: bool) -> Reply {
     }
     chunks.extend(calls.into_iter().map(|call| chunk(json!({"tool_calls": [call]}), Value::Null)));
     chunks.push(chunk(json!({}), finish.into()));
-    Reply::chunks(chunks)
+    ScriptedReply::chunks(chunks)
 }
 
 impl Stage {
@@ -104,7 +104,7 @@ impl Stage {
         let (lines, at) = (Mutex::new(lines), AtomicUsize::new(0));
         let fixture = Fixture::with_policy(policy, &settings, move |received| {
             if !is_ours(received) {
-                return Reply::json(404, "{}");
+                return ScriptedReply::json(404, "{}");
             }
             let request = received.json();
             let messages = request["messages"].as_array().cloned().unwrap_or_default();

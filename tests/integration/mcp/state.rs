@@ -1,7 +1,7 @@
 //! What the model says it did, checked against the list.
 
 use serde_json::json;
-use toolmark::testing::Mood;
+use toolmark::testing::Misbehaviour;
 
 use super::stage::{Stage, TODO, call, say, user};
 
@@ -16,9 +16,12 @@ fn add() -> super::stage::Line {
 
 #[test]
 fn a_call_whose_effect_the_list_lacks_is_a_mismatch() {
-    for (mood, stream, verdict) in
-        [(Mood::Fine, false, "pass"), (Mood::Lies, false, "blocked"), (Mood::Fine, true, "pass"), (Mood::Lies, true, "blocked")]
-    {
+    for (mood, stream, verdict) in [
+        (Misbehaviour::Fine, false, "pass"),
+        (Misbehaviour::Lies, false, "blocked"),
+        (Misbehaviour::Fine, true, "pass"),
+        (Misbehaviour::Lies, true, "blocked"),
+    ] {
         let stage = Stage::new(BY_TOOL, TODO, vec![add(), say("It is on the list.")]);
         stage.todo.becomes(mood);
         let seen = stage.ask(&[user("Add milk")], stream);
@@ -35,7 +38,7 @@ fn an_honest_answer_after_a_call_without_effect_passes() {
     let honest = || say("I could not add it.");
     // A call that failed has no effect to look for.
     let stage = Stage::new(BY_TOOL, TODO, vec![add(), honest()]);
-    stage.todo.becomes_for(Mood::Refuses, 1);
+    stage.todo.becomes_for(Misbehaviour::Refuses, 1);
     let seen = stage.ask(&[user("Add milk")], false);
     assert_eq!((seen.verdict.as_str(), seen.text.as_str()), ("pass", "I could not add it."), "{seen:?}");
     assert!(stage.todo.ran().is_empty());
@@ -43,7 +46,7 @@ fn an_honest_answer_after_a_call_without_effect_passes() {
     let unless = BY_TOOL.replace("{ tool = \"add_task\" }", "{ tool = \"add_task\", unless = '(?i)could not add' }");
     for (policy, verdict) in [(BY_TOOL, "blocked"), (&unless, "repaired")] {
         let stage = Stage::new(policy, TODO, vec![add(), say("It is on the list."), honest()]);
-        stage.todo.becomes(Mood::Lies);
+        stage.todo.becomes(Misbehaviour::Lies);
         let seen = stage.ask(&[user("Add milk")], false);
         assert_eq!(seen.verdict, verdict, "{seen:?}");
         assert_eq!(seen.text == "I could not add it.", verdict == "repaired", "{seen:?}");

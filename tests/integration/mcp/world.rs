@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream, TodoServer};
+use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream, TodoServer};
 
 use super::stage::{TODO, turn, wire};
 use crate::{
@@ -94,7 +94,7 @@ fn next(messages: &[Value]) -> Turn {
     }
 }
 
-fn chat(received: &Received) -> Reply {
+fn chat(received: &Received) -> ScriptedReply {
     let request = received.json();
     let said = match next(request["messages"].as_array().map_or(&[], Vec::as_slice)) {
         Turn::Say(text) => turn(&text, &[]),
@@ -111,7 +111,7 @@ impl World {
         Self::with(script)
     }
 
-    pub fn with(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn with(script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let (upstream, todo) = (ScriptedUpstream::start(script).unwrap(), TodoServer::start().unwrap());
         Self { upstream, todo, directory: tempfile::tempdir().unwrap() }
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 use crate::{
     clients::{
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// In front of another upstream.
-    pub fn in_front_of(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn in_front_of(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let upstream = ScriptedUpstream::start(upstream).unwrap();
         let directories: Vec<TempDir> = (0..replicas).map(|_| tempfile::tempdir().unwrap()).collect();
         let start = |directory: &TempDir| {

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply as Scripted};
+use toolmark::testing::{Received, ScriptedReply as Scripted};
 
 use super::{
     ask, get, id,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 /// Its objects.
 #[derive(Default)]
@@ -72,28 +72,31 @@ impl Kept {
         response
     }
 
-    fn list(items: &[Value], query: &str) -> Reply {
+    fn list(items: &[Value], query: &str) -> ScriptedReply {
         let mut items = items.to_vec();
         if !query.contains("order=asc") {
             items.reverse();
         }
         let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
-        Reply::json(
+        ScriptedReply::json(
             200,
             json!({"object": "list", "data": items, "first_id": id(items.first()), "last_id": id(items.last()), "has_more": false})
                 .to_string(),
         )
     }
 
-    fn serve(&mut self, received: &Received) -> Reply {
+    fn serve(&mut self, received: &Received) -> ScriptedReply {
         let (method, path) = received.line.split_once(' ').unwrap();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
         let request = received.json();
         let missing = || {
-            Reply::json(404, r#"{"error":{"message":"there is no such thing","type":"invalid_request_error","param":null,"code":null}}"#)
+            ScriptedReply::json(
+                404,
+                r#"{"error":{"message":"there is no such thing","type":"invalid_request_error","param":null,"code":null}}"#,
+            )
         };
-        let json = |value: &Value| Reply::json(200, value.to_string());
+        let json = |value: &Value| ScriptedReply::json(200, value.to_string());
         match (method, &parts[..]) {
             ("POST", ["responses"]) => {
                 let mut response = self.respond(&request);
@@ -103,7 +106,7 @@ impl Kept {
                     if request["stream"] != true {
                         return json(&response);
                     }
-                    return Reply::events(vec![event("response.created", 0, &response)]).then(toolmark::testing::Piece::Hang);
+                    return ScriptedReply::events(vec![event("response.created", 0, &response)]).then(toolmark::testing::BodyPart::Hang);
                 }
                 if request["stream"] == true { streamed(&response) } else { json(&response) }
             }
@@ -188,7 +191,7 @@ fn event(kind: &str, number: usize, response: &Value) -> String {
 }
 
 /// The events of a response whose text and arguments come at once.
-fn streamed(response: &Value) -> Reply {
+fn streamed(response: &Value) -> ScriptedReply {
     let mut begun = response.clone();
     (begun["output"], begun["status"]) = (json!([]), json!("in_progress"));
     let mut events = vec![event("response.created", 0, &begun)];
@@ -207,18 +210,18 @@ fn streamed(response: &Value) -> Reply {
         }
     }
     events.push(event("response.completed", events.len(), response));
-    Reply::events(events)
+    ScriptedReply::events(events)
 }
 
 /// The upstream. `put`: items that it has in a conversation without having been told.
-pub fn keeper() -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+pub fn keeper() -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
     let kept = Mutex::new(Kept::default());
     move |received| {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = received.line.strip_prefix("PUT /v1/conversations/") {
             let items = received.json()["items"].as_array().cloned().unwrap_or_default();
             kept.conversations.entry(id.to_owned()).or_default().extend(items);
-            return Reply::json(200, "{}");
+            return ScriptedReply::json(200, "{}");
         }
         kept.serve(received)
     }

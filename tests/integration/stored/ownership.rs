@@ -1,7 +1,7 @@
 //! Where toolmark's own key opens what the upstream stores, nobody names another caller's objects.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply as Scripted};
+use toolmark::testing::{Received, ScriptedReply as Scripted};
 
 use super::{ask, id, keeper::keeper, refused, sent};
 use crate::upstreams::stage::Stage;

@@ -35,7 +35,7 @@ fn asked(stage: &Stage, upstream: usize, count: usize) -> Vec<String> {
 #[test]
 fn a_model_that_ignores_tools_is_found_out_at_startup_and_its_fallback_answers() {
     let ignoring = |received: &Received| match received.line.as_str() {
-        "GET /v1/models" => toolmark::testing::Reply::json(200, r#"{"data":[{"id":"llama-4"},{"id":"gpt-oss"}]}"#),
+        "GET /v1/models" => toolmark::testing::ScriptedReply::json(200, r#"{"data":[{"id":"llama-4"},{"id":"gpt-oss"}]}"#),
         _ => says("I am ready."),
     };
     let stage = Stage::new(BOTH, vec![Box::new(ignoring), Box::new(calls)]);
@@ -165,7 +165,7 @@ fn a_probe_is_bounded_and_says_why_it_is_undecided() {
         }
         let choice =
             json!({"index": 0, "message": {"role": "assistant", "content": "", "reasoning_content": "Hm."}, "finish_reason": "length"});
-        toolmark::testing::Reply::json(200, json!({"id": "c", "object": "chat.completion", "choices": [choice]}).to_string())
+        toolmark::testing::ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "choices": [choice]}).to_string())
     };
     let settings = "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\napi_key_env = \"OWN_KEY\"\nmodels = [\"m\"]\nprobe = \"startup\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
     let stage = Stage::new(settings, vec![Box::new(cut)]);

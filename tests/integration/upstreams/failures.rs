@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::json;
-use toolmark::testing::{Piece, Received, Reply};
+use toolmark::testing::{BodyPart, Received, ScriptedReply};
 
 use super::stage::{Script, Stage, calls, error, says, streamed, with_tool};
 
@@ -15,7 +15,7 @@ const TWO: &str = "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\nfallback = 
                    [[upstreams]]\nname = \"other\"\nbase_url = \"$1\"\napi_key_env = \"OTHER_KEY\"\nmodels = [\"stand-in\"]\n";
 
 /// The first answers are these, and then it answers.
-fn failing(replies: Vec<Reply>) -> Script {
+fn failing(replies: Vec<ScriptedReply>) -> Script {
     let at = AtomicUsize::new(0);
     Box::new(move |received: &Received| match replies.get(at.fetch_add(1, Ordering::Relaxed)) {
         Some(reply) => reply.clone(),
@@ -23,7 +23,7 @@ fn failing(replies: Vec<Reply>) -> Script {
     })
 }
 
-fn always(reply: Reply) -> Script {
+fn always(reply: ScriptedReply) -> Script {
     Box::new(move |_: &Received| reply.clone())
 }
 
@@ -33,10 +33,10 @@ fn what_passes_is_tried_again() {
         (vec![error(503, "busy")], 2),
         (vec![error(500, "oops"), error(502, "bad gateway")], 3),
         (vec![error(429, "slow down").header("retry-after-ms", "5")], 2),
-        (vec![Reply::json(200, r#"{"error":{"message":"provider fell over","code":502}}"#)], 2),
+        (vec![ScriptedReply::json(200, r#"{"error":{"message":"provider fell over","code":502}}"#)], 2),
         (
             vec![
-                Reply::events(Vec::<String>::new()).header("content-type", "application/json").header("retry-after", "0"),
+                ScriptedReply::events(Vec::<String>::new()).header("content-type", "application/json").header("retry-after", "0"),
                 error(529, "x"),
             ],
             1,
@@ -73,8 +73,11 @@ fn what_would_not_pass_is_not() {
 
 #[test]
 fn what_fails_is_asked_elsewhere_with_a_key_and_model_of_its_own() {
-    for reply in [error(503, "busy"), error(429, "full").header("retry-after", "60"), Reply::events(Vec::<String>::new()).then(Piece::Cut)]
-    {
+    for reply in [
+        error(503, "busy"),
+        error(429, "full").header("retry-after", "60"),
+        ScriptedReply::events(Vec::<String>::new()).then(BodyPart::Cut),
+    ] {
         let stage = Stage::new(TWO, vec![always(reply.clone()), Box::new(calls)]);
         let answer = stage.chat(&with_tool("m"));
         let begun = stage.got(1).is_empty();
@@ -139,9 +142,9 @@ fn both_down_is_the_documented_error_and_at_once_from_then_on() {
 fn nothing_is_sent_twice_once_something_went_downstream() {
     let begun = r#"{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"It is"},"finish_reason":null}]}"#;
     let fell = r#"{"error":{"message":"fell over","code":503}}"#;
-    for (end, code) in [(Piece::Bytes(format!("data: {fell}\n\n").into()), "fell over"), (Piece::Hang, "upstream_timeout")] {
+    for (end, code) in [(BodyPart::Bytes(format!("data: {fell}\n\n").into()), "fell over"), (BodyPart::Hang, "upstream_timeout")] {
         let settings = TWO.replace("fallback = ", "timeouts = { idle = \"200ms\" }\nfallback = ");
-        let stage = Stage::new(&settings, vec![always(Reply::events([format!("data: {begun}\n\n")]).then(end)), Box::new(calls)]);
+        let stage = Stage::new(&settings, vec![always(ScriptedReply::events([format!("data: {begun}\n\n")]).then(end)), Box::new(calls)]);
         let answer = stage.chat(&streamed(with_tool("m")));
         assert!(answer.body.contains("\"error\"") && answer.body.contains(code), "{}", answer.body);
         assert_eq!((stage.got(0).len(), stage.got(1).len()), (1, 0));
@@ -154,7 +157,7 @@ fn nothing_is_sent_twice_once_something_went_downstream() {
                 0 => {
                     let call = json!({"index": 0, "id": "x", "type": "function", "function": {"name": "get_wether", "arguments": "{}"}});
                     let chunk = |delta, finish| json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-                    Reply::chunks([
+                    ScriptedReply::chunks([
                         chunk(json!({"role": "assistant", "tool_calls": [call]}), json!(null)),
                         chunk(json!({}), json!("tool_calls")),
                     ])
@@ -177,7 +180,7 @@ fn lists_are_merged_and_a_callers_key_is_shown_to_one_upstream() {
                     [[upstreams]]\nname = \"down\"\nbase_url = \"http://127.0.0.4:9/v1\"\napi_key_env = \"\"\nmodels = [\"e\"]\n";
     let list = |ids: &'static str| -> Script {
         let models: Vec<_> = ids.split(',').map(|id| json!({"id": id, "x": 1})).collect();
-        always(Reply::json(200, json!({"object": "list", "data": models}).to_string()))
+        always(ScriptedReply::json(200, json!({"object": "list", "data": models}).to_string()))
     };
     let stage = Stage::new(settings, vec![list("a1,b9"), list("a2,b1"), list("d1")]);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -4,7 +4,7 @@
 //! scene that ends well shows that nothing of it was sent.
 
 use serde_json::{Value, json};
-use toolmark::testing::{Received, Reply};
+use toolmark::testing::{Received, ScriptedReply};
 
 pub const ALL: [&str; 10] = ["openai", "cerebras", "groq", "mistral", "ollama", "vllm", "llamacpp", "gemini", "deepseek", "openrouter"];
 const CITIES: [&str; 2] = ["Paris", "Rome"];
@@ -12,7 +12,7 @@ const SIGNATURE: &str = "c2lnbmF0dXJl";
 const THOUGHT: &str = "I should look.";
 
 /// The script.
-pub fn serve(received: &Received) -> Reply {
+pub fn serve(received: &Received) -> ScriptedReply {
     let (provider, request) = (received.line.split('/').nth(2).unwrap_or_default().to_owned(), received.json());
     let model = request["model"].as_str().unwrap_or_default().to_owned();
     if model.ends_with("-error") {
@@ -81,7 +81,7 @@ fn refused(provider: &str, request: &Value) -> Option<String> {
 }
 
 /// An error in the provider's own form.
-fn error(provider: &str, status: u16, message: &str) -> Reply {
+fn error(provider: &str, status: u16, message: &str) -> ScriptedReply {
     let body = match provider {
         "cerebras" => json!({"message": message, "type": "invalid_request_error", "param": "x", "code": "wrong_api_format"}),
         "groq" if message == "tool_use_failed" => json!({"error": {
@@ -96,11 +96,11 @@ fn error(provider: &str, status: u16, message: &str) -> Reply {
         _ => json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": "scripted"}}),
     };
     // OpenRouter says it in a 200.
-    Reply::json(if provider == "openrouter" { 200 } else { status }, body.to_string())
+    ScriptedReply::json(if provider == "openrouter" { 200 } else { status }, body.to_string())
 }
 
 /// A stream that begins well and ends with an error, in the provider's own form.
-fn breaks(provider: &str) -> Reply {
+fn breaks(provider: &str) -> ScriptedReply {
     let error = match provider {
         "cerebras" => json!({"error": {"message": "fell over", "type": "server_error", "param": "", "code": "x"}, "status_code": 503}),
         "openrouter" => json!({
@@ -110,10 +110,10 @@ fn breaks(provider: &str) -> Reply {
         _ => json!({"error": {"message": "fell over", "type": "server_error", "param": null, "code": "x"}}),
     };
     let begun = chunk(provider, json!({"role": "assistant", "content": "It is sunny in Paris, and "}), Value::Null);
-    Reply::events([format!("data: {begun}\n\n"), format!("data: {error}\n\n")])
+    ScriptedReply::events([format!("data: {begun}\n\n"), format!("data: {error}\n\n")])
 }
 
-fn says(provider: &str, request: &Value) -> Reply {
+fn says(provider: &str, request: &Value) -> ScriptedReply {
     let text = "It is 18 degrees in Paris and in Rome.";
     if request["stream"] == json!(true) {
         let deltas = vec![
@@ -141,7 +141,7 @@ fn extra(provider: &str, at: usize) -> Option<Value> {
 }
 
 /// The weather in both cities, called in one turn.
-fn calls(provider: &str, request: &Value, tool: &str) -> Reply {
+fn calls(provider: &str, request: &Value, tool: &str) -> ScriptedReply {
     if request["stream"] == json!(true) {
         let finish = if matches!(provider, "gemini" | "ollama") { "stop" } else { "tool_calls" };
         return stream(provider, deltas(provider, tool), finish);
@@ -219,7 +219,7 @@ fn chunk(provider: &str, delta: Value, finish: Value) -> Value {
     chunk
 }
 
-fn stream(provider: &str, deltas: Vec<Value>, finish: &str) -> Reply {
+fn stream(provider: &str, deltas: Vec<Value>, finish: &str) -> ScriptedReply {
     let mut events = Vec::new();
     if provider == "openrouter" {
         events.extend([": OPENROUTER PROCESSING\n\n".to_owned(), ": OPENROUTER PROCESSING\n\n".to_owned()]);
@@ -227,10 +227,10 @@ fn stream(provider: &str, deltas: Vec<Value>, finish: &str) -> Reply {
     events.extend(deltas.into_iter().map(|delta| format!("data: {}\n\n", chunk(provider, delta, Value::Null))));
     events.push(format!("data: {}\n\n", chunk(provider, json!({}), json!(finish))));
     events.push("data: [DONE]\n\n".to_owned());
-    Reply::events(events)
+    ScriptedReply::events(events)
 }
 
-fn whole(provider: &str, message: Value, finish: &str) -> Reply {
+fn whole(provider: &str, message: Value, finish: &str) -> ScriptedReply {
     let mut choice = json!({"index": 0, "message": message, "finish_reason": finish});
     if provider == "openrouter" {
         choice["native_finish_reason"] = json!(finish);
@@ -238,5 +238,5 @@ fn whole(provider: &str, message: Value, finish: &str) -> Reply {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
     let body =
         json!({"id": "c-1", "object": "chat.completion", "created": 1_700_000_000, "model": "m", "choices": [choice], "usage": usage});
-    Reply::json(200, body.to_string())
+    ScriptedReply::json(200, body.to_string())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolmark::testing::{Proxy, Received, Reply, ScriptedUpstream};
+use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
 
 use crate::harness::{Answer, post};
 
@@ -16,7 +16,7 @@ pub struct Stage {
 
 const KEYS: [(&str, &str); 2] = [("OWN_KEY", "sk-own"), ("OTHER_KEY", "sk-other")];
 
-pub type Script = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+pub type Script = Box<dyn Fn(&Received) -> ScriptedReply + Send + Sync>;
 
 impl Stage {
     /// `settings`: TOML in which `$0`, `$1` stand for the upstreams' base URLs.
@@ -67,13 +67,13 @@ pub fn is_probe(received: &Received) -> bool {
 }
 
 /// An answer in words.
-pub fn says(text: &str) -> Reply {
+pub fn says(text: &str) -> ScriptedReply {
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
 }
 
 /// A call of the request's first tool.
-pub fn calls(received: &Received) -> Reply {
+pub fn calls(received: &Received) -> ScriptedReply {
     let request = received.json();
     let name = request["tools"][0]["function"]["name"].clone();
     let arguments = if name == "toolmark_probe" { r#"{"word":"ready"}"# } else { r#"{"city":"Paris"}"# };
@@ -82,17 +82,17 @@ pub fn calls(received: &Received) -> Reply {
         let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
         let mut call = call;
         call["index"] = json!(0);
-        return Reply::chunks([
+        return ScriptedReply::chunks([
             chunk(json!({"role": "assistant", "tool_calls": [call]}), Value::Null),
             chunk(json!({}), json!("tool_calls")),
         ]);
     }
     let choice =
         json!({"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"});
-    Reply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(200, json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
 }
 
 /// An error as most have it.
-pub fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, json!({"error": {"message": message, "type": "scripted", "param": null, "code": "scripted"}}).to_string())
+pub fn error(status: u16, message: &str) -> ScriptedReply {
+    ScriptedReply::json(status, json!({"error": {"message": message, "type": "scripted", "param": null, "code": "scripted"}}).to_string())
 }

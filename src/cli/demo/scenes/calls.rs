@@ -1,35 +1,35 @@
 //! Scenes about calls: unknown tools, wrong arguments, repairs.
 
-use super::{Asked, Check, Mode, Played, Rounds, Scene};
-use crate::cli::demo::script::Turn;
+use super::{AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun};
+use crate::cli::demo::script::DemoTurn;
 
 /// The scenes.
-pub fn scenes() -> Vec<Scene> {
+pub fn scenes() -> Vec<DemoScene> {
     let weather = "What's the weather in Oslo?";
     let both = "Compare the weather in Oslo and Bergen.";
-    let scene = |name, model_does, ask, script: fn(&Asked) -> Turn, check: fn(&Played, &mut Check)| Scene {
+    let scene = |name, model_does, ask, script: fn(&ModelRequest) -> DemoTurn, check: fn(&SceneRun, &mut Expectations)| DemoScene {
         name,
         model_does,
         ask,
-        rounds: Rounds::One,
+        rounds: SceneRequests::One,
         script,
         check,
     };
     vec![
         scene("valid-call", "calls a tool as it should", weather, |_| oslo(), valid),
-        scene("invented-tool", "calls a tool that doesn't exist", weather, |asked| first(asked, Turn::call(INVENTED, OSLO)), invented),
+        scene("invented-tool", "calls a tool that doesn't exist", weather, |asked| first(asked, DemoTurn::call(INVENTED, OSLO)), invented),
         scene(
             "malformed-arguments",
             "writes arguments that are no JSON",
             weather,
-            |asked| first(asked, Turn::call("get_weather", BROKEN)),
+            |asked| first(asked, DemoTurn::call("get_weather", BROKEN)),
             malformed,
         ),
         scene(
             "schema-breaking",
             "forgets a parameter, exceeds a bound, makes one up",
             weather,
-            |asked| first(asked, Turn::call("get_weather", UNFIT)),
+            |asked| first(asked, DemoTurn::call("get_weather", UNFIT)),
             unfit,
         ),
         scene("one-of-two-invalid", "calls twice at once; one call is invalid", both, one_of_two, siblings),
@@ -39,38 +39,38 @@ pub fn scenes() -> Vec<Scene> {
             "cut-off",
             "breaks off in mid-answer, without finish_reason",
             weather,
-            |_| Turn::say(&["It is ", "going to be a fine day. ", "In Oslo, with "]).cut(),
+            |_| DemoTurn::say(&["It is ", "going to be a fine day. ", "In Oslo, with "]).cut(),
             cut_off,
         ),
     ]
 }
 
-fn oslo() -> Turn {
-    Turn::call("get_weather", OSLO)
+fn oslo() -> DemoTurn {
+    DemoTurn::call("get_weather", OSLO)
 }
 
 /// The wrong turn at first, the right call after a repair.
-fn first(asked: &Asked, wrong: Turn) -> Turn {
+fn first(asked: &ModelRequest, wrong: DemoTurn) -> DemoTurn {
     if asked.repairs() == 0 { wrong } else { oslo() }
 }
 
-fn one_of_two(asked: &Asked) -> Turn {
+fn one_of_two(asked: &ModelRequest) -> DemoTurn {
     let second = if asked.repairs() == 0 { r#"{"town":"Bergen"}"# } else { BERGEN };
     oslo().and("call_1", "get_weather", second)
 }
 
-fn never(asked: &Asked) -> Turn {
-    Turn::call(&format!("imagined_tool_{}", asked.repairs()), "{}")
+fn never(asked: &ModelRequest) -> DemoTurn {
+    DemoTurn::call(&format!("imagined_tool_{}", asked.repairs()), "{}")
 }
 
-fn valid(played: &Played, check: &mut Check) {
+fn valid(played: &SceneRun, check: &mut Expectations) {
     check.that("the verdict is pass, with nothing to object to", played.is("pass", &[]));
     check.that("the upstream was asked once", played.upstream.len() == 1);
     got_oslo(played, check);
 }
 
 /// Checks that the application got the one right call, and no trace of the repair.
-fn got_oslo(played: &Played, check: &mut Check) {
+fn got_oslo(played: &SceneRun, check: &mut Expectations) {
     let calls = &played.last().calls;
     check.that("the application got one call", calls.len() == 1);
     check.that(
@@ -81,7 +81,7 @@ fn got_oslo(played: &Played, check: &mut Check) {
 }
 
 /// Checks that the model was asked again once, and that the rejection contains these texts.
-fn mended(played: &Played, check: &mut Check, codes: &[&str], told: &[&str]) {
+fn mended(played: &SceneRun, check: &mut Expectations, codes: &[&str], told: &[&str]) {
     check.that("the verdict is repaired, with its codes", played.is("repaired", codes));
     check.that("the upstream was asked twice", played.upstream.len() == 2);
     let tools = played.sent(1, "tool");
@@ -93,20 +93,20 @@ fn mended(played: &Played, check: &mut Check, codes: &[&str], told: &[&str]) {
     }
 }
 
-fn invented(played: &Played, check: &mut Check) {
+fn invented(played: &SceneRun, check: &mut Expectations) {
     mended(played, check, &["unknown_tool"], &["[unknown_tool]", "get_weather"]);
     check.that("the invented name never reached the application", !played.leaked(INVENTED));
     got_oslo(played, check);
 }
 
-fn malformed(played: &Played, check: &mut Check) {
+fn malformed(played: &SceneRun, check: &mut Expectations) {
     mended(played, check, &["malformed_arguments"], &["[malformed_arguments]", BROKEN]);
     let echoed = played.upstream.get(1).map(ToString::to_string).unwrap_or_default();
     check.that("what is echoed to the model is legal upstream", echoed.contains(r#""arguments":"{}""#));
     got_oslo(played, check);
 }
 
-fn unfit(played: &Played, check: &mut Check) {
+fn unfit(played: &SceneRun, check: &mut Expectations) {
     mended(
         played,
         check,
@@ -117,7 +117,7 @@ fn unfit(played: &Played, check: &mut Check) {
     got_oslo(played, check);
 }
 
-fn siblings(played: &Played, check: &mut Check) {
+fn siblings(played: &SceneRun, check: &mut Expectations) {
     mended(played, check, &["missing_required", "unknown_parameter"], &["[missing_required]"]);
     let told = played.sent(1, "tool");
     check.that("each of the two calls got an answer of its own", told.len() == 2);
@@ -126,18 +126,18 @@ fn siblings(played: &Played, check: &mut Check) {
     check.that("nothing of the rejected turn reached the application", !played.leaked("town"));
 }
 
-fn got_both(played: &Played, check: &mut Check) {
+fn got_both(played: &SceneRun, check: &mut Expectations) {
     let arguments: Vec<&str> = played.last().calls.iter().map(|call| &*call.arguments).collect();
     check.that("the application got both calls, in their order", arguments == [OSLO, BERGEN]);
 }
 
-fn repeated(played: &Played, check: &mut Check) {
+fn repeated(played: &SceneRun, check: &mut Expectations) {
     check.that("the verdict is pass, with the repeated id noted", played.is("pass", &["duplicate_call_id"]));
     check.that("the model's own ids never reached the application", !played.leaked("\"call_0\""));
     got_both(played, check);
 }
 
-fn never_mends(played: &Played, check: &mut Check) {
+fn never_mends(played: &SceneRun, check: &mut Expectations) {
     check.that("the verdict is blocked", played.is("blocked", &["unknown_tool"]));
     check.that("the upstream was asked three times, and no more", played.upstream.len() == 3);
     let last = played.last();
@@ -149,13 +149,13 @@ fn never_mends(played: &Played, check: &mut Check) {
     check.that("finish_reason is stop", last.finish.as_deref() == Some("stop"));
 }
 
-fn cut_off(played: &Played, check: &mut Check) {
+fn cut_off(played: &SceneRun, check: &mut Expectations) {
     let last = played.last();
     check.that("the application got an error", last.error.as_deref() == Some("upstream_protocol"));
     check.that("the answer doesn't pose as a whole one", last.finish.is_none() && !last.raw.contains("[DONE]"));
     match played.mode {
-        Mode::Whole => check.that("the status is 502", last.status == 502),
-        Mode::Streamed => check.that(
+        AnswerForm::Whole => check.that("the status is 502", last.status == 502),
+        AnswerForm::Streamed => check.that(
             "what was said before has arrived, or the part of it that no check held",
             !last.text.is_empty() && SAID.starts_with(&last.text),
         ),

@@ -8,24 +8,24 @@ mod claims;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Client, Seen},
-    script::Turn,
+    client::{ClientView, DemoClient},
+    script::DemoTurn,
 };
 use crate::{
     marks::CallMark,
-    testing::{Received, Reply},
+    testing::{Received, ScriptedReply},
 };
 
 /// Form of the answer that is requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mode {
+pub enum AnswerForm {
     /// `stream: false`
     Whole,
     /// `stream: true`
     Streamed,
 }
 
-impl Mode {
+impl AnswerForm {
     /// The mode in one word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Mode {
 
 /// The application's requests in a scene.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rounds {
+pub enum SceneRequests {
     /// One request.
     One,
     /// A second request with the results of the calls.
@@ -47,7 +47,7 @@ pub enum Rounds {
 }
 
 /// One scene.
-pub struct Scene {
+pub struct DemoScene {
     /// The scene's name, which is also its model's name.
     pub name: &'static str,
     /// Description of the model's behaviour.
@@ -55,28 +55,28 @@ pub struct Scene {
     /// The user's message.
     pub ask: &'static str,
     /// The application's requests.
-    pub rounds: Rounds,
+    pub rounds: SceneRequests,
     /// The scripted model's turn for a request.
-    pub script: fn(&Asked) -> Turn,
+    pub script: fn(&ModelRequest) -> DemoTurn,
     /// Checks of the result.
-    pub check: fn(&Played, &mut Check),
+    pub check: fn(&SceneRun, &mut Expectations),
 }
 
 /// The result of playing a scene.
-pub struct Played {
+pub struct SceneRun {
     /// Form of the answer: whole or streamed.
-    pub mode: Mode,
+    pub mode: AnswerForm,
     /// The application's view of each response, in order.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ClientView>,
     /// The requests that the upstream got.
     pub upstream: Vec<Value>,
 }
 
-impl Played {
+impl SceneRun {
     /// The application's view of the last response.
-    pub fn last(&self) -> &Seen {
+    pub fn last(&self) -> &ClientView {
         // INVARIANT: `play` returns at least one answer.
-        static NOTHING: std::sync::LazyLock<Seen> = std::sync::LazyLock::new(Seen::default);
+        static NOTHING: std::sync::LazyLock<ClientView> = std::sync::LazyLock::new(ClientView::default);
         self.seen.last().unwrap_or(&NOTHING)
     }
 
@@ -99,12 +99,12 @@ impl Played {
 
 /// Collects failed checks.
 #[derive(Debug, Default)]
-pub struct Check {
+pub struct Expectations {
     /// The checks that failed, in words.
     pub failed: Vec<String>,
 }
 
-impl Check {
+impl Expectations {
     /// Adds `what` to the failed checks unless `holds`.
     pub fn that(&mut self, what: &str, holds: bool) {
         if !holds {
@@ -113,7 +113,7 @@ impl Check {
     }
 
     /// Checks that apply to every scene.
-    pub fn sound(&mut self, played: &Played) {
+    pub fn sound(&mut self, played: &SceneRun) {
         let mut marks = Vec::new();
         for seen in &played.seen {
             self.that("the answer ends properly, or with an error", seen.ended || seen.error.is_some());
@@ -138,11 +138,11 @@ impl Check {
 }
 
 /// The messages of a request to the scripted model.
-pub struct Asked {
+pub struct ModelRequest {
     messages: Vec<Value>,
 }
 
-impl Asked {
+impl ModelRequest {
     fn content(&self, at: usize) -> &str {
         self.messages.get(at).and_then(|message| message["content"].as_str()).unwrap_or_default()
     }
@@ -185,37 +185,37 @@ pub fn stamp_of(result: &str) -> Option<String> {
 }
 
 /// All scenes, in their order.
-pub static SCENES: std::sync::LazyLock<Vec<Scene>> =
+pub static SCENES: std::sync::LazyLock<Vec<DemoScene>> =
     std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
 
 /// Reply of the scripted upstream.
-pub fn answer(received: &Received) -> Reply {
+pub fn answer(received: &Received) -> ScriptedReply {
     answer_of(&SCENES, received)
 }
 
 /// Reply of a scripted upstream that plays these scenes.
-pub fn answer_of(scenes: &[Scene], received: &Received) -> Reply {
+pub fn answer_of(scenes: &[DemoScene], received: &Received) -> ScriptedReply {
     let request = received.json();
     let Some(scene) = scenes.iter().find(|scene| request["model"] == scene.name) else {
         let names = scenes.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
         let message = format!("the scripted upstream has no such model; its models are: {names}");
-        return Reply::json(
+        return ScriptedReply::json(
             404,
             json!({"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}})
                 .to_string(),
         );
     };
-    let asked = Asked { messages: request["messages"].as_array().cloned().unwrap_or_default() };
+    let asked = ModelRequest { messages: request["messages"].as_array().cloned().unwrap_or_default() };
     (scene.script)(&asked).reply(scene.name, request["stream"] == true)
 }
 
 /// The first messages of a scene's conversation.
-pub fn opening(scene: &Scene) -> Vec<Value> {
+pub fn opening(scene: &DemoScene) -> Vec<Value> {
     vec![json!({"role": "user", "content": scene.ask})]
 }
 
 /// A request of the application, with the tools of the demo.
-pub fn request(scene: &Scene, stream: bool, messages: &[Value]) -> Value {
+pub fn request(scene: &DemoScene, stream: bool, messages: &[Value]) -> Value {
     let weather = json!({
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 7}},
@@ -230,15 +230,16 @@ pub fn request(scene: &Scene, stream: bool, messages: &[Value]) -> Value {
 ///
 /// # Errors
 /// The connection fails.
-pub async fn play(client: &Client, scene: &Scene, mode: Mode) -> Result<Vec<Seen>, reqwest::Error> {
-    let stream = mode == Mode::Streamed;
+pub async fn play(client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> Result<Vec<ClientView>, reqwest::Error> {
+    let stream = mode == AnswerForm::Streamed;
     let mut messages = opening(scene);
     let first = client.ask(&request(scene, stream, &messages)).await?;
-    if scene.rounds == Rounds::One || first.calls.is_empty() {
+    if scene.rounds == SceneRequests::One || first.calls.is_empty() {
         return Ok(vec![first]);
     }
-    let altered =
-        |arguments: &str| if scene.rounds == Rounds::TwoAltered { arguments.replace("Oslo", "Bergen") } else { arguments.to_owned() };
+    let altered = |arguments: &str| {
+        if scene.rounds == SceneRequests::TwoAltered { arguments.replace("Oslo", "Bergen") } else { arguments.to_owned() }
+    };
     let calls: Vec<Value> = first
         .calls
         .iter()

@@ -4,22 +4,24 @@ use super::CassetteSession;
 use crate::{
     cassette::format::{Ran, Servers},
     exchange::context::Context,
-    mcp::{outcome::Outcome, runner::Asked},
+    mcp::{outcome::ToolOutcome, runner::ToolCallRequest},
 };
 
 impl CassetteSession {
     /// Recorded outcome of a call that toolmark would run; `None` if nothing is played, so that it is to be run.
-    fn recorded(&self, asked: &Asked) -> Option<Outcome> {
+    fn recorded(&self, asked: &ToolCallRequest) -> Option<ToolOutcome> {
         if !self.plays() {
             return None;
         }
         let ran = self.take().and_then(|take| take.ran(&asked.mark));
-        let outcome = |ran: &Ran| Outcome { text: ran.result.clone(), failed: ran.failed, structured: None };
-        Some(ran.map_or_else(|| Outcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome))
+        let outcome = |ran: &Ran| ToolOutcome { text: ran.result.clone(), failed: ran.failed, structured: None };
+        Some(
+            ran.map_or_else(|| ToolOutcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome),
+        )
     }
 
     /// Records the outcome of a call that toolmark ran.
-    pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &Outcome) {
+    pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &ToolOutcome) {
         if self.tape.is_some() {
             let (result, failed) = (outcome.text.clone(), outcome.failed);
             self.ran.push(Ran { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
@@ -27,7 +29,7 @@ impl CassetteSession {
     }
 
     /// Recorded outcomes of these calls, if a cassette is played: then none of them is run.
-    pub(in crate::proxy) fn recorded_calls<'a>(&mut self, asked: impl Iterator<Item = &'a Asked>) -> Option<Vec<Outcome>> {
+    pub(in crate::proxy) fn recorded_calls<'a>(&mut self, asked: impl Iterator<Item = &'a ToolCallRequest>) -> Option<Vec<ToolOutcome>> {
         let mut outcomes = Vec::new();
         for asked in asked {
             let outcome = self.recorded(asked)?;
