@@ -10,7 +10,7 @@ use divan::{Bencher, counter::BytesCount};
 use toolmark::{
     chat::{
         request::{self, DEPTH_NOTED, Head},
-        stream::StreamJudge,
+        stream::ChatStream,
     },
     exchange::active_policy::Standard,
     exchange::{
@@ -174,7 +174,7 @@ fn sse_in_10000_small_chunks(bencher: Bencher<'_, '_>) {
     let events: Vec<Bytes> = std::iter::once(event(r#"{"role":"assistant","content":""}"#)).chain(words).map(Bytes::from).collect();
     let bytes: usize = events.iter().map(Bytes::len).sum();
     bencher.counter(BytesCount::new(bytes)).bench_local(|| {
-        let (mut parser, mut judge, mut out) = (Parser::default(), StreamJudge::new(context.clone(), None), BytesMut::new());
+        let (mut parser, mut judge, mut out) = (Parser::default(), ChatStream::new(context.clone(), None), BytesMut::new());
         let mut length = 0;
         for chunk in &events {
             parser

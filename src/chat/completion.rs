@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::places;
 use crate::{
     chat::{
-        assembler::{AssembleError, Assembler, Slot},
+        assembler::{AssembleError, Assembler, PartialCall},
         promotion,
         stream::chunk::{finish_of, fitting_finish},
     },
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// One choice of a buffered answer.
-struct WholeChoice {
+struct CompletionChoice {
     assembler: Assembler,
     texts: Vec<TextPlace>,
     /// Text of the choice.
@@ -46,26 +46,26 @@ struct WholeChoice {
     answer: AnswerNature,
 }
 
-impl WholeChoice {
-    fn slots(&self) -> &[Slot] {
+impl CompletionChoice {
+    fn slots(&self) -> &[PartialCall] {
         self.assembler.slots()
     }
 }
 
 /// A buffered answer.
-pub struct Answer {
+pub struct ChatCompletion {
     /// The upstream's bytes.
     came: Bytes,
     document: Document,
     /// The choices, in order.
-    choices: Vec<WholeChoice>,
+    choices: Vec<CompletionChoice>,
     /// Tools of calls that were promoted from text.
     promoted: Vec<String>,
     /// Text outside the answer was left out.
     stray: bool,
 }
 
-impl WholeAnswer for Answer {
+impl WholeAnswer for ChatCompletion {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let came = body.clone();
         let document = Document::parse(body)?;
@@ -90,8 +90,8 @@ impl WholeAnswer for Answer {
     }
 
     fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
-        let judge = |choice: &WholeChoice| {
-            let calls: Vec<_> = choice.slots().iter().map(Slot::call).collect();
+        let judge = |choice: &CompletionChoice| {
+            let calls: Vec<_> = choice.slots().iter().map(PartialCall::call).collect();
             let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
             context.judge_choice(&calls, &gates, choice.answer, inputs)
         };
@@ -145,7 +145,7 @@ impl WholeAnswer for Answer {
     }
 }
 
-fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Fault> {
+fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice, Fault> {
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
@@ -154,7 +154,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
         return Err(Fault::Unknown("a message with two members of one name"));
     }
     let finish_reason = finish_of(choice);
-    let mut read = WholeChoice {
+    let mut read = CompletionChoice {
         assembler: Assembler::new(usize::MAX),
         texts: Vec::new(),
         text: String::new(),
@@ -188,7 +188,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
     Ok(read)
 }
 
-impl WholeChoice {
+impl CompletionChoice {
     /// Feeds a text through its gate; true if there is any.
     fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
         let Some(place) = TextPlace::read(strings_of(value)?, context) else { return Ok(false) };
@@ -198,7 +198,7 @@ impl WholeChoice {
     }
 }
 
-fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::marks::Moment)], context: &Context) {
+fn accept(edits: &mut Edits, value: Value<'_>, choice: &CompletionChoice, calls: &[(ValidCall, crate::marks::Moment)], context: &Context) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // Both forms in one answer were refused.

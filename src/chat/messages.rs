@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Position of one message's parts in the request.
-pub struct Place<'d> {
+pub struct MessageSpans<'d> {
     /// Content of the message.
     pub content: Option<Value<'d>>,
     /// Ids of its calls, or the id of the call that a result answers.
@@ -23,7 +23,7 @@ pub struct Place<'d> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
+pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> Result<(Vec<Item<'d>>, Vec<MessageSpans<'d>>), Refusal> {
     let count = messages.items().count();
     let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for message in messages.items() {
@@ -48,7 +48,7 @@ pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> 
             "user" => Item::User,
             _ => Item::Other,
         });
-        places.push(Place { content, ids });
+        places.push(MessageSpans { content, ids });
     }
     Ok((items, places))
 }

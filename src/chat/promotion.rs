@@ -62,12 +62,12 @@ fn elements(calls: &[Promoted], numbered: bool) -> String {
 }
 
 /// Stage in front of a streamed answer's judge that promotes calls.
-pub struct Promoter {
+pub struct ChatPromoter {
     /// Held events.
     pub held: Held,
 }
 
-impl Promoter {
+impl ChatPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(promotion::allowed(context)) }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::{
     material::words_of,
-    messages::{Place, read_messages},
+    messages::{MessageSpans, read_messages},
 };
 use crate::{
     exchange::{
@@ -37,7 +37,7 @@ pub const DEPTH_NOTED: usize = 6;
 
 /// Inputs of the preparation besides the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'i> {
+pub struct PrepareInputs<'i> {
     /// The policy.
     pub rules: &'i Rules,
     /// Classifier of results.
@@ -136,7 +136,7 @@ impl<'d> Head<'d> {
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
-    let inputs = Inputs {
+    let inputs = PrepareInputs {
         rules: basis.rules,
         natures: basis.natures,
         ring: basis.ring,
@@ -157,7 +157,7 @@ fn data_of(document: &Document) -> Vec<String> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &Inputs<'_>) -> Result<Prepared, Refusal> {
+pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
     let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large)?;
@@ -219,7 +219,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
     })
 }
 
-fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: &[Place<'_>], inputs: &Inputs<'_>) {
+fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: &[MessageSpans<'_>], inputs: &PrepareInputs<'_>) {
     let form = inputs.rules.policy.results.stamp;
     for execution in &past.executions {
         let (Some(place), Some(Item::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };
@@ -233,7 +233,7 @@ fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: 
 }
 
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
-fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &Place<'_>) -> Option<Violation> {
+fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &MessageSpans<'_>) -> Option<Violation> {
     let text = place.content.and_then(text_of).unwrap_or_default();
     if own.is_some_and(|execution| text.contains(&execution.id)) {
         return None;

@@ -28,7 +28,7 @@ use crate::{
     openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
-        output_items::{Minter, echoed_status},
+        output_items::{CallIdMinter, echoed_status},
         request::{
             input_items::{InputItem, Kind},
             prepare::{output_item, user_item},
@@ -89,7 +89,7 @@ impl RoundForm for Responses {
     }
 
     fn marks(said: &Said, calls: &[(ValidCall, Moment)], context: &Context) -> Vec<String> {
-        let mut minter = Minter::default();
+        let mut minter = CallIdMinter::default();
         let ids = said.calls.iter().map(|(call, _)| call.id.as_deref().unwrap_or_default());
         let mint = |((call, moment), id): (&(ValidCall, Moment), &str)| minter.mint(context, id, call.name(), call.arguments(), *moment);
         calls.iter().zip(ids).map(mint).collect()

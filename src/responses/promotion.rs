@@ -19,12 +19,12 @@ use crate::{
 };
 
 /// Calls in place of a message.
-struct Instead {
-    items: Vec<Item>,
+struct PromotedMessage {
+    items: Vec<PromotedItem>,
 }
 
 /// The item of a call.
-struct Item {
+struct PromotedItem {
     id: String,
     /// JSON of the item up to its arguments.
     head: String,
@@ -32,7 +32,7 @@ struct Item {
     tool: String,
 }
 
-impl Item {
+impl PromotedItem {
     fn json(&self, arguments: &str, status: &str) -> String {
         format!(r#"{{{},"arguments":{},"status":"{status}"}}"#, self.head, quote(arguments))
     }
@@ -57,14 +57,14 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     Some((document, instead.tools()))
 }
 
-impl Instead {
+impl PromotedMessage {
     fn tools(&self) -> Vec<String> {
         self.items.iter().map(|item| item.tool.clone()).collect()
     }
 }
 
 /// Replaces the only message of a response by calls.
-fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<Instead> {
+fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<PromotedMessage> {
     let kind = |item: &Value<'_>| item.get("type").and_then(Value::text).unwrap_or_default().into_owned();
     let mut others = response.get("output")?.items().filter(|item| kind(item) != "reasoning");
     let (message, None) = (others.next()?, others.next()) else { return None };
@@ -77,8 +77,8 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<
     let text = part.get("text").and_then(Value::text)?;
     let Promotion::Calls(calls) = promotion::calls(&text, context, true) else { return None };
     let id = message.get("id").and_then(Value::text).unwrap_or_default();
-    let instead = Instead { items: calls.into_iter().enumerate().map(|(at, call)| item(&id, at, call)).collect() };
-    edits.replace(message.span(), instead.items.iter().map(Item::whole).collect::<Vec<_>>().join(","));
+    let instead = PromotedMessage { items: calls.into_iter().enumerate().map(|(at, call)| item(&id, at, call)).collect() };
+    edits.replace(message.span(), instead.items.iter().map(PromotedItem::whole).collect::<Vec<_>>().join(","));
     if let Some(copy) = response.get_some("output_text").filter(|copy| !is_nothing(*copy)) {
         edits.replace(copy.span(), "\"\"");
     }
@@ -86,21 +86,21 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<
 }
 
 /// The item of a promoted call. Its ids derive from the message's id, so that the same answer gives the same ids.
-fn item(message_id: &str, at: usize, call: Promoted) -> Item {
+fn item(message_id: &str, at: usize, call: Promoted) -> PromotedItem {
     let hash = blake3::hash(format!("{message_id}\n{at}").as_bytes()).to_hex();
     let digits = hash.get(..24).unwrap_or_default();
     let id = format!("fc_{digits}");
     let head = format!(r#""type":"function_call","id":"{id}","call_id":"call_{digits}","name":{}"#, quote(&call.tool));
-    Item { id, head, arguments: call.arguments, tool: call.tool }
+    PromotedItem { id, head, arguments: call.arguments, tool: call.tool }
 }
 
 /// Stage in front of a streamed response's judge that promotes calls.
-pub struct Promoter {
+pub struct StreamPromoter {
     /// Held events: the message, from its start.
     pub held: Held,
 }
 
-impl Promoter {
+impl StreamPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(allowed(context)) }
@@ -153,7 +153,7 @@ impl Promoter {
 }
 
 /// The events of the calls, in place of the message's; `begun` is the event that began the message.
-fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
+fn events(instead: &PromotedMessage, begun: &Event, first: Value<'_>) -> Passed {
     let integer = |name: &str| first.get_some(name).and_then(Value::integer);
     let (place, number) = (integer("output_index").unwrap_or(0), integer("sequence_number"));
     let mut passed = Vec::new();

@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// Common part of such events: pieces of JSON, with a string between each two.
-pub struct Pattern {
+pub struct DeltaTemplate {
     pieces: Vec<Bytes>,
     /// Index of the string that is the text.
     text: usize,
     index: u64,
 }
 
-impl Pattern {
+impl DeltaTemplate {
     /// Template of a judged event; `None` if the event has more than text of one choice.
     pub fn of(event: &Event, document: &Document) -> Option<Self> {
         if !is_simple(event) {
@@ -119,9 +119,9 @@ mod tests {
         found.remove(0)
     }
 
-    fn pattern(data: &str) -> Option<Pattern> {
+    fn pattern(data: &str) -> Option<DeltaTemplate> {
         let event = event(data);
-        Pattern::of(&event, &Document::parse(event.data.clone().unwrap()).unwrap())
+        DeltaTemplate::of(&event, &Document::parse(event.data.clone().unwrap()).unwrap())
     }
 
     #[test]

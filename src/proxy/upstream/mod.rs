@@ -29,8 +29,8 @@ use crate::{
     sys::tls,
     upstreams::retry::Failed,
 };
-use pool::{Answer, Client, Outgoing, SendError};
-use response::Interrupted;
+use pool::{Answer, Outgoing, SendError, UpstreamPool};
+use response::BodyError;
 use status::Asked;
 use timeout::within;
 
@@ -59,7 +59,7 @@ pub struct Endpoint {
     pub settings: UpstreamSettings,
     /// Its requirements for chat requests.
     pub chat: context::Upstream,
-    client: Client,
+    client: UpstreamPool,
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
     targets: [PathAndQuery; 2],
@@ -78,7 +78,7 @@ impl Endpoint {
 
     fn new(settings: &UpstreamSettings, tls: &rustls::ClientConfig) -> Result<Self, Error> {
         let base: Uri = settings.base_url.parse().map_err(http::Error::from)?;
-        let client = Client::new(&base, settings.timeouts.connect, tls)?;
+        let client = UpstreamPool::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
         let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
@@ -300,7 +300,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Failure`]: 504 after a timeout, 502 if the answer broke off.
-    pub fn in_time<T>(&self, read: Option<Result<T, Interrupted>>) -> Result<T, Failure> {
+    pub fn in_time<T>(&self, read: Option<Result<T, BodyError>>) -> Result<T, Failure> {
         let name = &*self.settings.name;
         match read {
             None => Err(Failure::timeout(name, "its answer stopped coming")),

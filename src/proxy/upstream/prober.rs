@@ -36,7 +36,7 @@ const LIST_BYTES_MAX: usize = 16 << 20;
 const AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// Outcome of a probe.
-pub enum Asked {
+pub enum ProbeOutcome {
     /// The capability is known.
     Known(Calls),
     /// The probe was refused, as the request itself would be: a wrong key, no such model.
@@ -54,26 +54,28 @@ pub async fn ask(
     entry: &Model,
     headers: HeaderMap,
     limit: Duration,
-) -> Asked {
+) -> ProbeOutcome {
     let asking = async {
         let _alone = entry.asking.lock().await;
         let known = entry.known().clone();
         match (known.calls_at(app.now_ms()), known.open_at(app.now_ms())) {
             (Calls::Unknown, None) => one(app, endpoint, upstream, model, entry, &headers).await,
-            (Calls::Unknown, Some(Open::Refused)) => Asked::Refused,
-            (Calls::Unknown, Some(Open::Failed)) => Asked::Failed(None),
-            (calls, _) => Asked::Known(calls),
+            (Calls::Unknown, Some(Open::Refused)) => ProbeOutcome::Refused,
+            (Calls::Unknown, Some(Open::Failed)) => ProbeOutcome::Failed(None),
+            (calls, _) => ProbeOutcome::Known(calls),
         }
     };
     match tokio::time::timeout(limit.min(TIME_MAX), asking).await {
         Ok(asked) => asked,
-        Err(_) => Asked::Failed(Some(Failure::timeout(&endpoint.settings.name, "it didn't say in time whether its model calls functions"))),
+        Err(_) => {
+            ProbeOutcome::Failed(Some(Failure::timeout(&endpoint.settings.name, "it didn't say in time whether its model calls functions")))
+        }
     }
 }
 
-async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &Model, headers: &HeaderMap) -> Asked {
+async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &Model, headers: &HeaderMap) -> ProbeOutcome {
     let name = &*endpoint.settings.name;
-    let Some(target) = endpoint.enforced(Api::Chat, None) else { return Asked::Failed(None) };
+    let Some(target) = endpoint.enforced(Api::Chat, None) else { return ProbeOutcome::Failed(None) };
     let mut headers = headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -85,7 +87,7 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
         let (status, body) = match sent {
             Err(error) => {
                 note_open(app, name, model, entry, &error.failure.message, Open::Failed);
-                return Asked::Failed(Some(error.failure));
+                return ProbeOutcome::Failed(Some(error.failure));
             }
             Ok(response) => {
                 if let Some(standing) = app.standings.get(upstream) {
@@ -93,7 +95,7 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 }
                 if let Err(failure) = endpoint.usable(status::Asked::Answer, Api::Chat.path(), &response) {
                     note_open(app, name, model, entry, &failure.message, Open::Failed);
-                    return Asked::Failed(Some(failure));
+                    return ProbeOutcome::Failed(Some(failure));
                 }
                 (response.status().as_u16(), endpoint.read(response, ERROR_BYTES_MAX).await.unwrap_or_default())
             }
@@ -101,7 +103,7 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
         match finding(status, &body) {
             Finding::Known(calls, why) => {
                 note(app, upstream, model, entry, calls, &why);
-                return Asked::Known(calls);
+                return ProbeOutcome::Known(calls);
             }
             Finding::Refuses(path) if LIMITS.contains(&path) && !limits.contains(&path) => limits.push(path),
             Finding::Refuses(path) if entry.refuse(path, app.now_ms()) => {
@@ -109,21 +111,21 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
             }
             Finding::Refuses(path) => {
                 note(app, upstream, model, entry, Calls::No, &format!("it refuses `{path}`, and tools without it"));
-                return Asked::Known(Calls::No);
+                return ProbeOutcome::Known(Calls::No);
             }
             Finding::Cut(why) => {
                 note_open(app, name, model, entry, &why, Open::Refused);
-                return Asked::Refused;
+                return ProbeOutcome::Refused;
             }
             Finding::Open(why) => {
                 let own = (400..500).contains(&status) && !matches!(status, 408 | 429);
                 let open = if own { Open::Refused } else { Open::Failed };
                 note_open(app, name, model, entry, &why, open);
-                return if own { Asked::Refused } else { Asked::Failed(None) };
+                return if own { ProbeOutcome::Refused } else { ProbeOutcome::Failed(None) };
             }
         }
     }
-    Asked::Failed(None)
+    ProbeOutcome::Failed(None)
 }
 
 fn note_open(app: &App, name: &str, model: &str, entry: &Model, why: &str, open: Open) {
@@ -255,7 +257,7 @@ async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str
         one(app, endpoint, upstream, model, &entry, headers).await
     };
     match tokio::time::timeout(TIME_MAX, asking).await {
-        Ok(asked) => matches!(asked, Asked::Known(_)),
+        Ok(asked) => matches!(asked, ProbeOutcome::Known(_)),
         Err(_) => {
             let why = format!("no answer within {} s: is it slow, or busy?", TIME_MAX.as_secs());
             note_open(app, &endpoint.settings.name, model, &entry, &why, Open::Failed);

@@ -19,7 +19,7 @@ use http::{HeaderMap, StatusCode};
 use super::{
     Endpoint,
     candidates::{Candidate, Fitness, fitness},
-    prober::{self, Asked},
+    prober::{self, ProbeOutcome},
 };
 use crate::{
     exchange::{
@@ -328,12 +328,12 @@ impl UpstreamSelection {
         // Rare, and large: it would make every exchange as large.
         let asking = prober::ask(&worker.app, endpoint, self.upstream(), model, &entry, self.headers(), request.time_left());
         match Box::pin(asking).await {
-            Asked::Known(Calls::Yes) => Ok(()),
-            Asked::Known(_) => Err(no_tools(&entry)),
+            ProbeOutcome::Known(Calls::Yes) => Ok(()),
+            ProbeOutcome::Known(_) => Err(no_tools(&entry)),
             // The same would be said to the request itself, in the upstream's own words.
-            Asked::Refused => Ok(()),
-            Asked::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
-            Asked::Failed(None) => {
+            ProbeOutcome::Refused => Ok(()),
+            ProbeOutcome::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
+            ProbeOutcome::Failed(None) => {
                 let why = &entry.known().reason;
                 Err(Unsuitable::NoTools(format!("whether the model `{model}` calls functions couldn't be found out: {why}")))
             }

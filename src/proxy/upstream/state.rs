@@ -19,7 +19,7 @@ use crate::{
 
 /// State of one upstream that all workers share.
 #[derive(Default)]
-pub struct Standing {
+pub struct UpstreamState {
     /// Health: breaker, retry budget and rate-limit pause.
     pub gauge: Gauge,
     /// Capabilities of its models.
@@ -28,7 +28,7 @@ pub struct Standing {
     llama_cpp: AtomicBool,
 }
 
-impl Standing {
+impl UpstreamState {
     /// Reads the header `server` of an answer, unless the settings already say which server it is.
     pub fn hear(&self, upstream: &UpstreamSettings, headers: &HeaderMap) {
         if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
@@ -57,8 +57,8 @@ impl Standing {
 
 /// Description of all upstreams by name: the breaker, and for each model whether it calls functions, the reason if not, and
 /// the parameters that it rejects. `uptime_ms`: clock of the breaker; `now_ms`: clock of the capabilities.
-pub fn shown(upstreams: &[UpstreamSettings], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
-    let one = |(upstream, standing): (&UpstreamSettings, &Standing)| {
+pub fn shown(upstreams: &[UpstreamSettings], standings: &Arc<[UpstreamState]>, uptime_ms: u64, now_ms: u64) -> Value {
+    let one = |(upstream, standing): (&UpstreamSettings, &UpstreamState)| {
         let models = standing.models.all().into_iter().map(|(name, known)| {
             let found = json!({
                 "calls": known.calls_at(now_ms).as_str(),

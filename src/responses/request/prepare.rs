@@ -54,7 +54,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     if enforced {
         let gone = |at: usize| fates.contains_key(&at);
         stamp_results(&mut edits, &past, &steps, head, rules, gone);
-        let ids = Ids::of(head, recalled, &fates);
+        let ids = CallIdMap::of(head, recalled, &fates);
         replace_ids(&mut edits, head, &ids, gone);
         let mut front = owed(head, recalled, &ids);
         if let (Some(previous), Some(own)) =
@@ -235,7 +235,7 @@ fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<
 }
 
 /// Maps the application's call ids to the upstream's.
-struct Ids<'i> {
+struct CallIdMap<'i> {
     known: HashMap<&'i str, &'i KnownCall>,
     /// Ids of the calls in the input sent to the upstream, as the application has them.
     present: HashSet<Cow<'i, str>>,
@@ -243,7 +243,7 @@ struct Ids<'i> {
     ambiguous: HashSet<String>,
 }
 
-impl<'i> Ids<'i> {
+impl<'i> CallIdMap<'i> {
     fn of(head: &Head<'i>, recalled: &'i Recalled, fates: &HashMap<usize, &Fate>) -> Self {
         let kept = head.items().iter().enumerate().filter(|(at, _)| !fates.contains_key(at)).map(|(_, item)| item);
         let mut present: HashSet<Cow<'i, str>> = kept.clone().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
@@ -280,14 +280,14 @@ fn called(json: &str) -> Option<String> {
     item.call_id().filter(|_| item.kind.is_call()).map(Cow::into_owned)
 }
 
-fn replace_ids(edits: &mut Edits, head: &Head<'_>, ids: &Ids<'_>, gone: impl Fn(usize) -> bool) {
+fn replace_ids(edits: &mut Edits, head: &Head<'_>, ids: &CallIdMap<'_>, gone: impl Fn(usize) -> bool) {
     let kept = head.items().iter().enumerate().filter(|(at, _)| !gone(*at));
     for (_, item) in kept {
         replace_id(edits, item, ids);
     }
 }
 
-fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
+fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &CallIdMap<'_>) {
     if let Some(value) = item.call_id_value() {
         let id = value.text().unwrap_or_default();
         let own = ids.upstream(&id);
@@ -298,7 +298,7 @@ fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
 }
 
 /// Input items with the outputs for calls that were never passed on, unless the request has outputs for them.
-fn owed(head: &Head<'_>, recalled: &Recalled, ids: &Ids<'_>) -> Vec<String> {
+fn owed(head: &Head<'_>, recalled: &Recalled, ids: &CallIdMap<'_>) -> Vec<String> {
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
     let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
@@ -322,7 +322,7 @@ pub(in crate::responses) fn assistant_item(quoted: &str) -> String {
 }
 
 /// Removes items, replaces others, and puts `front` in front.
-fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &Ids<'_>) {
+fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &CallIdMap<'_>) {
     let mut added = front.join(",");
     match &head.input {
         Input::Items(array, items) => {
@@ -347,7 +347,7 @@ fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashM
 }
 
 /// A remembered item, with its call id as in the rest of the input.
-fn with_upstream_id(json: &str, ids: &Ids<'_>) -> Bytes {
+fn with_upstream_id(json: &str, ids: &CallIdMap<'_>) -> Bytes {
     let bytes = Bytes::copy_from_slice(json.as_bytes());
     let Ok(document) = Document::parse(bytes.clone()) else { return bytes };
     let mut edits = Edits::default();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::Range};
 
-use super::{Answer, read::is_built_in};
+use super::{BufferedResponse, read::is_built_in};
 use crate::{
     exchange::{
         context::Context,
@@ -14,21 +14,21 @@ use crate::{
     judge::call::{CallKind, ValidCall},
     marks::Moment,
     responses::{
-        output_items::{ItemKind, Minter, Slot},
+        output_items::{CallIdMinter, ItemKind, OutputCall},
         synthetic,
     },
     wire::json::{Value, splice::Edits, string::quote},
 };
 
-impl Answer {
+impl BufferedResponse {
     /// Passes the answer on with these calls; returns the calls with their marks.
     pub(super) fn accept<'a>(
         &'a self,
         edits: &mut Edits,
         calls: &'a [(ValidCall, Moment)],
         context: &Context,
-    ) -> Vec<(String, &'a Slot, &'a ValidCall, Moment)> {
-        let (mut minter, mut marked) = (Minter::default(), Vec::with_capacity(calls.len()));
+    ) -> Vec<(String, &'a OutputCall, &'a ValidCall, Moment)> {
+        let (mut minter, mut marked) = (CallIdMinter::default(), Vec::with_capacity(calls.len()));
         let runs = |call: &ValidCall| context.tools.runs(call.name()).is_some();
         let mut hidden = HashSet::new();
         let items = self.items().zip(&self.kinds).enumerate().filter(|(_, (_, kind))| matches!(kind, ItemKind::Call(_)));

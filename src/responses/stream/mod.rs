@@ -22,7 +22,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::BytesMut;
 
-use self::texts::Texts;
+use self::texts::ResponseTexts;
 use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
@@ -34,7 +34,7 @@ use crate::{
         turn::{Said, SaidItem},
     },
     judge::call::turn::Ending,
-    responses::{output_items::ItemKind, promotion::Promoter, response::read::ending_of},
+    responses::{output_items::ItemKind, promotion::StreamPromoter, response::read::ending_of},
     wire::{
         json::{Document, Value},
         sse::{Event, keep_alive},
@@ -47,7 +47,7 @@ use held_calls::HeldCall;
 const ITEMS_MAX: usize = 1024;
 
 /// An output item of this attempt.
-struct Item {
+struct OutputItemState {
     /// The upstream's index.
     index: Option<u64>,
     /// Id of the item.
@@ -64,7 +64,7 @@ struct Item {
 
 /// An output item as sent to the application.
 #[derive(Clone, Debug, Default)]
-struct Sent {
+struct EmittedItem {
     /// Id of the item.
     id: String,
     /// The item when done: JSON.
@@ -72,22 +72,22 @@ struct Sent {
 }
 
 /// A queued event.
-struct Waiting {
+struct QueuedEvent {
     event: Event,
     document: Document,
     /// The item it belongs to.
     item: Option<usize>,
-    what: What,
+    what: EventRole,
 }
 
-impl Waiting {
+impl QueuedEvent {
     /// Memory held by the event, in bytes.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.event.held_bytes() + self.document.noted_bytes()
     }
 }
 
-enum What {
+enum EventRole {
     /// Begins a message or a part of one: is sent with the event that follows.
     Opens,
     /// Text of a part, up to this position in the joined text.
@@ -109,7 +109,7 @@ enum What {
 }
 
 /// The event that ends the response.
-struct Terminal {
+struct TerminalEvent {
     event: Event,
     document: Document,
     /// Index of the received item for each element of `output`.
@@ -120,20 +120,20 @@ struct Terminal {
 pub struct ResponseStream {
     context: Arc<Context>,
     emitter: Emitter,
-    texts: Texts,
-    items: Vec<Item>,
-    queue: VecDeque<Waiting>,
+    texts: ResponseTexts,
+    items: Vec<OutputItemState>,
+    queue: VecDeque<QueuedEvent>,
     /// Memory held by the queue, in bytes.
     held_bytes: usize,
     /// Number of events at the front of the queue that only begin something.
     opens: usize,
-    terminal: Option<Terminal>,
+    terminal: Option<TerminalEvent>,
     /// Response object of the first attempt's first event: JSON.
     head: Option<Document>,
     /// This isn't the first attempt.
     again: bool,
     /// Items as sent to the application, including those of earlier attempts.
-    sent: Vec<Sent>,
+    sent: Vec<EmittedItem>,
     /// Number of them that belong to earlier attempts.
     sent_before: usize,
     /// Events that end everything an earlier attempt had begun.
@@ -153,7 +153,7 @@ pub struct ResponseStream {
     unjudged: bool,
     /// Text outside the answer was left out.
     stray: bool,
-    promoter: Promoter,
+    promoter: StreamPromoter,
     scratch: BytesMut,
 }
 
@@ -190,7 +190,7 @@ impl ResponseStream {
         if self.items.len() >= ITEMS_MAX {
             return Err(Fault::Unknown("too many output items"));
         }
-        self.items.push(Item { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
+        self.items.push(OutputItemState { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
         Ok(self.items.len() - 1)
     }
 
@@ -212,7 +212,7 @@ impl AnswerStream for ResponseStream {
     fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self {
         let mut stream = Self {
             emitter: earlier.map(|earlier| earlier.emitter.clone()).unwrap_or_default(),
-            texts: Texts::default(),
+            texts: ResponseTexts::default(),
             items: Vec::new(),
             queue: VecDeque::new(),
             held_bytes: 0,
@@ -233,7 +233,7 @@ impl AnswerStream for ResponseStream {
             released_before: false,
             unjudged: false,
             stray: false,
-            promoter: Promoter::new(&context),
+            promoter: StreamPromoter::new(&context),
             scratch: BytesMut::new(),
             context,
         };

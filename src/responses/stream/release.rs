@@ -4,11 +4,11 @@
 
 use bytes::BytesMut;
 
-use super::{Item, ResponseStream, Sent, Waiting, What, texts::TEXT};
+use super::{EmittedItem, EventRole, OutputItemState, QueuedEvent, ResponseStream, texts::TEXT};
 use crate::{
     exchange::text::annotations,
     responses::{
-        output_items::{ItemKind, Strings, part_strings},
+        output_items::{ItemKind, MessageStrings, part_strings},
         synthetic,
     },
     wire::json::{Document, Value, splice::Edits, string::quote},
@@ -31,7 +31,7 @@ impl ResponseStream {
 
     /// Index of the first queued event behind those that only begin something.
     fn first(&mut self) -> Option<usize> {
-        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, What::Opens)) {
+        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, EventRole::Opens)) {
             self.opens += 1;
         }
         (self.opens < self.queue.len()).then_some(self.opens)
@@ -47,16 +47,16 @@ impl ResponseStream {
         }
     }
 
-    fn may_leave(&self, waiting: &Waiting) -> bool {
+    fn may_leave(&self, waiting: &QueuedEvent) -> bool {
         let cleared = |part: &usize| self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= part.end());
         match &waiting.what {
-            What::Delta { part, end } => {
+            EventRole::Delta { part, end } => {
                 !self.waits() && self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= *end)
             }
-            What::RepeatsText(part) | What::RepeatsPart(part) => !self.waits() && cleared(part),
-            What::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
-            What::Call => false,
-            What::Opens | What::Annotates(_) | What::Done | What::Passes => true,
+            EventRole::RepeatsText(part) | EventRole::RepeatsPart(part) => !self.waits() && cleared(part),
+            EventRole::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
+            EventRole::Call => false,
+            EventRole::Opens | EventRole::Annotates(_) | EventRole::Done | EventRole::Passes => true,
         }
     }
 
@@ -72,7 +72,7 @@ impl ResponseStream {
     /// Releases the cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, out: &mut BytesMut) {
         let Some(at) = self.first() else { return };
-        let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
+        let Some(EventRole::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
         let (number, end) = (*part, *end);
         let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
         let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.blocked(part.kind));
@@ -101,12 +101,12 @@ impl ResponseStream {
         let next = self.sent.len();
         let Some(item) = self.items.get_mut(item) else { return next };
         *item.place.get_or_insert_with(|| {
-            self.sent.push(Sent { id: item.id.clone(), json: None });
+            self.sent.push(EmittedItem { id: item.id.clone(), json: None });
             next
         })
     }
 
-    fn edit_place(&mut self, waiting: &Waiting, edits: &mut Edits) -> Option<usize> {
+    fn edit_place(&mut self, waiting: &QueuedEvent, edits: &mut Edits) -> Option<usize> {
         let place = self.place(waiting.item?);
         let own = waiting.document.root().get_some("output_index");
         if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
@@ -116,13 +116,13 @@ impl ResponseStream {
     }
 
     /// Writes a released event.
-    pub(super) fn emit(&mut self, waiting: &Waiting, out: &mut BytesMut) {
+    pub(super) fn emit(&mut self, waiting: &QueuedEvent, out: &mut BytesMut) {
         self.flush(out);
         let mut edits = Edits::default();
         let root = waiting.document.root();
         match &waiting.what {
-            What::Call => return,
-            What::Delta { part, end } => {
+            EventRole::Call => return,
+            EventRole::Delta { part, end } => {
                 let text = self.texts.take(*part, *end);
                 let own = root.get_some("delta").and_then(Value::text).unwrap_or_default();
                 self.released |= !text.is_empty();
@@ -133,31 +133,31 @@ impl ResponseStream {
                     replace_text(&mut edits, root, "delta", &text);
                 }
             }
-            What::RepeatsText(part) => {
+            EventRole::RepeatsText(part) => {
                 self.rest(*part, out);
                 self.edit_text(&mut edits, *part, root);
             }
-            What::RepeatsPart(part) => {
+            EventRole::RepeatsPart(part) => {
                 self.rest(*part, out);
                 if let Some(value) = root.get_some("part") {
                     self.edit_copy(&mut edits, *part, value);
                 }
             }
-            What::RepeatsItem => {
+            EventRole::RepeatsItem => {
                 self.parts_of(waiting.item).collect::<Vec<_>>().into_iter().for_each(|part| self.rest(part, out));
                 if let (Some(item), Some(value)) = (waiting.item, root.get_some("item")) {
                     self.edit_message(&mut edits, item, value);
                 }
             }
-            What::Annotates(part) => {
+            EventRole::Annotates(part) => {
                 if let (Some(part), Some(annotation)) = (self.texts.parts.get(*part), root.get_some("annotation")) {
                     annotations::shift_one(&mut edits, annotation, &part.text, &part.removals);
                 }
             }
-            What::Opens | What::Done | What::Passes => {}
+            EventRole::Opens | EventRole::Done | EventRole::Passes => {}
         }
         let place = self.edit_place(waiting, &mut edits);
-        if let (Some(place), What::RepeatsItem | What::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
+        if let (Some(place), EventRole::RepeatsItem | EventRole::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
             let json = waiting.item.and_then(|item| self.item_json(item, value)).unwrap_or_else(|| value.raw_str().to_owned());
             if let Some(sent) = self.sent.get_mut(place) {
                 sent.json = Some(json);
@@ -168,7 +168,7 @@ impl ResponseStream {
 
     /// Writes the text of a part that its deltas didn't have.
     pub(super) fn rest(&mut self, part: usize, out: &mut BytesMut) {
-        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::Part::end) else { return };
+        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::ContentPart::end) else { return };
         let text = self.texts.take(part, end);
         self.say(part, &text, out);
     }
@@ -187,7 +187,7 @@ impl ResponseStream {
     fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         // The very strings that were read, under whatever name.
-        let mut strings = Strings::default();
+        let mut strings = MessageStrings::default();
         let own = match part_strings(value, &mut strings) {
             Ok(()) if part.kind == TEXT => strings.texts,
             Ok(()) => strings.refusals,
@@ -250,7 +250,7 @@ impl ResponseStream {
     }
 
     /// The items of this attempt.
-    pub(super) fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[OutputItemState] {
         &self.items
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 
-use super::{ResponseStream, Sent, texts::TEXT};
+use super::{EmittedItem, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
         adapter::Made,
@@ -54,7 +54,7 @@ impl ResponseStream {
             self.emitter.made(&kind, &members, out);
         }
         self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{item}"), out);
-        self.sent.push(Sent { id, json: Some(item) });
+        self.sent.push(EmittedItem { id, json: Some(item) });
     }
 
     /// Sends toolmark's own text as a call, because one was demanded.
@@ -74,7 +74,7 @@ impl ResponseStream {
         ] {
             self.emitter.made(&format!("response.{kind}"), &members, out);
         }
-        self.sent.push(Sent { id, json: Some(done) });
+        self.sent.push(EmittedItem { id, json: Some(done) });
     }
 
     /// The text part that was begun downstream and isn't done.
@@ -95,7 +95,7 @@ impl ResponseStream {
     }
 
     /// The events that end everything begun downstream, and the items as the application then has them.
-    fn closing(&self) -> (Vec<(String, String)>, Vec<Sent>) {
+    fn closing(&self) -> (Vec<(String, String)>, Vec<EmittedItem>) {
         let (mut events, mut sent) = (Vec::new(), self.sent.clone());
         for (number, item) in self.items.iter().enumerate() {
             let Some((place, own)) = item.place.and_then(|place| Some((place, sent.get_mut(place)?))) else { continue };
@@ -193,7 +193,7 @@ impl ResponseStream {
 }
 
 /// Disposition of an item of a rejected attempt, for later requests.
-pub(super) fn fate_of(sent: &Sent) -> Option<(String, Fate)> {
+pub(super) fn fate_of(sent: &EmittedItem) -> Option<(String, Fate)> {
     let id = Some(sent.id.clone()).filter(|id| !id.is_empty())?;
     let document = Document::parse(sent.json.clone()?.into()).ok()?;
     let root = document.root();

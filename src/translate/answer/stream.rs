@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::message::{self, Form};
+use super::message::{self, MessageKind};
 use crate::{
     chat::{
         assembler::{AssembleError, Assembler},
@@ -19,7 +19,7 @@ use crate::{
     exchange::{context::Context, text::place::is_nothing},
     translate::answer::{
         self, Origin, SEVERAL, TranslateFault,
-        writer::{Ending, Output},
+        writer::{AnswerEnding, ResponseWriter},
     },
     wire::{
         json::{Document, Value},
@@ -30,7 +30,7 @@ use crate::{
 /// Translator of one chat stream.
 pub struct StreamTranslator {
     origin: Origin,
-    output: Output,
+    output: ResponseWriter,
     assembler: Assembler,
     /// The events that begin an answer were sent.
     begun: bool,
@@ -51,7 +51,7 @@ pub struct StreamTranslator {
 impl StreamTranslator {
     /// `held_bytes_max`: limit for one call's arguments, in bytes.
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
-        let output = Output::new(&origin.id, Form::Delta);
+        let output = ResponseWriter::new(&origin.id, MessageKind::Delta);
         let assembler = Assembler::new(held_bytes_max);
         Self {
             origin,
@@ -165,7 +165,7 @@ impl StreamTranslator {
                 return Err(AssembleError::Text.into());
             }
             let Self { assembler, origin, .. } = self;
-            for (kind, text) in message::read(delta, Form::Delta, assembler, |name| origin.knows(name))? {
+            for (kind, text) in message::read(delta, MessageKind::Delta, assembler, |name| origin.knows(name))? {
                 self.output.piece(kind, &text, each)?;
             }
         }
@@ -195,8 +195,8 @@ impl StreamTranslator {
         self.output.end(self.assembler.slots(), ending, each)?;
         let response = self.origin.response(Some(ending), &self.output.items(), self.usage.as_deref(), self.model.as_deref());
         let kind = match ending {
-            Ending::Complete => "response.completed",
-            Ending::Cut(_) => "response.incomplete",
+            AnswerEnding::Complete => "response.completed",
+            AnswerEnding::Cut(_) => "response.incomplete",
         };
         self.output.emit(kind, &format!("\"response\":{response}"), each);
         Ok(())

@@ -14,7 +14,7 @@ use crate::{
         decision::{self, ChoiceOutcome},
     },
     responses::{
-        response::Answer,
+        response::BufferedResponse,
         support_tests::{Bench, MOMENT, TOOLS},
     },
     violation::Code,
@@ -62,7 +62,7 @@ impl Outcome {
 }
 
 fn whole(body: &str) -> (Outcome, String) {
-    let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
+    let answer = BufferedResponse::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
     let (judged, mut outcome) = (answer.judge(&CONTEXT, CONTEXT.first_attempt()), Outcome::default());
     outcome.judge(&judged);
     let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
