@@ -231,7 +231,7 @@ impl<'de> serde::de::Visitor<'de> for CheckVisitor {
 }
 
 impl Policy {
-    /// Instructions to the model about tools, if any: [`protocol`].
+    /// Instructions to the model about tools, if any, as `protocol.rs` words them.
     pub fn protocol_text(&self) -> Option<String> {
         let Protocol { inject, announce, text } = &self.protocol;
         let told = inject.unwrap_or(self.citations.require || text.is_some());
