@@ -198,7 +198,13 @@ impl CompletionChoice {
     }
 }
 
-fn accept(edits: &mut Splices, value: Value<'_>, choice: &CompletionChoice, calls: &[(ValidCall, crate::marks::MarkTime)], context: &Context) {
+fn accept(
+    edits: &mut Splices,
+    value: Value<'_>,
+    choice: &CompletionChoice,
+    calls: &[(ValidCall, crate::marks::MarkTime)],
+    context: &Context,
+) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // Both forms in one answer were refused.

@@ -23,7 +23,11 @@ pub struct MessageSpans<'d> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn read_messages<'d>(messages: Value<'d>, natures: &ResultClassifier, large: u64) -> Result<(Vec<HistoryItem<'d>>, Vec<MessageSpans<'d>>), Refusal> {
+pub fn read_messages<'d>(
+    messages: Value<'d>,
+    natures: &ResultClassifier,
+    large: u64,
+) -> Result<(Vec<HistoryItem<'d>>, Vec<MessageSpans<'d>>), Refusal> {
     let count = messages.items().count();
     let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for message in messages.items() {

@@ -219,7 +219,13 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &P
     })
 }
 
-fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryItem<'_>], places: &[MessageSpans<'_>], inputs: &PrepareInputs<'_>) {
+fn stamp_results(
+    edits: &mut Splices,
+    past: &VerifiedHistory,
+    items: &[HistoryItem<'_>],
+    places: &[MessageSpans<'_>],
+    inputs: &PrepareInputs<'_>,
+) {
     let form = inputs.rules.policy.results.stamp;
     for execution in &past.executions {
         let (Some(place), Some(HistoryItem::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };

@@ -84,7 +84,13 @@ impl ChoiceStream {
         Some(pending.write(&changes))
     }
 
-    fn emit_calls(&mut self, calls: &[(ValidCall, MarkTime)], context: &Context, identity: Option<&CompletionIdentity>, out: &mut BytesMut) {
+    fn emit_calls(
+        &mut self,
+        calls: &[(ValidCall, MarkTime)],
+        context: &Context,
+        identity: Option<&CompletionIdentity>,
+        out: &mut BytesMut,
+    ) {
         let Some(template) = self.call_event.clone() else { return };
         let slots = self.assembler.slots();
         let mut deltas = Vec::new();
