@@ -77,7 +77,7 @@ class Release:
             raise Failed(f"`{binary}` is no binary for Linux")
         symbols = {tuple(map(int, found)) for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)}
         interpreter = re.search(rb"/lib(?:64)?/ld-[\w.-]+", content)
-        self.dynamic = b"\x7fELF" == content[:4] and interpreter is not None
+        self.dynamic = interpreter is not None
         self.glibc = max(symbols, default=(2, 17)) if self.dynamic else None
         self.libc = "gnu" if self.dynamic else ("musl" if "musl" in self.target else "gnu-static")
         self.generated = self.work / "generated"
@@ -92,7 +92,9 @@ class Release:
         dist = REPOSITORY / ".ci/dist"
         if dist.exists() and self.target == self.host:
             subprocess.run([dist], cwd=REPOSITORY, check=True)
-            built = REPOSITORY / "target/dist/toolmark"
+            # Where cargo leaves the profile `dist`, without and with a named target.
+            places = [REPOSITORY / "target/dist/toolmark", REPOSITORY / "target" / self.target / "dist/toolmark"]
+            built = max(places, key=lambda path: path.stat().st_mtime if path.exists() else 0)
         else:
             subprocess.run(["cargo", "build", "--release", "--locked", "--target", self.target], cwd=REPOSITORY, check=True)
             built = REPOSITORY / "target" / self.target / "release/toolmark"

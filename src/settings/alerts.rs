@@ -5,8 +5,11 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Fault, Secret, Validator};
-use crate::{config::error::maybe, policy::duration, violation::Code};
+use super::{ConfigError, Secret, Validator};
+use crate::{
+    config::{error::maybe, units::duration},
+    violation::Code,
+};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
 #[derive(Clone, Debug)]
@@ -96,7 +99,7 @@ impl TomlAlert {
 }
 
 impl Validator<'_> {
-    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, Fault> {
+    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, ConfigError> {
         let mut alerts: Vec<Alert> = Vec::new();
         if all.len() > ALERTS_MAX {
             return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));

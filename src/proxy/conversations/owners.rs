@@ -14,7 +14,7 @@ use crate::{
     marks::Scope,
     proxy::{app::App, http::failure::Failure},
     responses::{
-        request::named::{NAMED_MAX, Named, ObjectKind},
+        request::named::{NAMED_MAX, NamedObject, ObjectKind},
         stored::Ids,
     },
     violation::Code,
@@ -72,8 +72,8 @@ fn key(scope: Option<&Scope>, upstream: &str, id: &str) -> KvKey {
 ///
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
-async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[Named]) -> Result<Vec<Owner>, LookupUnavailable> {
-    let keys = |named: &Named| {
+async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject]) -> Result<Vec<Owner>, LookupUnavailable> {
+    let keys = |named: &NamedObject| {
         let upstream = if named.kind == ObjectKind::Item { ANYWHERE } else { upstream };
         [key(Some(scope), upstream, &named.id), key(None, upstream, &named.id)]
     };
@@ -105,7 +105,7 @@ pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
 pub async fn without_owner(app: &App, scope: &Scope, items: Vec<String>) -> Result<Vec<String>, LookupUnavailable> {
-    let named: Vec<Named> = items.into_iter().map(|id| Named { kind: ObjectKind::Item, id, param: None }).collect();
+    let named: Vec<NamedObject> = items.into_iter().map(|id| NamedObject { kind: ObjectKind::Item, id, param: None }).collect();
     let owners = owners(app, scope, ANYWHERE, &named).await?;
     Ok(named.into_iter().zip(owners).filter(|(_, owner)| *owner == Owner::Unknown).map(|(named, _)| named.id).collect())
 }
@@ -114,7 +114,7 @@ pub async fn without_owner(app: &App, scope: &Scope, items: Vec<String>) -> Resu
 ///
 /// # Errors
 /// 404 as for an object that isn't there; 503 if the ledger doesn't say in time whose it is.
-pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[Named], lenient: bool) -> Result<(), Failure> {
+pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject], lenient: bool) -> Result<(), Failure> {
     if *scope == Scope::shared() || named.is_empty() {
         return Ok(());
     }
@@ -134,7 +134,7 @@ pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[Named], le
 }
 
 /// Error for an object that isn't there, or isn't the caller's: which of them isn't said.
-fn not_found(named: &Named) -> Failure {
+fn not_found(named: &NamedObject) -> Failure {
     let (code, what) = match named.kind {
         ObjectKind::Response => ("unknown_response", "Response"),
         ObjectKind::Conversation => ("unknown_conversation", "Conversation"),

@@ -24,7 +24,7 @@ pub enum ObjectKind {
 
 /// Object that a request names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Named {
+pub struct NamedObject {
     /// Kind of the object.
     pub kind: ObjectKind,
     /// Its ID.
@@ -36,14 +36,14 @@ pub struct Named {
 impl Head<'_> {
     /// Stored objects that the request names, each once; at most one more than [`NAMED_MAX`]. `known`: items that toolmark itself
     /// replaces or leaves out.
-    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<Named> {
+    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<NamedObject> {
         let previous = self.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
         let conversation = self.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
         let items = self.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
         let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
         let mut seen = HashSet::new();
         let named = all.filter(|(kind, id, _)| !id.is_empty() && seen.insert((*kind, id.clone())));
-        named.take(NAMED_MAX + 1).map(|(kind, id, param)| Named { kind, id, param: Some(param) }).collect()
+        named.take(NAMED_MAX + 1).map(|(kind, id, param)| NamedObject { kind, id, param: Some(param) }).collect()
     }
 }
 
