@@ -9,7 +9,7 @@ use serde::{
     de::{self, MapAccess, Visitor},
 };
 
-use super::duration;
+use crate::config::units::duration;
 
 /// `[loops] on_limit`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]

@@ -7,7 +7,6 @@ mod completeness;
 pub mod load;
 mod loops;
 mod protocol;
-mod responses;
 pub mod state_probe;
 pub mod state_rules;
 mod tool_files;
@@ -17,12 +16,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
+pub use self::loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops};
 use self::protocol::{CITE_TEXT, protocol_text};
-pub use self::{
-    loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops},
-    responses::{Responses, Stateful},
+use crate::{
+    config::units::{bytes, duration, duration_or_off},
+    violation::{Certainty, Severity},
 };
-use crate::violation::{Certainty, Severity};
 
 /// `mode`: whether answers are changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -378,6 +377,27 @@ pub struct Stream {
     pub hold: Hold,
 }
 
+/// `[responses] stateful`: treatment of conversation parts that aren't in the request.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Stateful {
+    /// Stores what is needed of them, and reports what isn't known.
+    #[default]
+    Track,
+    /// Prevents the upstream from storing anything; refuses requests that depend on it.
+    Stateless,
+    /// Refuses requests that refer to them.
+    Refuse,
+}
+
+/// `[responses]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Responses {
+    /// Treatment of conversations that the upstream stores.
+    pub stateful: Stateful,
+}
+
 /// `[citations]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -417,79 +437,4 @@ pub struct ClaimRule {
     /// Message to the model.
     #[serde(default)]
     pub message: String,
-}
-
-/// Durations as `"30s"`, `"10m"`, `"1h"`.
-pub mod duration {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    /// Deserializes a duration.
-    ///
-    /// # Errors
-    /// A message with the expected form.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        humantime::parse_duration(&text)
-            .map_err(|_| D::Error::custom(format!("`{text}` is no duration: write it like \"30s\", \"10m\" or \"1h\"")))
-    }
-}
-
-/// Durations as in [`duration`], or `"off"`.
-pub mod duration_or_off {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    /// Deserializes a duration; `None` for `"off"`.
-    ///
-    /// # Errors
-    /// A message with the expected form.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text == "off" {
-            return Ok(None);
-        }
-        let wrong = |_| D::Error::custom(format!("`{text}` is no duration: write it like \"5m\" or \"1h\", or \"off\""));
-        humantime::parse_duration(&text).map(Some).map_err(wrong)
-    }
-}
-
-/// Sizes as `"100KiB"` or `"32MiB"`, or as a number of bytes.
-pub mod bytes {
-    use std::fmt;
-
-    use serde::de::{Deserializer, Error, Visitor};
-
-    /// Deserializes a size in bytes.
-    ///
-    /// # Errors
-    /// A message with the expected form.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        deserializer.deserialize_any(Size)
-    }
-
-    struct Size;
-
-    impl Visitor<'_> for Size {
-        type Value = u64;
-
-        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-            out.write_str("a size like \"100KiB\" or \"32MiB\"")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
-            let wrong = |_| E::custom(format!("`{text}` is no size: write it like \"100KiB\" or \"32MiB\""));
-            text.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(wrong)
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
-            Ok(number)
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
-            u64::try_from(number).map_err(|_| E::custom(format!("{number} is no size: write it like \"100KiB\"")))
-        }
-    }
 }

@@ -1,9 +1,24 @@
 //! Probes of `[[state]]`: a tool of an MCP server, or one GET request. Values and their compilation.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use url::Url;
 
-use crate::policy::state_rules::Probe;
+/// `[[state]] probe`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Probe {
+    /// Name of the server in `[[mcp]]`.
+    pub mcp: Option<String>,
+    /// Name of the server's tool.
+    pub tool: Option<String>,
+    /// Arguments, with `{{name}}` as placeholders.
+    pub arguments: Map<String, Value>,
+    /// Declares the tool read-only, if it doesn't do so itself.
+    pub read_only: bool,
+    /// A GET request instead: `GET https://host/path/{{name}}`; the settings must list the host.
+    pub http: Option<String>,
+}
 
 /// Compiled probe of a state rule.
 #[derive(Clone, Debug)]

@@ -1,18 +1,17 @@
 //! `[[state]]`: what the model says it did, checked against the world by a tool that only reads, or by a GET.
 //!
-//! Values, and their compiling. Issue "MCP and state".
+//! Values, and their compilation. docs/contract.md#policy.
 
 use std::{collections::HashSet, time::Duration};
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::duration;
 use crate::{
-    config::{error::Fault, layers::Layers},
-    policy::state_probe::CompiledProbe,
+    config::{error::Fault, layers::Layers, units::duration},
+    policy::state_probe::{CompiledProbe, Probe},
     schema::Schema,
 };
 
@@ -56,22 +55,6 @@ pub struct When {
     pub phrase: Option<String>,
     /// With `tool`: regular expression of answers for which the probe isn't run, such as those that report a failure.
     pub unless: Option<String>,
-}
-
-/// `[[state]] probe`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Probe {
-    /// Name of the server in `[[mcp]]`.
-    pub mcp: Option<String>,
-    /// Name of the server's tool.
-    pub tool: Option<String>,
-    /// Arguments, with `{{name}}` as placeholders.
-    pub arguments: Map<String, Value>,
-    /// Declares the tool read-only, if it doesn't do so itself.
-    pub read_only: bool,
-    /// A GET request instead: `GET https://host/path/{{name}}`; the settings must list the host.
-    pub http: Option<String>,
 }
 
 /// Condition under which a probe is run.

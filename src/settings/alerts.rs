@@ -6,7 +6,10 @@ use http::Uri;
 use serde::Deserialize;
 
 use super::{Fault, Secret, Validator};
-use crate::{config::error::maybe, policy::duration, violation::Code};
+use crate::{
+    config::{error::maybe, units::duration},
+    violation::Code,
+};
 
 /// One of `[[alerts]]`: fires when more than `threshold` are counted within `window`.
 #[derive(Clone, Debug)]

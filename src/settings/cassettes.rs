@@ -14,7 +14,7 @@ use crate::{
         redact::{Redactor, pointer},
         writer::Rotation,
     },
-    policy::{bytes, duration},
+    config::units::{bytes, duration},
 };
 
 /// Scheme of a `base_url` that names a cassette.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Fault, Secret, Validator};
-use crate::{policy::duration, violation::Severity};
+use crate::{config::units::duration, violation::Severity};
 
 /// Longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);

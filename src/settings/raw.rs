@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::cassettes::{TomlFault, TomlRecord, TomlReplay};
 use super::{LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier};
-use crate::policy::{bytes, duration};
+
+use crate::config::units::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]

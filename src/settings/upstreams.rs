@@ -15,8 +15,10 @@ use url::Url;
 use super::{CallIds, DefaultToolChoice, Fault, Secret, Validator, cassettes, quirks::RestoreExtras};
 use crate::{
     cassette::player::Mode,
-    config::error::{list, maybe},
-    policy::duration,
+    config::{
+        error::{list, maybe},
+        units::duration,
+    },
     upstreams::{
         capability_probe::Schedule,
         quirks::{Fitting, presets::Preset},

@@ -6,8 +6,10 @@ use serde::Deserialize;
 
 use super::{Credential, Fault, UpstreamSettings, Validator};
 use crate::{
-    config::error::{list, maybe},
-    policy::{bytes, duration},
+    config::{
+        error::{list, maybe},
+        units::{bytes, duration},
+    },
     settings::cassettes::TomlReplay,
 };
 

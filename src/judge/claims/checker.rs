@@ -19,7 +19,6 @@ use crate::{
                 absence, account, actions, acts,
                 counts::{counts, something_of_nothing},
                 fields, halves,
-                success::says_success,
                 unlooked::unlooked,
                 values,
                 written_output::WrittenOutput,
@@ -32,7 +31,7 @@ use crate::{
             language::{
                 fold::fold,
                 lenient_json,
-                lexicon::{self, Lexicon, Word},
+                lexicon::{self, Lexicon, Word, says_success},
                 voice::Voice,
             },
         },

@@ -51,7 +51,7 @@ impl Fetched {
     }
 }
 
-/// Where updates are stored: the process, the exchange and its upstream.
+/// Process, exchange and upstream that updates are stored for.
 #[derive(Clone, Copy)]
 pub struct ConversationPlace<'p> {
     /// The process's state.

@@ -11,11 +11,11 @@ use super::{
     cassette_session::CassetteSession,
     clock::ExchangeClock,
     conversation::{ConversationPlace, ConversationUpdates},
+    finish::ExchangeTracer,
     ledger_checks::LedgerChecks,
     record_builder::{CallerInfo, Delivery, ExchangeState, RecordBuilder},
     state_checks::StateChecks,
     tool_rounds::ToolRounds,
-    trace::ExchangeTracer,
     verifier,
 };
 use crate::{

@@ -1,4 +1,4 @@
-//! End of an exchange: its headers, its record, and the wait until the record is on disk.
+//! End of an exchange: its headers, its trace, its record, and the wait until the record is on disk.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::InvalidHeaderValue};
 use uuid::Uuid;
@@ -7,6 +7,7 @@ use super::driver::ExchangeDriver;
 use crate::{
     ledger::record::ExchangeRecord,
     proxy::{
+        app::App,
         conversations::owners,
         http::{
             body::Body,
@@ -14,6 +15,7 @@ use crate::{
             headers::{EXCHANGE, REPAIRS, UPSTREAM, VERDICT, VIOLATIONS},
         },
     },
+    telemetry::traces::ExchangeTrace,
     violation::{Code, Violation},
 };
 
@@ -24,6 +26,31 @@ pub enum VerdictState {
     Pending,
     /// It is final.
     Final,
+}
+
+/// Trace of one exchange; `None` if traces are off, or it was exported.
+pub struct ExchangeTracer(Option<Box<ExchangeTrace>>);
+
+impl ExchangeTracer {
+    /// Trace of an exchange whose request has these headers.
+    pub fn new(app: &App, headers: &HeaderMap) -> Self {
+        Self(app.observed.traces.as_ref().map(|traces| Box::new(traces.begin(headers))))
+    }
+
+    /// Headers of the next attempt, with its span in `traceparent`; without traces the caller's own passes like any header.
+    pub fn attempt(&mut self, app: &App, mut headers: HeaderMap) -> HeaderMap {
+        if let (Some(traces), Some(trace)) = (&app.observed.traces, &mut self.0) {
+            traces.attempt(trace, &mut headers);
+        }
+        headers
+    }
+
+    /// Exports the spans of an exchange that has ended.
+    pub fn end(&mut self, app: &App, record: &ExchangeRecord) {
+        if let (Some(traces), Some(trace)) = (&app.observed.traces, self.0.take()) {
+            traces.end(&trace, record);
+        }
+    }
 }
 
 impl ExchangeDriver {

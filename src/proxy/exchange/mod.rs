@@ -18,7 +18,6 @@ pub mod responses;
 pub mod state_checks;
 pub mod streaming;
 pub mod tool_rounds;
-pub(super) mod trace;
 pub mod verifier;
 
 use std::{pin::pin, sync::Arc};

@@ -8,6 +8,7 @@ use toolmark::{
 
 use super::stage::Recording;
 use crate::{
+    clients::{model::Turn, responses_model::strict},
     harness::post,
     mcp::stage::{TODO, read, turn, user, wire},
     program::finish,
@@ -89,4 +90,48 @@ fn what_toolmark_ran_is_played_and_not_run_again() {
     let replayed = finish(&["replay", "session.jsonl", "--policy", "policy.toml"], directory.path());
     assert_eq!(replayed.code, Some(0), "{replayed:?}");
     assert!(replayed.stdout.contains("MCP servers offered tools in it"), "{replayed:?}");
+}
+
+/// Adds milk, cites what came of it, and says later whether it sees that it did.
+fn responses_model(_: &Value, messages: &[Value]) -> Turn {
+    let result = |message: &Value| serde_json::from_str::<Value>(message["content"].as_str()?).ok();
+    match messages.last() {
+        Some(last) if last["role"] == "tool" => {
+            let result = result(last).unwrap_or_default();
+            Turn::Say(format!("I added it (execution_id: {}).", result["execution_id"].as_str().unwrap_or("none")))
+        }
+        Some(last) if last["content"].as_str().is_some_and(|text| text.contains("Add milk")) => {
+            Turn::Call("", vec![("todo__add_task", r#"{"title":"milk"}"#)])
+        }
+        _ if messages.iter().any(|message| message["role"] == "tool") => Turn::Say("I see the call.".to_owned()),
+        _ => Turn::Say("I see no call.".to_owned()),
+    }
+}
+
+/// The application's request has no trace of the call; the one that goes upstream does. A recording keeps the former.
+#[test]
+fn a_responses_conversation_with_hidden_rounds_is_found_by_the_request_as_it_came() {
+    let todo = TodoServer::start().unwrap();
+    let recording = Recording::start("default", &TODO.replace("URL", &todo.url()), "", strict(responses_model));
+    let converse = |proxy: &Proxy| -> Vec<String> {
+        let (mut input, mut heard) = (Vec::new(), Vec::new());
+        for ask in ["Add milk", "Do you see it?"] {
+            input.push(json!({"role": "user", "content": ask}));
+            let body = json!({"model": "gpt-4o", "input": input, "store": false}).to_string();
+            let answer = post(&format!("{}/responses", proxy.base_url()), &body, "Bearer test");
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            input.extend(answer.json()["output"].as_array().cloned().unwrap_or_default());
+            heard.push(answer.body);
+        }
+        heard
+    };
+    let lived = converse(&recording.proxy);
+    assert!(lived[1].contains("I see the call."), "{lived:#?}");
+    let (directory, _) = recording.end();
+    let settings = format!(
+        "policy = \"policy.toml\"\n{}\n[[upstreams]]\nname = \"recorded\"\nbase_url = \"cassette:session.jsonl\"\n",
+        TODO.replace("URL", &todo.url())
+    );
+    let player = Proxy::start(&settings, &[], directory.path()).unwrap();
+    assert_eq!(converse(&player), lived);
 }

@@ -8,7 +8,6 @@ pub mod compound_numbers;
 pub mod counts;
 pub mod fields;
 pub mod halves;
-pub mod success;
 pub mod unlooked;
 pub mod values;
 pub mod written_output;

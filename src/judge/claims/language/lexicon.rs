@@ -273,6 +273,11 @@ pub fn may_say_absent(text: &str) -> bool {
     automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
 }
 
+/// Does it say in any language that something went well? `lower`: in lower case.
+pub fn says_success(lower: &str) -> bool {
+    all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
+}
+
 /// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
 /// It takes a good part of a second: not for a thread that serves.
 pub fn warm_up() {
